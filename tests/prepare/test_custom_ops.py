@@ -49,9 +49,9 @@ def model(type: str = "Blur", **params: Param) -> Model:
 def test_parts_around_are_cached(type: str) -> None:
     prepared = prepare_all(model(type), ["sm8650"], partition=True)
     assert prepared.problems == ()
-    (division,) = prepared.divisions
-    assert [(left.op, left.type) for left in division.left] == [("mine", type)]
-    assert [part.ops for part in division.parts] == [
+    (plan,) = prepared.plans
+    assert [(left.op, left.type) for left in plan.left] == [("mine", type)]
+    assert [partition.ops for partition in plan.partitions] == [
         ("conv2d_a", "elementwiseneuron_b"),
         ("conv2d_y",),
     ]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.section_models import feeds_of, on_cpu, residual
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.fusion_groups import bonds, parts_of
+from xdlc.runtime.fusion_groups import bonds, partitions_of
 from xdlc.runtime.sections import SectionSession
 
 
@@ -32,11 +32,11 @@ def test_equal_encodings_need_no_bond():
 def test_a_part_computes_what_its_ops_read_unrounded():
     graph = residual().main
     ops = list(graph.ops)
-    first, second = parts_of(graph, [ops[:6], ops[6:]])
+    first, second = partitions_of(graph, [ops[:6], ops[6:]])
     assert [op.type for op in second.lent] == ["ElementWiseNeuron"]
     assert {tensor.name for tensor in first.graph.outputs} >= {ops[4].outputs[0].name, ops[5].outputs[0].name}
     assert first.lent == ()
-    first, second = parts_of(graph, [ops[:5], ops[5:]])
+    first, second = partitions_of(graph, [ops[:5], ops[5:]])
     assert first.lent == ()
     assert [op.name for op in first.readers] == [ops[5].name]  # decides how the convolution rounds
     assert second.lent == second.readers == ()

@@ -16,7 +16,7 @@ from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import ArrayData, ScaleOffset
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.fusion_groups import parts_of
+from xdlc.runtime.fusion_groups import partitions_of
 from xdlc.runtime.sections import SectionSession
 
 HTA, HNN = Engine.HTA, Engine.HNN
@@ -130,7 +130,7 @@ def other_graph(payload):
 
 
 def graph_of(model, position):
-    return parts_of(model.main, [[list(model.main.ops)[position]]])[0].graph
+    return partitions_of(model.main, [[list(model.main.ops)[position]]])[0].graph
 
 
 def nested(payload):

@@ -1,4 +1,4 @@
-"""Real models of which HTP takes only parts: they are cached in parts that run as their ops do."""
+"""Real models of which HTP takes only partitions: they are cached in partitions that run as their ops do."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus
         model = xdlc.quantize(model, source.samples(2))
     prepared = prepare_all(model, ["sm8650"], partition=True)
     assert prepared.problems == ()
-    (division,) = prepared.divisions
-    assert refused <= {left.type for left in division.left}
+    (plan,) = prepared.plans
+    assert refused <= {left.type for left in plan.left}
     path = tmp_path / "p.dlc"
     prepared.model.save(path)
     answer = vendor_check("caches", path)
     assert answer["ok"], answer["reason"]
     assert [cache["record"] for cache in answer["caches"]] == [RECORD]
     model = xdlc.load(path)
-    parts = parts_of(model, RECORD)
-    assert list(parts) == [part.name for part in division.parts]
+    partitions = parts_of(model, RECORD)
+    assert list(partitions) == [partition.name for partition in plan.partitions]
     with WorkerSession.of_cache(model.records[RECORD]) as emulation:
-        found = PartitionSession(model, parts, emulation).run(source.feeds, native=True)
-    expected = in_segments(model, parts, source.feeds)
+        found = PartitionSession(model, partitions, emulation).run(source.feeds, native=True)
+    expected = in_segments(model, partitions, source.feeds)
     assert list(found) == [tensor.name for tensor in model.main.outputs]
     for key, array in found.items():
         assert np.array_equal(array, expected[key], equal_nan=array.dtype.kind == "f"), key

@@ -17,7 +17,7 @@ from xdlc.ir import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.dtype import UFIXED8
 from xdlc.opdefs.traits import traits
 from xdlc.runtime.htp_fusion import gate_of, reads_unrounded
-from xdlc.runtime.plan import segment_of
+from xdlc.runtime.plan import partition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,15 @@ class Bond:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Partition:
     """Some ops of a graph, as a graph of their own with the same results as in the whole.
 
     Attributes:
         ops: The ops, in order.
-        graph: Copies of them and of those lent by other parts.
-        lent: Ops of other parts that it computes too.
-        readers: Ops of other parts that its graph has for how they decide the rounding of what they read;
-            nothing reads what they would compute.
+        graph: Copies of them and of those lent by other partitions.
+        lent: Ops of other partitions that it computes too.
+        readers: Ops of other partitions that its graph has because they decide the rounding of their inputs;
+            nothing reads their results.
     """
 
     ops: tuple[Op, ...]
@@ -85,10 +85,10 @@ def _bonds_to(reader: Op) -> Iterator[Bond]:
             yield Bond(producer, reader, unrounded, shaping)
 
 
-def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False) -> list[Part]:
-    """Return the parts that a graph falls into.
+def partitions_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False) -> list[Partition]:
+    """Return the partitions that a graph falls into.
 
-    What enters a part comes from the caller or leaves an earlier part.
+    What enters a partition comes from the caller or leaves an earlier partition.
 
     Args:
         graph: The graph.
@@ -107,7 +107,7 @@ def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False
     reads = [_entering(ops) for ops in whole]
     counts = Counter(name for names in reads for name in names)
     wanted = {tensor.name for tensor in graph.outputs}
-    parts = []
+    partitions = []
     for run, ops, names in zip(runs, whole, reads, strict=True):
         own = set(run)
         given = [
@@ -115,15 +115,16 @@ def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False
             for op in run
             for tensor in op.outputs
             if tensor.name in wanted
-            or counts[tensor.name] > (tensor.name in names)  # another part reads it, maybe with an op lent
+            or counts[tensor.name]
+            > (tensor.name in names)  # another partition reads it, maybe with an op lent
             or not own.issuperset(graph.consumers(tensor))
         ]
         others = [op for op in ops if op not in own]
         read = {tensor for op in ops for tensor in op.inputs}
         lent = tuple([op for op in others if not read.isdisjoint(op.outputs)])
         readers = tuple([op for op in others if op not in lent])
-        parts.append(Part(tuple(run), segment_of(graph, ops, given), lent, readers))
-    return parts
+        partitions.append(Partition(tuple(run), partition_of(graph, ops, given), lent, readers))
+    return partitions
 
 
 def _with_others(

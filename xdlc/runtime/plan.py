@@ -19,12 +19,12 @@ from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.loop_body import accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
-from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, Segment, Step, UdoStep, place, truth
+from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, SessionStep, Step, UdoStep, place, truth
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
 
-SMALL = 1 << 20  # bytes of all tensors of a segment
+SMALL = 1 << 20  # bytes of all tensors of a partition
 Refine = Callable[[Lowered], None]
 
 
@@ -35,7 +35,7 @@ def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = Tr
         BackendError: If onnxruntime refuses the graph.
     """
     plan = Plan(lowered.graph, lowered.outputs)
-    plan.steps.append(Segment(Engine(lowered, threads=threads, spins=spins)))
+    plan.steps.append(SessionStep(Engine(lowered, threads=threads, spins=spins)))
     return plan
 
 
@@ -61,7 +61,7 @@ def make_plan(
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads of a graph that one session runs wait busily.
-        refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
+        refine: Called with each partition of ``graph`` once it is lowered; may add nodes and outputs.
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
         kernels: Kernels of UDOs.
@@ -69,9 +69,9 @@ def make_plan(
     Raises:
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
         UnsupportedOp: If there is no kernel for a UDO.
-        XdlcError: What lowering and opening the parts raises, all of it together.
+        XdlcError: What lowering and opening the partitions raises, all of it together.
     """
-    if not any(map(_parts, graph.ops)):
+    if not any(map(_is_step, graph.ops)):
         lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated)
         if refine is not None:
             refine(lowered)
@@ -87,7 +87,7 @@ def make_plan(
     return plan
 
 
-def _parts(op: Op) -> bool:
+def _is_step(op: Op) -> bool:
     """Return whether an op is a step of its own."""
     return is_control_flow(op) or is_udo(op)
 
@@ -115,16 +115,16 @@ class _Maker:
 
     def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
         plan = Plan(graph, outputs)
-        levels = levels_of(graph, _parts)
+        levels = levels_of(graph, _is_step)
         layers: list[tuple[list[Op], list[Op]]] = [
             ([], []) for _ in range(max(levels.values(), default=0) + 1)
         ]
         for op, level in levels.items():
-            layers[level][_parts(op)].append(op)
+            layers[level][_is_step(op)].append(op)
         for ops, others in layers:
             given = given_out(graph, ops, plan.outputs)
             if given:
-                self._add_segment(plan, segment_of(graph, ops, given), refine)
+                self._add_session(plan, partition_of(graph, ops, given), refine)
             for op in others:
                 if is_udo(op):
                     self._add_custom(plan, op, refine)
@@ -136,13 +136,13 @@ class _Maker:
                 plan.constants[tensor.name] = constant(tensor)
         return plan
 
-    def _add_segment(self, plan: Plan, part: Graph, refine: Refine | None) -> None:
+    def _add_session(self, plan: Plan, partition: Graph, refine: Refine | None) -> None:
         try:
-            lowered = lower(part, quantized=self.quantized, stated=self.stated)
+            lowered = lower(partition, quantized=self.quantized, stated=self.stated)
             if refine is not None:
                 refine(lowered)
-                plan.outputs += [name for name in lowered.outputs if name not in part.tensors]
-            threads = self.threads or (1 if _is_small(part) else None)
+                plan.outputs += [name for name in lowered.outputs if name not in partition.tensors]
+            threads = self.threads or (1 if _is_small(partition) else None)
             step = _observed(lowered, self.observer, threads=threads, spins=False)
             if step is not None:
                 plan.steps.append(step)
@@ -153,7 +153,7 @@ class _Maker:
         try:
             plan.steps.append(UdoStep.of(op, self.kernels, quantized=self.quantized))
             if refine is not None or self.observer is not None:
-                self._add_segment(plan, results_of(op), refine)
+                self._add_session(plan, results_of(op), refine)
         except XdlcError as problem:
             self.problems.extend(each_problem(problem))
 
@@ -180,7 +180,7 @@ class _Maker:
 
 def _observed(
     lowered: Lowered, observer: Observer | None, *, threads: int | None, spins: bool = True
-) -> Segment | None:
+) -> SessionStep | None:
     """Return the step that runs a lowered graph with what the observer adds; None if it has no outputs."""
     own = set(lowered.outputs)
     if observer is not None:
@@ -188,11 +188,11 @@ def _observed(
     if not lowered.outputs:
         return None
     added = tuple(name for name in lowered.outputs if name not in own)
-    return Segment(Engine(lowered, threads=threads, spins=spins), observer, added)
+    return SessionStep(Engine(lowered, threads=threads, spins=spins), observer, added)
 
 
 def _is_small(graph: Graph) -> bool:
-    """Return whether a segment moves so little that threads of its own are not worth having."""
+    """Return whether a partition moves so little that threads of its own are not worth having."""
     return sum(tensor.nbytes for tensor in graph.tensors.values()) < SMALL
 
 
@@ -205,25 +205,25 @@ def constant(tensor: Tensor) -> Array:
 def results_of(op: Op) -> Graph:
     """Return a graph without ops whose inputs are an op's outputs, for observers."""
     assert op.graph is not None
-    part = Graph(op.graph.name)
+    partition = Graph(op.graph.name)
     for tensor in op.outputs:
-        part.add_input(replace(tensor, role=Role.NATIVE, producer=None))
-    return part
+        partition.add_input(replace(tensor, role=Role.NATIVE, producer=None))
+    return partition
 
 
-def levels_of(graph: Graph, parts: Callable[[Op], bool]) -> dict[Op, int]:
-    """Return for each op how many ops that part the graph it has to wait for, one after the other.
+def levels_of(graph: Graph, partitions: Callable[[Op], bool]) -> dict[Op, int]:
+    """Return for each op how many ops that partition the graph it has to wait for, one after the other.
 
     Args:
         graph: The graph.
-        parts: Whether an op parts it: what reads its results is a level further.
+        partitions: Whether an op partitions it: what reads its results is a level further.
     """
     ready: dict[Tensor, int] = {}
     levels: dict[Op, int] = {}
     for op in graph.ops:
         level = max((ready.get(tensor, 0) for tensor in op.inputs if tensor is not None), default=0)
         levels[op] = level
-        ready.update((tensor, level + parts(op)) for tensor in op.outputs)
+        ready.update((tensor, level + partitions(op)) for tensor in op.outputs)
     return levels
 
 
@@ -238,9 +238,9 @@ def given_out(graph: Graph, ops: Sequence[Op], wanted: Iterable[str]) -> list[st
     ]
 
 
-def segment_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
+def partition_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
     """Return a graph of copies of some ops, whose inputs are what these read and do not compute."""
-    part = Graph(graph.name)
+    partition = Graph(graph.name)
     twins: dict[Tensor, Tensor] = {}
 
     def twin(tensor: Tensor) -> Tensor:
@@ -253,8 +253,8 @@ def segment_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph
     for op in ops:
         for tensor in op.inputs:
             if tensor is not None and not tensor.is_static and tensor not in made and tensor not in twins:
-                part.add_input(twin(tensor))
-        part.append(op.twin(twin))
+                partition.add_input(twin(tensor))
+        partition.append(op.twin(twin))
     for name in outputs:
-        part.add_output(part.tensors[name])
-    return part
+        partition.add_output(partition.tensors[name])
+    return partition

@@ -14,7 +14,7 @@ from xdlc.container.aip_record import Engine
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, Tensor, TensorData
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
-from xdlc.runtime.fusion_groups import Part, parts_of
+from xdlc.runtime.fusion_groups import Partition, partitions_of
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
@@ -60,7 +60,7 @@ class SectionSession:
     ) -> None:
         self.graph = model.main
         self._sections = placed(model, *find_record(model.records if records is None else records))
-        parts = parts_of(self.graph, [one.ops for one in self._sections], stated=came_quantized(model))
+        parts = partitions_of(self.graph, [one.ops for one in self._sections], stated=came_quantized(model))
         self.notices = _notices(self._sections)
         self._outputs = [*self.graph.outputs, *_extra(self.graph, parts, outputs)]
         others = {name: graph for name, graph in model.graphs.items() if graph is not model.main}
@@ -119,7 +119,7 @@ class SectionSession:
         )
 
 
-def _extra(graph: Graph, parts: Sequence[Part], outputs: Iterable[str]) -> list[Tensor]:
+def _extra(graph: Graph, parts: Sequence[Partition], outputs: Iterable[str]) -> list[Tensor]:
     names = check_outputs(graph, outputs)
     had = {tensor.name for part in parts for tensor in part.graph.outputs}
     problems = [

@@ -44,7 +44,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SessionStep:
     """Ops that one session runs.
 
     Attributes:

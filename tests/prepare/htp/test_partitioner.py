@@ -1,4 +1,4 @@
-"""PartitionPlan of graphs into parts, with a fake judge of what the device takes."""
+"""PartitionPlan of graphs into partitions, with a fake judge of what the device takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import partitioner
-from xdlc.prepare.htp.partitioner import components, crossings, divide, settle, stages
+from xdlc.prepare.htp.partitioner import components, crossings, move_later, partition, stages
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_session import PartitionSession
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
@@ -51,12 +51,12 @@ def graphs(draw: st.DrawFn) -> tuple[Graph, set[str]]:
 def grouped(graph: Graph, taken: set[str]) -> dict[str, list[str]]:
     ops = {op for op in graph.ops if op.name in taken}
     numbers = stages(graph, ops)
-    settle(graph, numbers)
+    move_later(graph, numbers)
     assert set(numbers) == ops
-    parts: dict[str, list[str]] = {}
+    partitions: dict[str, list[str]] = {}
     for number in sorted(set(numbers.values())):
-        parts[f"part{number}"] = [op.name for op in graph.ops if numbers.get(op) == number]
-    return parts
+        partitions[f"partition{number}"] = [op.name for op in graph.ops if numbers.get(op) == number]
+    return partitions
 
 
 def reaches(graph: Graph) -> dict[Op, set[Op]]:
@@ -69,10 +69,12 @@ def reaches(graph: Graph) -> dict[Op, set[Op]]:
 
 
 class OnCpu:
-    """Stands in for the emulation: runs the parts on the CPU."""
+    """Stands in for the emulation: runs the partitions on the CPU."""
 
-    def __init__(self, graph: Graph, parts: Mapping[str, list[str]]) -> None:
-        self.sessions = {name: CpuSession(partition_graph(graph, ops, name)) for name, ops in parts.items()}
+    def __init__(self, graph: Graph, partitions: Mapping[str, list[str]]) -> None:
+        self.sessions = {
+            name: CpuSession(partition_graph(graph, ops, name)) for name, ops in partitions.items()
+        }
 
     def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
         return self.sessions[graph].run(feeds, native=native)
@@ -82,37 +84,37 @@ class OnCpu:
 @given(graphs())
 def test_parts_are_convex_and_no_two_could_be_one(drawn: tuple[Graph, set[str]]) -> None:
     graph, taken = drawn
-    parts = grouped(graph, taken)
-    assert sorted(name for names in parts.values() for name in names) == sorted(taken)
+    partitions = grouped(graph, taken)
+    assert sorted(name for names in partitions.values() for name in names) == sorted(taken)
     behind = reaches(graph)
-    for names in parts.values():
+    for names in partitions.values():
         inside = {op for op in graph.ops if op.name in names}
         for op in graph.ops:
             if op not in inside:
                 comes_from = any(op in behind[member] for member in inside)
                 assert not (comes_from and behind[op] & inside)
-    found = schedule(graph, parts)
+    found = schedule(graph, partitions)
     assert sorted(op.name for each in found for op in each.ops) == sorted(op.name for op in graph.ops)
     done: set[Op] = set()
     for each in found:
         for op in each.ops:
             assert all(t.producer is None or t.producer in done for t in op.inputs if t is not None)
             done.add(op)
-    names = list(parts)
+    names = list(partitions)
     for index, first in enumerate(names):
         for second in names[index + 1 :]:
-            merged = {key: held for key, held in parts.items() if key not in (first, second)}
+            merged = {key: held for key, held in partitions.items() if key not in (first, second)}
             with pytest.raises(ContainerError, match="enters it again"):
-                schedule(graph, {**merged, "both": parts[first] + parts[second]})
+                schedule(graph, {**merged, "both": partitions[first] + partitions[second]})
 
 
 @settings(max_examples=25, deadline=None)
 @given(graphs())
 def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]]) -> None:
     graph, taken = drawn
-    parts = grouped(graph, taken)
+    partitions = grouped(graph, taken)
     x = np.array([[1, -2, 3, 5]], np.int32)
-    session = PartitionSession(Model({"g": graph}), parts, OnCpu(graph, parts))
+    session = PartitionSession(Model({"g": graph}), partitions, OnCpu(graph, partitions))
     expected = CpuSession(graph).run({"v0": x})
     found = session.run({"v0": x})
     assert list(found) == list(expected)
@@ -145,7 +147,7 @@ def test_what_can_wait_goes_where_less_crosses() -> None:
     numbers = stages(graph, {op for op in graph.ops if op.name != "op1"})
     assert {op.name: number for op, number in numbers.items()} == {"op0": 0, "op2": 0, "op3": 1}
     assert [tensor.name for tensor in crossings(graph, numbers)] == ["v1", "v3"]
-    settle(graph, numbers)
+    move_later(graph, numbers)
     assert {op.name: number for op, number in numbers.items()} == {"op0": 0, "op2": 1, "op3": 1}
     assert [tensor.name for tensor in crossings(graph, numbers)] == ["v1"]
 
@@ -160,17 +162,20 @@ def test_pieces_of_a_part_are_told_apart() -> None:
         graph.add_output(y)
     numbers = stages(graph, set(graph.ops))
     assert set(numbers.values()) == {0}
-    assert [[op.name for op in piece] for piece in components(graph, numbers)] == [["relu_a"], ["relu_b"]]
+    assert [[op.name for op in component] for component in components(graph, numbers)] == [
+        ["relu_a"],
+        ["relu_b"],
+    ]
 
 
 def test_parts_that_are_not_theirs_are_refused() -> None:
     graph = build([(0, 0), (1, 1)])
-    for parts, said in (
+    for partitions, said in (
         ({"p": ["op9"]}, "has no such op"),
-        ({"p": ["op0"], "q": ["op0"]}, "has it in part 'p' already"),
+        ({"p": ["op0"], "q": ["op0"]}, "has it in partition 'p' already"),
     ):
         with pytest.raises(ContainerError, match=said):
-            schedule(graph, parts)
+            schedule(graph, partitions)
     with pytest.raises(ContainerError, match="does not have: op9"):
         partition_graph(graph, ["op0", "op9"], "p")
     with pytest.raises(ContainerError, match="none at all"):
@@ -201,25 +206,25 @@ def chain(*kinds: str) -> Graph:
 def test_what_is_not_worth_the_way_goes_to_the_cpu() -> None:
     graph = chain("MatMul", "Odd", "Sum", "Odd", "MatMul")
     taken = {op for op in graph.ops if "odd" not in op.name}
-    numbers, poor = divide(graph, taken)
+    numbers, costly = partition(graph, taken)
     assert {op.name: number for op, number in numbers.items()} == {"matmul0": 0, "matmul4": 1}
-    assert [op.name for op in poor] == ["sum2"]
+    assert [op.name for op in costly] == ["sum2"]
 
 
 def test_a_piece_that_is_not_worth_it_goes_from_a_part_that_is() -> None:
     graph = chain("MatMul")
     lone = graph.add_input(Tensor("lone", (64, 256), dt.INT32))
     graph.add_output(big("Sum", lone, graph, "sum"))
-    numbers, poor = divide(graph, set(graph.ops))
+    numbers, costly = partition(graph, set(graph.ops))
     assert [op.name for op in numbers] == ["matmul0"]
-    assert [op.name for op in poor] == ["sum"]
+    assert [op.name for op in costly] == ["sum"]
 
 
 def test_where_nothing_is_worth_it_all_parts_stay() -> None:
     graph = chain("Sum", "Odd", "Sum")
-    numbers, poor = divide(graph, {op for op in graph.ops if "odd" not in op.name})
+    numbers, costly = partition(graph, {op for op in graph.ops if "odd" not in op.name})
     assert {op.name: number for op, number in numbers.items()} == {"sum0": 0, "sum2": 1}
-    assert poor == []
+    assert costly == []
 
 
 def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> None:
@@ -232,18 +237,18 @@ def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> 
         value = Tensor(f"v{index}", (1, 8), dt.INT32)
         graph.append(make_op(graph, kind, inputs, [value], name=f"{kind.lower()}{index}"))
     graph.add_output(value)
-    numbers, poor = divide(graph, {op for op in graph.ops if op.type != "Odd"})
+    numbers, costly = partition(graph, {op for op in graph.ops if op.type != "Odd"})
     assert {op.name: number for op, number in numbers.items()} == {"matmul0": 0, "matmul4": 1}
-    assert [op.name for op in poor] == ["neg2"]
+    assert [op.name for op in costly] == ["neg2"]
 
 
 def test_many_parts_that_gain_too_little_do_not_go_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, rounds = build([(index, index) for index in range(60 * 12)]), []
     taken = {op for index, op in enumerate(graph.ops) if index % 12}
     monkeypatch.setattr(partitioner, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
-    numbers, poor = divide(graph, taken)
+    numbers, costly = partition(graph, taken)
     assert len(set(numbers.values())) == 60  # none makes up for its start, so that all stay
-    assert not poor
+    assert not costly
     assert len(rounds) < 40
 
 
@@ -252,6 +257,6 @@ def test_moving_data_alone_is_never_worth_it() -> None:
     x, y = graph.add_input(Tensor("x", (4, 4), dt.INT32)), Tensor("y", (16,), dt.INT32)
     graph.append(make_op(graph, "Reshape", [x], [y], name="reshape"))
     graph.add_output(y)
-    numbers, poor = divide(graph, set(graph.ops))
+    numbers, costly = partition(graph, set(graph.ops))
     assert numbers == {}
-    assert [op.name for op in poor] == ["reshape"]
+    assert [op.name for op in costly] == ["reshape"]

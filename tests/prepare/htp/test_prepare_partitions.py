@@ -1,4 +1,4 @@
-"""Models of which HTP takes only parts: what is cached, what is marked, what is left to the CPU."""
+"""Models of which HTP takes only partitions: what is cached, what is marked, what is left to the CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xdlc.errors import (
 from xdlc.ir import Model, raw_data
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.htp import Prepared, compile_jobs, prepare_all, prepare_partitions
-from xdlc.prepare.htp.partition_plan import divided, mark
+from xdlc.prepare.htp.partition_plan import mark, plan_partitions
 from xdlc.prepare.htp.support_query import CpuFallback, SupportReport
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
@@ -60,15 +60,18 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
     prepared.model.save(tmp_path / "p.dlc")
     model = load(tmp_path / "p.dlc")
     record = "htp.cache.sm8650.0"
-    parts = parts_of(model, record)
-    assert parts == {"my_graph_part0": ("conv2d_a",), "my_graph_part1": ("conv2d_b", "elementwisebinary_c")}
+    partitions = parts_of(model, record)
+    assert partitions == {
+        "my_graph_part0": ("conv2d_a",),
+        "my_graph_part1": ("conv2d_b", "elementwisebinary_c"),
+    }
     facts = cache_provenance.read(model)[record].graphs
-    for name, ops in parts.items():
+    for name, ops in partitions.items():
         assert facts[name].source == "my graph"
         assert fingerprint(partition_graph(model.main, ops, name)) == facts[name].fingerprint
     with WorkerSession.of_cache(model.records[record]) as emulation:
-        found = PartitionSession(model, parts, emulation).run({"x": X}, native=True)
-    composed = in_segments(model, parts, {"x": X})
+        found = PartitionSession(model, partitions, emulation).run({"x": X}, native=True)
+    composed = in_segments(model, partitions, {"x": X})
     on_cpu = CpuSession(model).run({"x": X}, native=True)
     assert list(found) == ["c", "a"]
     for name, array in found.items():
@@ -81,13 +84,13 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
 @needs_htp
 def test_what_is_left_is_told_with_the_reason() -> None:
     prepared = prepare_all(partly(quantized=True), ["sm8550", "sm8650"], partition=True)
-    assert [division.soc for division in prepared.divisions] == ["sm8550", "sm8650"]
-    division = prepared.divisions[0]
-    assert (division.cached, len(division.parts), division.is_whole) == (3, 2, False)
-    assert [(left.op, left.type) for left in division.left] == [("softmax_s", "Softmax")]
+    assert [plan.soc for plan in prepared.plans] == ["sm8550", "sm8650"]
+    plan = prepared.plans[0]
+    assert (plan.cached, len(plan.partitions), plan.is_whole) == (3, 2, False)
+    assert [(left.op, left.type) for left in plan.left] == [("softmax_s", "Softmax")]
     assert prepared.notices[0] == "sm8550: 3 of 4 ops are cached, in 2 partition(s)"
     assert prepared.notices[1].startswith("sm8550: left to the CPU: 1 Softmax ('softmax_s'): ")
-    assert prepared.notices[-1] == "1 tensor(s) that parts give to others are outputs now: 'a'"
+    assert prepared.notices[-1] == "1 tensor(s) that partitions give to others are outputs now: 'a'"
     assert prepared.model.metadata["history"][-1]["args"]["partition"] == "True"
 
 
@@ -141,13 +144,13 @@ def test_loops_stay_on_the_cpu_with_the_graphs_that_they_run() -> None:
     add(graph, "Softmax", [source], result)
     prepared = prepare_all(model, ["sm8650"], partition=True)
     assert prepared.problems == ()
-    (division,) = prepared.divisions
-    assert {left.type for left in division.left} == {"While"}
-    parts = parts_of(prepared.model, "htp.cache.sm8650.0")
-    assert list(parts) == ["main_part0"]
+    (plan,) = prepared.plans
+    assert {left.type for left in plan.left} == {"While"}
+    partitions = parts_of(prepared.model, "htp.cache.sm8650.0")
+    assert list(partitions) == ["main_part0"]
     feeds = {"x": np.ones(3, "float32"), "n": np.ones(1, "int32"), "f": np.full(3, 2, "float32")}
     with WorkerSession.of_cache(prepared.model.records["htp.cache.sm8650.0"]) as emulation:
-        found = PartitionSession(prepared.model, parts, emulation).run(feeds)
+        found = PartitionSession(prepared.model, partitions, emulation).run(feeds)
     expected = CpuSession(model).run(feeds)
     for name, array in expected.items():
         assert np.allclose(found[name], array, atol=2e-3)
@@ -162,18 +165,18 @@ def left(op: str) -> dict[tuple[str, str], CpuFallback]:
 
 def test_marks_are_the_union_over_the_socs() -> None:
     model = partly(quantized=True)
-    divisions = [
-        divided(model, "one", left("softmax_s")),
-        divided(model, "two", left("elementwisebinary_c")),
-        divided(model, "three", {}),
+    plans = [
+        plan_partitions(model, "one", left("softmax_s")),
+        plan_partitions(model, "two", left("elementwisebinary_c")),
+        plan_partitions(model, "three", {}),
     ]
-    assert [part.name for part in divisions[0].parts] == ["my_graph_part0", "my_graph_part1"]
-    assert [part.ops for part in divisions[1].parts] == [("conv2d_a", "softmax_s", "conv2d_b")]
-    assert [(part.name, part.ops) for part in divisions[2].parts] == [("my graph", None)]
-    assert divisions[2].is_whole
-    assert mark(model, divisions) == ["a", "b"]
+    assert [partition.name for partition in plans[0].partitions] == ["my_graph_part0", "my_graph_part1"]
+    assert [partition.ops for partition in plans[1].partitions] == [("conv2d_a", "softmax_s", "conv2d_b")]
+    assert [(partition.name, partition.ops) for partition in plans[2].partitions] == [("my graph", None)]
+    assert plans[2].is_whole
+    assert mark(model, plans) == ["a", "b"]
     assert [tensor.name for tensor in model.main.outputs] == ["c", "a", "b"]
-    assert mark(model, divisions) == []
+    assert mark(model, plans) == []
 
 
 def test_a_graph_that_is_taken_whole_is_not_divided_even_if_not_worth_it() -> None:
@@ -181,10 +184,10 @@ def test_a_graph_that_is_taken_whole_is_not_divided_even_if_not_worth_it() -> No
     graph = model.main
     lone = graph.add_input(type(graph.inputs[0])("lone", (4, 4), graph.inputs[0].dtype))
     graph.add_output(add(graph, "Reshape", [lone], type(lone)("flat", (16,), lone.dtype)))
-    assert divided(model, "soc", {}).is_whole
-    division = divided(model, "soc", left("softmax_s"))
-    assert [each.reason for each in division.left if each.op == "reshape_flat"] == [
-        "takes less time on the CPU than the way to HTP and back"
+    assert plan_partitions(model, "soc", {}).is_whole
+    plan = plan_partitions(model, "soc", left("softmax_s"))
+    assert [each.reason for each in plan.left if each.op == "reshape_flat"] == [
+        "runs faster on the CPU than with copies to HTP and back"
     ]
 
 
@@ -204,14 +207,14 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
 
     def run(
         model: Model, odd: str, fails: Fails
-    ) -> tuple[prepare_partitions.Partition, list[list[list[str]]]]:
+    ) -> tuple[prepare_partitions.PartitionJobs, list[list[list[str]]]]:
         compiled: list[list[list[str]]] = []
 
         def compile_for(given: Any, soc: str, options: object, **_: object) -> htp.Compiled:
             held = given if isinstance(given, Model) else load(given)
-            parts = [[op.name for op in graph.ops] for graph in held.graphs.values()]
-            compiled.append(parts)
-            raise_all(list(filter(None, map(fails, parts))))
+            partitions = [[op.name for op in graph.ops] for graph in held.graphs.values()]
+            compiled.append(partitions)
+            raise_all(list(filter(None, map(fails, partitions))))
             return htp.Compiled(raw_data(b""), {})
 
         monkeypatch.setattr(prepare_partitions, "query_support", lambda *_, **__: SupportReport(left(odd)))
@@ -222,7 +225,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
         model.save(path)
         target = Target(find_soc("sm8650"), htp.CompileOptions())
         with ForkServer(path) as server:  # which starts nothing unless it is asked to
-            made = prepare_partitions.Partition(model, path, "model", [target], {}, 60, server)
+            made = prepare_partitions.PartitionJobs(model, path, "model", [target], {}, 60, server)
             made.do(1, None, None)
         return made, compiled
 
@@ -235,12 +238,16 @@ def test_a_part_that_does_not_compile_is_cut_in_two(fake: Callable[..., Any]) ->
 
     made, compiled = fake(partly(quantized=True), "softmax_s", fails)
     assert made.problems() == ()
-    (division,) = made.divisions()
-    assert [part.ops for part in division.parts] == [("conv2d_a",), ("conv2d_b",), ("elementwisebinary_c",)]
-    assert [left.op for left in division.left] == ["softmax_s"]
+    (plan,) = made.plans()
+    assert [partition.ops for partition in plan.partitions] == [
+        ("conv2d_a",),
+        ("conv2d_b",),
+        ("elementwisebinary_c",),
+    ]
+    assert [left.op for left in plan.left] == ["softmax_s"]
     assert made.marked == ["a", "b"]
-    told = "a part is cut in two before 'elementwisebinary_c', for the compiler failed on it: finalize failed"
-    assert f"sm8650: {told}" in made.notices()
+    told = "a partition is cut in two before 'elementwisebinary_c', for the compiler failed on it: finalize"
+    assert any(told in notice for notice in made.notices())
     first, both, second, third = (
         ["conv2d_a"],
         ["conv2d_b", "elementwisebinary_c"],
@@ -255,12 +262,12 @@ def test_an_op_that_never_compiles_is_left_to_the_cpu(fake: Callable[..., Any]) 
         return BackendError("finalize failed") if "conv2d_b" in ops else None
 
     made, _ = fake(partly(quantized=True), "softmax_s", fails)
-    (division,) = made.divisions()
-    assert [part.ops for part in division.parts] == [("conv2d_a",)]
-    assert [(left.op, left.reason) for left in division.left] == [
+    (plan,) = made.plans()
+    assert [partition.ops for partition in plan.partitions] == [("conv2d_a",)]
+    assert [(left.op, left.reason) for left in plan.left] == [
         ("softmax_s", "it is odd"),
-        ("conv2d_b", "the compiler fails on its part: finalize failed"),
-        ("elementwisebinary_c", "takes less time on the CPU than the way to HTP and back"),
+        ("conv2d_b", "the compiler fails on its partition: finalize failed"),
+        ("elementwisebinary_c", "runs faster on the CPU than with copies to HTP and back"),
     ]
 
 
@@ -269,9 +276,9 @@ def test_an_op_refused_only_in_its_part_is_left_to_the_cpu(fake: Callable[..., A
         return ConstraintError("too deep", node="conv2d_a") if "conv2d_a" in ops else None
 
     made, _ = fake(partly(quantized=True), "softmax_s", fails)
-    (division,) = made.divisions()
-    assert [part.ops for part in division.parts] == [("conv2d_b", "elementwisebinary_c")]
-    assert [(left.op, left.reason) for left in division.left] == [
+    (plan,) = made.plans()
+    assert [partition.ops for partition in plan.partitions] == [("conv2d_b", "elementwisebinary_c")]
+    assert [(left.op, left.reason) for left in plan.left] == [
         ("conv2d_a", "too deep"),
         ("softmax_s", "it is odd"),
     ]
@@ -280,8 +287,9 @@ def test_an_op_refused_only_in_its_part_is_left_to_the_cpu(fake: Callable[..., A
 def test_where_no_part_compiles_the_compilers_words_are_given(fake: Callable[..., Any]) -> None:
     made, compiled = fake(partly(quantized=True), "softmax_s", lambda ops: BackendError("finalize failed"))
     (problem,) = made.problems()
-    assert "HTP takes no part of it: it is odd; the compiler fails on its part: finalize failed" in str(
-        problem
+    assert (
+        "HTP takes no partition of it: it is odd; the compiler fails on its partition: finalize failed"
+        in str(problem)
     )
     assert len(compiled) < 16
 
@@ -295,7 +303,7 @@ def test_what_fails_only_together_is_an_error(fake: Callable[..., Any]) -> None:
 
     made, compiled = fake(partly(quantized=True), "softmax_s", fails)
     assert [problem.problem for problem in made.problems()] == ["too large"]
-    assert len(compiled) == 3  # both parts, then each alone
+    assert len(compiled) == 3  # both partitions, then each alone
 
 
 def test_a_full_disk_is_no_reason_to_divide(fake: Callable[..., Any]) -> None:

@@ -142,7 +142,7 @@ def test_parts_of_a_cache_run_with_the_rest_on_the_cpu(quantized: bool) -> None:
     model = prepare_all(partly(quantized=quantized), ["sm8650"], partition=True).model
     notices: list[str] = []
     with HtpSession(model, "sm8650", notify=notices.append) as session:
-        assert (session.record, session.parts, notices) == ("htp.cache.sm8650.0", 2, [])
+        assert (session.record, session.partitions, notices) == ("htp.cache.sm8650.0", 2, [])
         given = session.run({"x": X[0]})
     wanted = CpuSession(partly(quantized=quantized)).run({"x": X[0]})["c"]
     assert "c" in given
@@ -153,7 +153,7 @@ def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
     notices: list[str] = []
     model = partly(quantized=True)
     with xdlc.api.emulation(model, "sm8650", cpu_fallback=True, notify=notices.append) as session:
-        assert (session.record, session.parts) == (None, 2)
+        assert (session.record, session.partitions) == (None, 2)
         given = session.run({"x": X[0]})
     assert list(given) == ["c"]
     wanted = CpuSession(model).run({"x": X[0]})["c"]

@@ -62,7 +62,7 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
     options = {"cpu_fallback": True, "udo_package_path": python_file, "notify": notices.append}
     with api.emulation(model, "sm8650", **options) as session:
         got = session.run({"x": X})["y"]
-        assert session.parts == 2
+        assert session.partitions == 2
         session.close()
         with pytest.raises(BackendError, match="closed"):
             session.run({"x": X})

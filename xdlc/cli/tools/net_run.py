@@ -202,7 +202,7 @@ def _session(
         kernels=options["kernels"],
     )
     origin = f"from {session.record}" if session.record else "compiled now"
-    parts = f", {session.parts} partition(s), the rest on the CPU" if session.parts else ""
+    parts = f", {session.partitions} partition(s), the rest on the CPU" if session.partitions else ""
     show(f"runs on: {session.soc}, {origin}{parts}")
     return session
 

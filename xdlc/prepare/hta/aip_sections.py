@@ -23,7 +23,7 @@ from xdlc.container.aip_record import (
 )
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
-from xdlc.runtime.fusion_groups import Part
+from xdlc.runtime.fusion_groups import Partition
 from xdlc.version import VERSION
 
 RECORD_VERSION = "1.2.0.0"
@@ -33,7 +33,7 @@ MOST_TENSORS = 1 << 12
 
 
 def section_of(
-    engine: Engine, part: Part, ids: Mapping[Op, int], fed: Collection[str], payload: bytes
+    engine: Engine, part: Partition, ids: Mapping[Op, int], fed: Collection[str], payload: bytes
 ) -> Section:
     """Return the record's entry of a section.
 
@@ -62,7 +62,7 @@ def record_of(sections: Sequence[Section]) -> AipRecord:
 def _buffer(
     engine: Engine,
     tensor: Tensor,
-    part: Part,
+    part: Partition,
     ids: Mapping[Op, int],
     fed: Collection[str],
     *,
@@ -82,7 +82,7 @@ def _buffer(
     return AipBuffer(tensor.name, is_output, layer, buffer_id(layer, index, is_output=is_output), dimensions)
 
 
-def _owner(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
+def _owner(name: str, part: Partition, is_output: bool) -> tuple[Op, int]:
     """Return the op of a section that reads or writes a value, and the position of its tensor.
 
     Values that only lent ops read belong to the first op.

@@ -15,7 +15,7 @@ from xdlc.prepare.hta.aip_sections import record_of, section_of
 from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
 from xdlc.prepare.hta.op_support import RejectedOp
 from xdlc.prepare.hta.partitioner import Run, automatic, by_hand
-from xdlc.runtime.fusion_groups import Part, bonds, parts_of
+from xdlc.runtime.fusion_groups import Partition, bonds, partitions_of
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.section_record import layer_ids
 from xdlc.targets import all_socs, find_soc
@@ -178,7 +178,7 @@ class _Sections:
         problems = [*refused, *op_support.check_batch(self.graph, on_hta)]
         if problems:
             return problems
-        parts = parts_of(self.graph, [run.ops for run in runs], stated=self.stated)
+        parts = partitions_of(self.graph, [run.ops for run in runs], stated=self.stated)
         network_inputs = {tensor.name for tensor in self.graph.inputs}
         total = sum(run.engine is Engine.HTA for run in runs)
         done = 0
@@ -198,7 +198,7 @@ class _Sections:
                 self._progress(done, total)
         return problems
 
-    def _blocked(self, part: Part) -> list[XdlcError]:
+    def _blocked(self, part: Partition) -> list[XdlcError]:
         """Return why the border of a section may not divide ops that are computed as one."""
         first, last = (self.given[part.ops[index]] for index in (0, -1))
         return [
@@ -214,7 +214,7 @@ class _Sections:
             if op in self.reasons
         ]
 
-    def _lent(self, run: Run, part: Part) -> list[str]:
+    def _lent(self, run: Run, part: Partition) -> list[str]:
         if not part.lent:
             return []
         layers = f"{self.given[run.ops[0]]}-{self.given[run.ops[-1]]}"

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.opdefs.control_flow import outer_graphs
-from xdlc.prepare.htp.partitioner import crossings, divide
+from xdlc.prepare.htp.partitioner import crossings, partition
 from xdlc.prepare.htp.support_query import CpuFallback
 from xdlc.runtime.htp.partition_schedule import partition_name
 
 MOST_NAMED = 8
-_SMALL = "takes less time on the CPU than the way to HTP and back"
+_SMALL = "runs faster on the CPU than with copies to HTP and back"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlannedPartition:
     """A graph of a cache.
 
     Attributes:
         name: Its name in the cache.
-        graph: Name of the model's graph that it is, or is part of.
+        graph: Name of the model's graph that it is, or is partition of.
         ops: Names of its ops, in order; None denotes the whole graph.
         count: Number of its ops.
     """
@@ -35,32 +35,32 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """How a model divides for the HTP of one SoC.
+    """Partition plan of a model for the HTP of one SoC.
 
     Attributes:
         soc: Name of the SoC.
-        parts: What its cache holds, in the order in which it runs.
-        left: What stays on the CPU, in the order of the ops.
+        partitions: Graphs of its cache, in the order in which they run.
+        left: Ops that stay on the CPU, in order.
     """
 
     soc: str
-    parts: tuple[Part, ...]
+    partitions: tuple[PlannedPartition, ...]
     left: tuple[CpuFallback, ...]
 
     @property
     def is_whole(self) -> bool:
         """Whether the cache holds the graphs as they are."""
-        return not self.left and all(part.ops is None for part in self.parts)
+        return not self.left and all(partition.ops is None for partition in self.partitions)
 
     @property
     def cached(self) -> int:
         """Number of ops in the cache."""
-        return sum(part.count for part in self.parts)
+        return sum(partition.count for partition in self.partitions)
 
     def lines(self) -> list[str]:
         """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
         ops = self.cached + len(self.left)
-        lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.parts)} partition(s)"]
+        lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.partitions)} partition(s)"]
         reasons: dict[str, list[CpuFallback]] = {}
         for left in self.left:
             reasons.setdefault(left.reason, []).append(left)
@@ -73,7 +73,7 @@ class PartitionPlan:
         return lines
 
 
-def divided(
+def plan_partitions(
     model: Model,
     soc: str,
     refused: Mapping[tuple[str, str], CpuFallback],
@@ -85,38 +85,42 @@ def divided(
         model: The model.
         soc: Name of the SoC.
         refused: The ops that its HTP does not take, by graph and name.
-        cuts: Graph and name of ops before which the part that holds them is cut in two.
+        cuts: Graph and name of ops before which the partition that holds them is cut in two.
     """
-    parts: list[Part] = []
+    partitions: list[PlannedPartition] = []
     left: list[CpuFallback] = []
     for graph in outer_graphs(model):
-        groups, poor = _groups(graph, refused, cuts)
+        groups, costly = _groups(graph, refused, cuts)
         if len(groups) == 1 and len(groups[0]) == len(graph):
-            parts.append(Part(graph.name, graph.name, None, len(graph)))
+            partitions.append(PlannedPartition(graph.name, graph.name, None, len(graph)))
             continue
         for ops in groups:
             name = partition_name(
-                graph.name, sum(part.graph == graph.name for part in parts), {*model.graphs, *_names(parts)}
+                graph.name,
+                sum(partition.graph == graph.name for partition in partitions),
+                {*model.graphs, *_names(partitions)},
             )
-            parts.append(Part(name, graph.name, tuple(op.name for op in ops), len(ops)))
+            partitions.append(PlannedPartition(name, graph.name, tuple(op.name for op in ops), len(ops)))
         for op in graph.ops:
             if (graph.name, op.name) in refused:
                 left.append(refused[graph.name, op.name])
-            elif op in poor:
+            elif op in costly:
                 left.append(CpuFallback(graph.name, op.name, op.type, _SMALL))
-    return PartitionPlan(soc, tuple(parts), tuple(left))
+    return PartitionPlan(soc, tuple(partitions), tuple(left))
 
 
-def _names(parts: Sequence[Part]) -> set[str]:
-    return {part.name for part in parts}
+def _names(partitions: Sequence[PlannedPartition]) -> set[str]:
+    return {partition.name for partition in partitions}
 
 
 def _groups(
     graph: Graph, refused: Collection[tuple[str, str]], cuts: Collection[tuple[str, str]]
 ) -> tuple[list[list[Op]], set[Op]]:
-    """Return the ops of each part, in order, and those that are not worth one."""
+    """Return the ops of each partition, in order, and those that are not worth one."""
     taken = {op for op in graph.ops if (graph.name, op.name) not in refused}
-    numbers, poor = divide(graph, taken) if len(taken) < len(graph) else (dict.fromkeys(graph.ops, 0), [])
+    numbers, costly = (
+        partition(graph, taken) if len(taken) < len(graph) else (dict.fromkeys(graph.ops, 0), [])
+    )
     by_number: dict[int, list[Op]] = {}
     for op in graph.ops:
         if op in numbers:
@@ -128,17 +132,17 @@ def _groups(
             if (graph.name, op.name) in cuts and groups[-1]:
                 groups.append([])
             groups[-1].append(op)
-    return groups, set(poor)
+    return groups, set(costly)
 
 
-def mark(model: Model, divisions: Sequence[PartitionPlan]) -> list[str]:
-    """Make outputs of the graphs what crosses from a part of any division, and return its names.
+def mark(model: Model, plans: Sequence[PartitionPlan]) -> list[str]:
+    """Make outputs of the graphs what crosses from a partition of any plan, and return its names.
 
     The outputs that were there stay first; the others follow in the order of the ops.
     """
     marked: list[str] = []
     for graph in outer_graphs(model):
-        crossing = set().union(*(_crossing(graph, division) for division in divisions))
+        crossing = set().union(*(_crossing(graph, plan) for plan in plans))
         for op in list(graph.ops):
             for tensor in op.outputs:
                 if tensor in crossing and not graph.is_output(tensor):
@@ -147,11 +151,11 @@ def mark(model: Model, divisions: Sequence[PartitionPlan]) -> list[str]:
     return marked
 
 
-def _crossing(graph: Graph, division: PartitionPlan) -> set[Tensor]:
+def _crossing(graph: Graph, plan: PartitionPlan) -> set[Tensor]:
     number = {
         name: index
-        for index, part in enumerate(division.parts)
-        if part.graph == graph.name
-        for name in part.ops or ()
+        for index, partition in enumerate(plan.partitions)
+        if partition.graph == graph.name
+        for name in partition.ops or ()
     }
     return set(crossings(graph, {op: number[op.name] for op in graph.ops if op.name in number}))

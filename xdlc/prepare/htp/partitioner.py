@@ -11,37 +11,37 @@ from collections.abc import Collection, Iterable
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import macs, traits
 
+CALL = 1 << 16
+"""Cost of starting a partition, in bytes copied to HTP: about what takes as long to copy."""
+AT_ONCE = 8
+"""Of so many partitions that gain too little, one is dropped at a time: a network can have thousands."""
+
 
 def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
-    """Return for each op that is taken the number of its part.
+    """Return the number of the partition of each op that HTP supports.
 
-    An op waits for a further part only if a path from a taken op to it leads through one that is not.
-    No division has fewer parts, and in none can a path leave a part and enter it again: numbers never fall
-    along a path, and rise where it comes back from an op that is not taken.
+    An op waits for a further partition only if a path from a supported op to it has one that is not.
+    No division has fewer partitions, and in none can a path leave a partition and enter it again: numbers
+    never fall along a path, and rise where it comes back from an op that is not supported.
 
     Args:
         graph: The graph.
-        taken: The ops that the device takes.
+        taken: The ops that HTP supports.
     """
     found: dict[Op, int] = {}
-    left: dict[Op, int] = {}
     for op in graph.ops:
-        before = [tensor.producer for tensor in op.inputs if tensor is not None]
-        inner = max((found[held] for held in before if held in found), default=-1)
-        outer = max((left[held] for held in before if held in left), default=-1)
-        if op in taken:
-            found[op] = max(inner, outer + 1)
-        else:
-            left[op] = max(inner, outer)
-    return found
+        before = [held.producer for held in op.inputs if held is not None and held.producer is not None]
+        numbers = (found[held] + (op in taken and held not in taken) for held in before)
+        found[op] = max(numbers, default=-1) if op not in taken else max(0, *numbers, 0)
+    return {op: number for op, number in found.items() if op in taken}
 
 
-def settle(graph: Graph, numbers: dict[Op, int]) -> None:
-    """Move ops to later parts where no more bytes cross between parts for it.
+def move_later(graph: Graph, numbers: dict[Op, int]) -> None:
+    """Move ops to later partitions where no more bytes cross between partitions for it.
 
     Args:
         graph: The graph.
-        numbers: The number of each taken op's part; changed in place.
+        numbers: The number of each taken op's partition; changed in place.
     """
     for op in reversed(list(graph.ops)):
         if op not in numbers:
@@ -59,15 +59,15 @@ def settle(graph: Graph, numbers: dict[Op, int]) -> None:
 
 
 def _crossing(graph: Graph, op: Op, numbers: dict[Op, int]) -> int:
-    """Return the bytes of those tensors around an op that cross from a part to elsewhere."""
+    """Return the bytes of those tensors around an op that cross from a partition to elsewhere."""
     tensors = {tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and not tensor.is_static}
     return sum(tensor.nbytes for tensor in tensors if leaves(graph, tensor, numbers))
 
 
 def leaves(graph: Graph, tensor: Tensor, numbers: dict[Op, int]) -> bool:
-    """Return whether an op of a part makes a tensor and one outside of this part reads it.
+    """Return whether a tensor is computed in a partition and read outside of it.
 
-    Whether the caller gets it too makes no difference, so that marking what leaves changes nothing here.
+    Graph outputs do not count, so that marking such tensors as outputs changes nothing here.
     """
     if tensor.producer is None or tensor.producer not in numbers:
         return False
@@ -76,12 +76,12 @@ def leaves(graph: Graph, tensor: Tensor, numbers: dict[Op, int]) -> bool:
 
 
 def crossings(graph: Graph, numbers: dict[Op, int]) -> list[Tensor]:
-    """Return what leaves the parts, in the order of the ops."""
+    """Return the tensors that leave the partitions, in the order of the ops."""
     return [tensor for op in graph.ops for tensor in op.outputs if leaves(graph, tensor, numbers)]
 
 
 def components(graph: Graph, numbers: dict[Op, int]) -> list[list[Op]]:
-    """Return the ops of the parts in pieces: ops of one part that hand values on or read the same ones."""
+    """Return the connected components of the partitions: ops that share a tensor other than static ones."""
     boss: dict[Op, Op] = {op: op for op in numbers}
 
     def root(op: Op) -> Op:
@@ -89,106 +89,90 @@ def components(graph: Graph, numbers: dict[Op, int]) -> list[list[Op]]:
             boss[op] = op = boss[boss[op]]
         return op
 
-    for group in _neighbours(graph, numbers):
-        first, *others = group
-        for op in others:
-            boss[root(op)] = root(first)
-    pieces: dict[Op, list[Op]] = {}
+    for tensor in graph.tensors.values():
+        first: dict[int, Op] = {}
+        producer = () if tensor.producer is None else (tensor.producer,)
+        for op in () if tensor.is_static else (*producer, *graph.consumers(tensor)):
+            if op in numbers:
+                boss[root(op)] = root(first.setdefault(numbers[op], op))
+    found: dict[Op, list[Op]] = {}
     for op in graph.ops:
         if op in numbers:
-            pieces.setdefault(root(op), []).append(op)
-    return list(pieces.values())
-
-
-def _neighbours(graph: Graph, numbers: dict[Op, int]) -> Iterable[list[Op]]:
-    for tensor in graph.tensors.values():
-        if tensor.is_static:
-            continue
-        users = [*([tensor.producer] if tensor.producer is not None else []), *graph.consumers(tensor)]
-        by_part: dict[int, list[Op]] = {}
-        for op in users:
-            if op in numbers:
-                by_part.setdefault(numbers[op], []).append(op)
-        yield from by_part.values()
-
-
-CALL = 1 << 16
-"""What starting a part costs, in bytes that go over to HTP: about what takes as long to copy."""
-AT_ONCE = 8
-"""Of so many parts that gain too little, one goes at a time: a network can have thousands."""
+            found.setdefault(root(op), []).append(op)
+    return list(found.values())
 
 
 def work(op: Op) -> int:
     """Return the operations of an op: its multiply-accumulates, or else one for each result.
 
-    Moving and copying is none: the way to HTP is that already.
+    Moving and copying counts as none, as the copy to HTP already is one.
     """
     return 0 if traits(op).copies else macs(op) or sum(tensor.size for tensor in op.outputs)
 
 
-def divide(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:
-    """Return the number of the part of each op that HTP gets, and the ops that are not worth it.
+def partition(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:
+    """Return the number of the partition of each op on HTP, and the supported ops that do not pay off.
 
-    Pieces that do fewer operations than bytes have to cross between CPU and HTP for them go to the CPU, and
-    so do parts that do not make up for starting them besides.  If that would be all of them, the latter
+    Components with fewer operations than bytes to copy between CPU and HTP for them go to the CPU, and so do
+    partitions that do not make up for starting them besides.  If that would be all of them, the latter
     stay; if that would still be all, all stay that compute anything.
 
     Args:
         graph: The graph.
-        taken: The ops that HTP takes.
+        taken: The ops that HTP supports.
     """
-    numbers = _worth(graph, taken, CALL) or _worth(graph, taken, 0)
+    numbers = _gainful(graph, taken, CALL) or _gainful(graph, taken, 0)
     if not numbers:
-        pieces = components(graph, _parts(graph, taken))
-        numbers = _parts(graph, {op for piece in pieces if any(map(work, piece)) for op in piece})
+        found = components(graph, _numbers(graph, taken))
+        numbers = _numbers(graph, {op for each in found if any(map(work, each)) for op in each})
     return numbers, [op for op in graph.ops if op in taken and op not in numbers]
 
 
-def _worth(graph: Graph, taken: Collection[Op], least: int) -> dict[Op, int]:
+def _gainful(graph: Graph, taken: Collection[Op], least: int) -> dict[Op, int]:
     kept = set(taken)
     while True:
-        numbers = _parts(graph, kept)
-        poor = _poor(graph, numbers, least)
-        if not poor:
+        numbers = _numbers(graph, kept)
+        costly = _costly(graph, numbers, least)
+        if not costly:
             return numbers
-        kept.difference_update(poor)
+        kept.difference_update(costly)
 
 
-def _parts(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
+def _numbers(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
     numbers = stages(graph, taken)
-    settle(graph, numbers)
+    move_later(graph, numbers)
     return numbers
 
 
-def _poor(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
-    """Return the ops of pieces that are not worth it, or else of the parts that gain least of all.
+def _costly(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
+    """Return the ops of components that do not pay off, or else of the partitions that gain least of all.
 
-    Without them others may come together, so that few go at a time: one, or of very many an eighth.
+    Without them others may be joined, so that few are dropped at a time: one, or of very many an eighth.
     """
     gains: dict[int, int] = {}
     members: dict[int, list[Op]] = {}
-    poor: list[Op] = []
-    for piece in components(graph, numbers):
-        gain = sum(map(work, piece)) - _over(graph, piece, numbers)
+    costly: list[Op] = []
+    for component in components(graph, numbers):
+        gain = sum(map(work, component)) - _over(graph, component, numbers)
         if gain < 0:
-            poor += piece
-        gains[numbers[piece[0]]] = gains.get(numbers[piece[0]], 0) + gain
-        members.setdefault(numbers[piece[0]], []).extend(piece)
-    if poor or not gains:
-        return poor
+            costly += component
+        gains[numbers[component[0]]] = gains.get(numbers[component[0]], 0) + gain
+        members.setdefault(numbers[component[0]], []).extend(component)
+    if costly or not gains:
+        return costly
     low = sorted((number for number in gains if gains[number] < least), key=lambda number: gains[number])
     return [op for number in low[: max(1, len(low) // AT_ONCE)] for op in members[number]]
 
 
-def _over(graph: Graph, piece: Iterable[Op], numbers: dict[Op, int]) -> int:
-    """Return the bytes that go over from the CPU to a piece and back."""
+def _over(graph: Graph, component: Iterable[Op], numbers: dict[Op, int]) -> int:
+    """Return the bytes that are copied from the CPU to a component and back."""
     read: set[Tensor] = set()
-    given: set[Tensor] = set()
-    for op in piece:
+    results: set[Tensor] = set()
+    for op in component:
         read.update(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
         for tensor in op.outputs:
             readers = graph.consumers(tensor)
             if not readers or any(reader not in numbers for reader in readers):
-                given.add(tensor)
-    come = (tensor for tensor in read if tensor.producer is None or tensor.producer not in numbers)
-    return sum(tensor.nbytes for tensor in (*come, *given))
+                results.add(tensor)
+    outside = (tensor for tensor in read if tensor.producer is None or tensor.producer not in numbers)
+    return sum(tensor.nbytes for tensor in (*outside, *results))

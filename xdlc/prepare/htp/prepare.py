@@ -14,14 +14,14 @@ from xdlc.ir import Model
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
-from xdlc.prepare.htp.prepare_partitions import Partition
+from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 
-_HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
+_HINT = "--partition caches the partitions of a network that HTP supports and leaves the rest to the CPU"
 _FORGOTTEN = (
     f"record {cache_provenance.RECORD!r} was damaged: what it noted about caches that were there is lost"
 )
@@ -38,7 +38,7 @@ class Prepared:
         kept: Names of the SoCs whose cache was there already.
         notices: What the caller should know: caches that were kept or replaced, and why; what is left to
             the CPU, and why.
-        divisions: With ``partition``, how the model divides for each SoC that is done.
+        plans: With ``partition``, the partition plan of each SoC that is done.
     """
 
     model: Model
@@ -46,7 +46,7 @@ class Prepared:
     problems: tuple[XdlcError, ...]
     kept: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    divisions: tuple[PartitionPlan, ...] = ()
+    plans: tuple[PartitionPlan, ...] = ()
 
 
 class PrepareError(ProblemList):
@@ -124,8 +124,8 @@ def prepare_all(
             emulation does not load such caches ("Shared weights buffer isn't supported on this
             platform"): they run on devices only, and nothing here can prove them right.
         overwrite_cache_records: Whether to compile again what is there already, whoever made it.
-        partition: Whether to compile the parts that HTP takes where it does not take all, see ``Partition``;
-            what crosses from them to elsewhere then becomes an output of the model.
+        partition: Whether to compile the partitions that HTP supports where it does not support all ops, see
+            ``PartitionJobs``; tensors between partitions then become outputs of the model.
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
         progress: Called with the number of SoCs finished.
@@ -165,7 +165,9 @@ def prepare_all(
             check_foreign(held[target.name], result, target, name)
     with stored_model(model) as path, ForkServer(path) as server:
         if partition:
-            work: CompileJobs | Partition = Partition(result, path, name, wanted, held, timeout, server)
+            work: CompileJobs | PartitionJobs = PartitionJobs(
+                result, path, name, wanted, held, timeout, server
+            )
         else:
             selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
             work = CompileJobs(name, wanted, held, selections, timeout, server)
@@ -182,20 +184,22 @@ def prepare_all(
     return replace(prepared, notices=(*prepared.notices, _FORGOTTEN)) if forgotten else prepared
 
 
-def _stored(model: Model, work: CompileJobs | Partition, kind: str, args: Mapping[str, object]) -> Prepared:
+def _stored(
+    model: Model, work: CompileJobs | PartitionJobs, kind: str, args: Mapping[str, object]
+) -> Prepared:
     """Put what was compiled into a model.
 
     Args:
-        model: The model; it is changed, unless parts of it were compiled.
+        model: The model; it is changed, unless partitions of it were compiled.
         work: The work, done.
         kind: Which option named what to compile for, ``htp_socs`` or ``htp_archs``.
         args: The other options, for the history.
     """
-    divisions: tuple[PartitionPlan, ...] = ()
+    plans: tuple[PartitionPlan, ...] = ()
     notices = [outcome.notice for _, outcome in work.outcomes() if outcome.notice]
     problems = [single for error in work.problems() for single in each_problem(error)]
-    if isinstance(work, Partition):
-        model, divisions = work.model, work.divisions()
+    if isinstance(work, PartitionJobs):
+        model, plans = work.model, work.plans()
         notices += work.notices()
     elif any(isinstance(problem, ConstraintError) for problem in problems):
         notices.append(_HINT)
@@ -214,7 +218,7 @@ def _stored(model: Model, work: CompileJobs | Partition, kind: str, args: Mappin
         problems=work.problems(),
         kept=tuple(target.name for target, outcome in work.outcomes() if outcome.compiled is None),
         notices=tuple(notices),
-        divisions=divisions,
+        plans=plans,
     )
 
 

@@ -1,8 +1,8 @@
 """Preparation of a model in partitions: each SoC has a cache of those that its HTP supports.
 
-What crosses from a part to elsewhere becomes an output of the graph, on whichever SoC it crosses: all
-caches are of the same model.  The compiler may fail on a part whose ops HTP takes one by one; that part is
-cut in two and tried again, a few times, and then left to the CPU.
+A tensor that leaves a partition becomes an output of the graph, on whichever SoC it does: all caches are of
+the same model.  The compiler may fail on a partition whose ops HTP supports one by one; that partition is cut
+in two and tried again, a few times, and then left to the CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome, each_of
-from xdlc.prepare.htp.partition_plan import Part, PartitionPlan, divided, mark
+from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mark, plan_partitions
 from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import compile_for
@@ -28,7 +28,7 @@ from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.runtime.htp.process import ChildDiedError, stored_model
 
 CUTTING = 4
-"""Times that a part on which the compiler fails is cut in two, before it is left to the CPU."""
+"""Times that a partition on which the compiler fails is cut in two, before it is left to the CPU."""
 ROUNDS = 8
 """Times that a SoC is tried at most."""
 
@@ -40,12 +40,12 @@ class _State:
     target: Target
     report: SupportReport
     cuts: dict[tuple[str, str], str] = field(default_factory=dict)
-    division: PartitionPlan | None = None
+    plan: PartitionPlan | None = None
     outcome: Outcome | None = None
 
 
-class Partition:
-    """The parts of a model for several SoCs, and the work of preparing them.
+class PartitionJobs:
+    """The partitions of a model for several SoCs, and the work of preparing them.
 
     Args:
         model: The model; it stays as it is.
@@ -115,22 +115,24 @@ class Partition:
         """Return why the others failed, in the order wanted."""
         return tuple(self._failed[soc] for soc in self._wanted if soc in self._failed)
 
-    def divisions(self) -> tuple[PartitionPlan, ...]:
+    def plans(self) -> tuple[PartitionPlan, ...]:
         """Return how the model divides for the SoCs that did not fail, in the order wanted."""
-        found = (self._states[soc].division for soc in self._wanted if soc in self._states)
-        return tuple(division for division in found if division is not None)
+        found = (self._states[soc].plan for soc in self._wanted if soc in self._states)
+        return tuple(plan for plan in found if plan is not None)
 
     def notices(self) -> list[str]:
         """Return in words how the model divides, and what that makes of its outputs."""
-        found = [line for division in self.divisions() for line in division.lines()]
+        found = [line for plan in self.plans() for line in plan.lines()]
         for soc, state in self._states.items():
             for (_, op), reason in state.cuts.items():
                 found.append(
-                    f"{soc}: a part is cut in two before {op!r}, for the compiler failed on it: {reason}"
+                    f"{soc}: a partition is cut in two before {op!r}, for the compiler failed on it: {reason}"
                 )
         if self.marked:
             names = ", ".join(map(repr, self.marked))
-            found.append(f"{len(self.marked)} tensor(s) that parts give to others are outputs now: {names}")
+            found.append(
+                f"{len(self.marked)} tensor(s) that partitions give to others are outputs now: {names}"
+            )
             found += [
                 f"{soc}: {held.cache.name} is of the model without these outputs; prepare {soc} again"
                 for soc, held in self._held.items()
@@ -163,70 +165,74 @@ class Partition:
     def _selections(self, stack: ExitStack) -> dict[str, Selection]:
         """Divide the model for each SoC; return what is to be compiled, stored until ``stack`` is left."""
         for soc, state in list(self._states.items()):
-            state.division = divided(self._source, soc, state.report.unsupported, state.cuts)
-            if not state.division.parts:
+            state.plan = plan_partitions(self._source, soc, state.report.unsupported, state.cuts)
+            if not state.plan.partitions:
                 self._failed[soc] = _nothing(state, f"{self._name}: {soc}")
                 del self._states[soc]
-        divisions = self.divisions()
+        plans = self.plans()
         self.model = self._source.clone()
-        self.marked = mark(self.model, divisions)
-        stored: dict[tuple[Part, ...], Selection] = {}
-        for division in divisions:
-            if division.parts not in stored:
-                stored[division.parts] = self._stored(division, stack)
-        return {division.soc: stored[division.parts] for division in divisions}
+        self.marked = mark(self.model, plans)
+        stored: dict[tuple[PlannedPartition, ...], Selection] = {}
+        for plan in plans:
+            if plan.partitions not in stored:
+                stored[plan.partitions] = self._stored(plan, stack)
+        return {plan.soc: stored[plan.partitions] for plan in plans}
 
-    def _stored(self, division: PartitionPlan, stack: ExitStack) -> Selection:
-        if division.is_whole and not self.marked:
+    def _stored(self, plan: PartitionPlan, stack: ExitStack) -> Selection:
+        if plan.is_whole and not self.marked:
             return whole(self.model, self._path)
-        graphs = {part.name: self._graph(part) for part in division.parts}
+        graphs = {partition.name: self._graph(partition) for partition in plan.partitions}
         facts = {
-            part.name: GraphFacts(self._print(part, graphs[part.name]), part.graph, part.ops)
-            for part in division.parts
+            partition.name: GraphFacts(
+                self._print(partition, graphs[partition.name]), partition.graph, partition.ops
+            )
+            for partition in plan.partitions
         }
         return Selection(stack.enter_context(stored_model(Model(graphs))), facts)
 
-    def _graph(self, part: Part) -> Graph:
-        graph = self.model.graphs[part.graph]
-        return graph if part.ops is None else partition_graph(graph, part.ops, part.name)
+    def _graph(self, partition: PlannedPartition) -> Graph:
+        graph = self.model.graphs[partition.graph]
+        return graph if partition.ops is None else partition_graph(graph, partition.ops, partition.name)
 
-    def _print(self, part: Part, graph: Graph) -> str:
-        key = (part.graph, part.ops, tuple(tensor.name for tensor in graph.outputs))
+    def _print(self, partition: PlannedPartition, graph: Graph) -> str:
+        key = (partition.graph, partition.ops, tuple(tensor.name for tensor in graph.outputs))
         if key not in self._prints:
             self._prints[key] = fingerprint(graph)
         return self._prints[key]
 
     def _learn(self, soc: str, selection: Selection, error: XdlcError, attempt: int) -> bool:
-        """Take what the compiler fails on out of the parts of a SoC; return whether there was anything."""
+        """Remove what the compiler fails on from a SoC's partitions; return whether there is anything."""
         state = self._states[soc]
-        if state.division is None or not _is_about_parts(error):
+        if state.plan is None or not _is_about_parts(error):
             return False
         blamed = self._blamed(state, error)
-        for part, reason in blamed.items():
-            graph = self._source.graphs[part.graph]
-            ops = [op for op in graph.ops if part.ops is None or op.name in part.ops]
-            names = _named(self._graph(part), reason)
+        for partition, reason in blamed.items():
+            graph = self._source.graphs[partition.graph]
+            ops = [op for op in graph.ops if partition.ops is None or op.name in partition.ops]
+            names = _named(self._graph(partition), reason)
             found = [op for op in ops if op.name in names]
             if found:
                 for op in found:
-                    state.report.reject(part.graph, op, names[op.name])
+                    state.report.reject(partition.graph, op, names[op.name])
             elif attempt < CUTTING and len(ops) > 1:
-                state.cuts[part.graph, ops[len(ops) // 2].name] = reason.problem
+                state.cuts[partition.graph, ops[len(ops) // 2].name] = reason.problem
             else:
                 for op in ops:
-                    state.report.reject(part.graph, op, f"the compiler fails on its part: {reason.problem}")
+                    state.report.reject(
+                        partition.graph, op, f"the compiler fails on its partition: {reason.problem}"
+                    )
         return bool(blamed)
 
-    def _blamed(self, state: _State, error: XdlcError) -> dict[Part, XdlcError]:
-        """Return the parts that do not even compile alone, and why."""
-        assert state.division is not None
-        if len(state.division.parts) == 1:
-            return {state.division.parts[0]: error}
-        found: dict[Part, XdlcError] = {}
-        for part in state.division.parts:
+    def _blamed(self, state: _State, error: XdlcError) -> dict[PlannedPartition, XdlcError]:
+        """Return the partitions that do not even compile alone, and why."""
+        assert state.plan is not None
+        if len(state.plan.partitions) == 1:
+            return {state.plan.partitions[0]: error}
+        found: dict[PlannedPartition, XdlcError] = {}
+        for partition in state.plan.partitions:
             try:
                 compile_for(
-                    Model({part.name: self._graph(part)}),
+                    Model({partition.name: self._graph(partition)}),
                     state.target.name,
                     state.target.options,
                     timeout=self._timeout,
@@ -236,7 +242,7 @@ class Partition:
             except XdlcError as failure:
                 if not _is_about_parts(failure):
                     return {}
-                found[part] = failure
+                found[partition] = failure
         return found
 
 
@@ -246,7 +252,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
         return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
     reasons = sorted({left.reason for left in state.report.unsupported.values()})
     return ConstraintError(
-        f"HTP takes no part of it: {'; '.join(reasons) or 'it has no op'}",
+        f"HTP takes no partition of it: {'; '.join(reasons) or 'it has no op'}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
     )
@@ -259,10 +265,10 @@ def _is_about_parts(error: XdlcError) -> bool:
     return all(isinstance(problem, BackendError | ConstraintError) for problem in each_problem(error))
 
 
-def _named(part: Graph, error: XdlcError) -> dict[str, str]:
+def _named(partition: Graph, error: XdlcError) -> dict[str, str]:
     """Return the ops that an error names, and why; for an op of HTP's form only, those around it."""
-    known = [op.name for op in part.ops]
-    adapted = part.clone()
+    known = [op.name for op in partition.ops]
+    adapted = partition.clone()
     passes.run(adapted, passes.htp_query())
     inserted = {op.name: op for op in adapted.ops}
     found: dict[str, str] = {}

@@ -10,7 +10,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant.samples import Sample
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.plan import given_out, levels_of, segment_of
+from xdlc.runtime.plan import given_out, levels_of, partition_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
@@ -99,7 +99,7 @@ class Walk:
         outputs = given_out(self.graph, ops, ())
         if not outputs:
             return None
-        part = segment_of(self.graph, ops, outputs)
+        part = partition_of(self.graph, ops, outputs)
         return CpuSession(part, quantized=self._quantized, kernels=self._kernels)
 
     def _is_read(self, name: str, done: set[Op]) -> bool:

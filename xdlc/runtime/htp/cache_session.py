@@ -21,7 +21,7 @@ from xdlc.runtime.cpu import CpuSession, feeds_of
 from xdlc.runtime.htp.graph_io import Port, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 from xdlc.runtime.htp.worker_session import WorkerSession
-from xdlc.runtime.plan import given_out, segment_of
+from xdlc.runtime.plan import given_out, partition_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -41,7 +41,7 @@ class CacheSession:
 
     Attributes:
         served: The child process; close it in the end.
-        parts: Number of the parts that the cache holds of the graph; 0 if it holds the whole graph.
+        partitions: Number of the partitions that the cache holds of the graph; 0 if it holds the whole graph.
 
     Raises:
         BackendError: If the library does not load it, or its content is not that of its description.
@@ -54,20 +54,20 @@ class CacheSession:
         facts = _facts(model).get(cache.name)
         held = facts.graphs.items() if facts else ()
         own = {name: graph for name, graph in held if graph.source == main.name}
-        parts = {name: graph.ops for name, graph in own.items() if graph.ops is not None}
+        partitions = {name: graph.ops for name, graph in own.items() if graph.ops is not None}
         whole = next(iter(own), main.name)
-        self.parts = len(parts)
+        self.partitions = len(partitions)
         self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name)
         try:
             _check_soc(cache, self.served)
-            self._runs: PartitionSession | _Whole
-            if parts:
-                for name in parts:
+            self._runs: PartitionSession | _Compiled
+            if partitions:
+                for name in partitions:
                     _check_graph(cache, self.served, name, None)
-                self._runs = PartitionSession(model, parts, self.served, kernels=kernels)
+                self._runs = PartitionSession(model, partitions, self.served, kernels=kernels)
             else:
                 _check_graph(cache, self.served, whole, main)
-                self._runs = _Whole(main, whole, self.served)
+                self._runs = _Compiled(main, passes.htp_query(), whole, self.served)
         except BaseException:
             self.served.close()
             raise
@@ -111,99 +111,72 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
     )
 
 
-class _Whole:
-    """A graph that a cache holds as a whole, with inputs and outputs as the model has them."""
-
-    def __init__(self, graph: Graph, name: str, served: WorkerSession) -> None:
-        adapted = graph.clone()
-        passes.run(adapted, passes.htp_query())
-        self._name, self._served = name, served
-        self._inputs = list(map(Port, map(as_known, graph.inputs), adapted.inputs))
-        self._outputs = list(map(Port, map(as_known, graph.outputs), adapted.outputs))
-
-    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
-        stored = stored_feeds(self._inputs, feeds)
-        results = self._served.run(stored, native=True, graph=self._name)
-        place = f"graph {self._name!r} of the cache"
-        return given_results(self._outputs, results, native=native, where=place)
-
-
-Values = dict[str, Array]
-
-
 class Emulation(Protocol):
-    """What runs the graphs of a cache, as ``serving.WorkerSession`` does."""
+    """Runs the graphs of a cache, as ``worker_session.WorkerSession`` does."""
 
     def run(self, feeds: Mapping[str, Array], *, native: bool, graph: str) -> dict[str, Array]:
         """Return the outputs of a graph by name."""
 
 
 class _Compiled:
-    """A part on the emulation."""
+    """A graph of a cache on the emulation, with inputs and outputs as the model has them."""
 
-    def __init__(self, part: Graph, emulation: Emulation) -> None:
-        self._name, self._emulation = part.name, emulation
-        known = [as_known(tensor) for tensor in (*part.inputs, *part.outputs)]
-        passes.run(part, passes.stage("htp"))
-        ports = list(map(Port, known, (*part.inputs, *part.outputs)))
-        self._inputs, self._outputs = ports[: len(part.inputs)], ports[len(part.inputs) :]
+    def __init__(self, graph: Graph, stage: Sequence[passes.Pass], name: str, emulation: Emulation) -> None:
+        adapted = graph.clone()
+        passes.run(adapted, stage)
+        self._name, self._emulation = name, emulation
+        self._inputs = list(map(Port, map(as_known, graph.inputs), adapted.inputs))
+        self._outputs = list(map(Port, map(as_known, graph.outputs), adapted.outputs))
+        self.inputs = [tensor.name for tensor in graph.inputs]
 
-    def run(self, values: Values) -> None:
-        """Add the part's results to ``values``, both stored."""
-        feeds = {port.tensor.name: port.stored(values[port.tensor.name]) for port in self._inputs}
-        results = self._emulation.run(feeds, native=True, graph=self._name)
+    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
+        results = self._emulation.run(stored_feeds(self._inputs, feeds), native=True, graph=self._name)
         place = f"graph {self._name!r} of the cache"
-        values.update(given_results(self._outputs, results, native=True, where=place))
+        return given_results(self._outputs, results, native=native, where=place)
 
 
 class _Host:
     """Ops on the CPU."""
 
     def __init__(
-        self,
-        model: Model,
-        graph: Graph,
-        ops: Sequence[Op],
-        *,
-        threads: int | None,
-        kernels: Kernels | None,
+        self, model: Model, graph: Graph, ops: Sequence[Op], *, threads: int | None, kernels: Kernels | None
     ) -> None:
-        given = given_out(graph, ops, (tensor.name for tensor in graph.outputs))
-        self._part = segment_of(graph, ops, given)
-        called = reachable(self._part, model.graphs)  # the part comes first
+        outputs = given_out(graph, ops, (tensor.name for tensor in graph.outputs))
+        partition = partition_of(graph, ops, outputs)
+        called = reachable(partition, model.graphs)  # the partition comes first
         whole = Model({held.name: held for held in called}, model.metadata, model.records)
-        self._session = CpuSession(whole, threads=threads, kernels=kernels) if given else None
+        self._session = CpuSession(whole, threads=threads, kernels=kernels) if outputs else None
+        self._outputs = partition.outputs
+        self.inputs = [tensor.name for tensor in partition.inputs] if outputs else []
 
-    def run(self, values: Values) -> None:
-        """Add the results of the ops to ``values``, both stored."""
-        if self._session is None:
-            return
-        feeds = {tensor.name: values[tensor.name] for tensor in self._part.inputs}
-        results = self._session.run(feeds, native=True)
-        for tensor in self._part.outputs:
-            values[tensor.name] = results[tensor.name].astype(tensor.dtype.numpy, copy=False)
+    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
+        results = self._session.run(feeds, native=native) if self._session is not None else {}
+        return {
+            tensor.name: results[tensor.name].astype(tensor.dtype.numpy, copy=False)
+            for tensor in self._outputs
+        }
 
 
 class PartitionSession:
-    """A graph in parts, ready to run.
+    """A graph in partitions, ready to run.
 
     Args:
         model: The model.
-        parts: Names of the ops of each compiled part, by the part's name in the cache.
+        partitions: Names of the ops of each compiled partition, by the partition's name in the cache.
         emulation: Runs the cache.
         graph: Name of the graph; default: the main one.
         threads: Threads of one op on the CPU; default: one per core.
         kernels: Kernels of UDOs.
 
     Raises:
-        ContainerError: If the parts do not fit the graph.
+        ContainerError: If the partitions do not fit the graph.
         XdlcError: What the CPU's sessions raise.
     """
 
     def __init__(
         self,
         model: Model,
-        parts: Mapping[str, Sequence[str]],
+        partitions: Mapping[str, Sequence[str]],
         emulation: Emulation,
         *,
         graph: str | None = None,
@@ -214,8 +187,13 @@ class PartitionSession:
         self._steps = [
             _Host(model, self.graph, each.ops, threads=threads, kernels=kernels)
             if each.name is None
-            else _Compiled(partition_graph(self.graph, (op.name for op in each.ops), each.name), emulation)
-            for each in schedule(self.graph, parts)
+            else _Compiled(
+                partition_graph(self.graph, (op.name for op in each.ops), each.name),
+                passes.stage("htp"),
+                each.name,
+                emulation,
+            )
+            for each in schedule(self.graph, partitions)
         ]
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
@@ -234,7 +212,7 @@ class PartitionSession:
         values = {tensor.name: _stored(tensor, feeds, given) for tensor in self.graph.inputs}
         values.update((tensor.name, _constant(tensor)) for tensor in self.graph.outputs if tensor.is_static)
         for step in self._steps:
-            step.run(values)
+            values.update(step.run({name: values[name] for name in step.inputs}, native=True))
         return {tensor.name: _given(tensor, values[tensor.name], native) for tensor in self.graph.outputs}
 
 

@@ -114,10 +114,10 @@ class CacheValidity:
         key = (facts.source, facts.ops)
         if key not in self._hashes:
             try:
-                part = source if facts.ops is None else partition_graph(source, facts.ops, "part")
+                partition = source if facts.ops is None else partition_graph(source, facts.ops, "partition")
             except ContainerError:
                 return None
-            self._hashes[key] = fingerprint(part)
+            self._hashes[key] = fingerprint(partition)
         return self._hashes[key]
 
     def _by_ports(self, entry: CacheEntry) -> Iterator[Finding | Unchecked]:

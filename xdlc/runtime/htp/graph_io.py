@@ -144,7 +144,7 @@ def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
 
 
 def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what the graph reads by name, in the order of its inputs.
+    """Return the stored inputs of a graph by name, in order.
 
     Raises:
         UsageError: If arrays are missing, left over, or do not fit.
@@ -153,18 +153,18 @@ def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str
     missing = [name for name in wanted if name not in given]
     unknown = [name for name in given if name not in wanted]
     if missing or unknown:
-        parts = [f"no array for input {name!r}" for name in missing]
-        parts += [f"array {name!r} is for no input" for name in unknown]
+        problems = [f"no array for input {name!r}" for name in missing]
+        problems += [f"array {name!r} is for no input" for name in unknown]
         hint = nearest_names(unknown[0], wanted) if unknown else ""
         raise UsageError(
-            "; ".join(parts),
+            "; ".join(problems),
             fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
         )
     return {port.tensor.name: port.stored(given[port.tensor.name]) for port in inputs}
 
 
 def as_known(tensor: Tensor) -> Tensor:
-    """Return what callers know of an input or output, for when its graph is brought into HTP's form."""
+    """Return an input or output as callers have it, before its graph has HTP's form."""
     return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
@@ -175,7 +175,7 @@ def given_results(
 
     Args:
         outputs: The outputs.
-        results: What came, by name.
+        results: Arrays of the emulation, by name.
         native: Give quantized outputs as quantized values instead of float32.
         where: Place for errors.
 

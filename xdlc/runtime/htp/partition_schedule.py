@@ -1,6 +1,6 @@
 """Schedule of a graph in partitions: those that HTP has compiled, and the CPU's between them.
 
-A part is a set of ops that no path leaves and enters again, so that it can run in one go.
+A partition is a set of ops that no path leaves and enters again, so that it can run in one go.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from xdlc.errors import ContainerError
 from xdlc.ir import Graph, Op
-from xdlc.runtime.plan import given_out, segment_of
+from xdlc.runtime.plan import given_out, partition_of
 
-_Node = str | Op  # a part, or an op that is in none
+_Node = str | Op  # a partition, or an op that is in none
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ScheduledPartition:
 
 
 def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
-    """Return the name of a compiled part, a valid identifier of C that is not taken.
+    """Return the name of a compiled partition, a valid identifier of C that is not taken.
 
     Example:
         >>> partition_name("main graph", 0)
@@ -45,7 +45,7 @@ def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
 
 
 def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
-    """Return a part of a graph as a graph of its own.
+    """Return a partition of a graph as a graph of its own.
 
     Its inputs are what it reads from outside, its outputs what others read and the graph outputs.
 
@@ -63,27 +63,27 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
         missing = sorted(wanted.difference(op.name for op in found))
         raise ContainerError(
             f"names ops that graph {graph.name!r} does not have: {', '.join(missing[:8]) or 'none at all'}",
-            where=f"part {name!r}",
+            where=f"partition {name!r}",
             fix="prepare the model again",
         )
-    part = segment_of(graph, found, given_out(graph, found, (tensor.name for tensor in graph.outputs)))
-    part.name = name
-    return part
+    partition = partition_of(graph, found, given_out(graph, found, (tensor.name for tensor in graph.outputs)))
+    partition.name = name
+    return partition
 
 
-def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[ScheduledPartition]:
-    """Return all ops of a graph, in found that can run one after the other.
+def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[ScheduledPartition]:
+    """Return all ops of a graph, in partitions that can run one after the other.
 
     Args:
         graph: The graph.
-        parts: Names of the ops of each compiled part.
+        partitions: Names of the ops of each compiled partition.
 
     Raises:
-        ContainerError: If a part names an op that is not there or is another part's, or if parts wait for
-            each other.
+        ContainerError: If a partition names an op that is missing or is another partition's, or if partitions
+            wait for each other.
     """
-    owner = _owners(graph, parts)
-    rank = {name: number for number, name in enumerate(parts)}
+    owner = _owners(graph, partitions)
+    rank = {name: number for number, name in enumerate(partitions)}
     place = {op: number for number, op in enumerate(graph.ops)}
     members: dict[_Node, list[Op]] = {}
     for op in graph.ops:
@@ -94,22 +94,22 @@ def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[Scheduled
     while ready:
         host = [node for node in ready if isinstance(node, Op)]
         ready = [node for node in ready if not isinstance(node, Op)]
-        for op in host:  # grows by all that needs no further part
+        for op in host:  # grows by all that needs no further partition
             free = _released(op, waits, followers)
             host += [node for node in free if isinstance(node, Op)]
             ready += [node for node in free if not isinstance(node, Op)]
         if host:
             found.append(ScheduledPartition(None, tuple(sorted(host, key=place.__getitem__))))
         if ready:
-            part = min(ready, key=lambda node: rank[str(node)])
-            ready.remove(part)
-            found.append(ScheduledPartition(str(part), tuple(members[part])))
-            ready += _released(part, waits, followers)
+            partition = min(ready, key=lambda node: rank[str(node)])
+            ready.remove(partition)
+            found.append(ScheduledPartition(str(partition), tuple(members[partition])))
+            ready += _released(partition, waits, followers)
     held = [str(node) for node in members if waits[node] and not isinstance(node, Op)]
     if held:
         raise ContainerError(
-            "a path leaves this part and enters it again, so that it cannot run in one go",
-            where=f"graph {graph.name!r}: part {', '.join(held)}",
+            "a path leaves this partition and enters it again, so that it cannot run in one go",
+            where=f"graph {graph.name!r}: partition {', '.join(held)}",
             fix="prepare the model again",
         )
     return found
@@ -118,7 +118,7 @@ def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[Scheduled
 def _order(
     graph: Graph, owner: Mapping[Op, str], members: Mapping[_Node, Sequence[Op]]
 ) -> tuple[dict[_Node, set[_Node]], dict[_Node, list[_Node]]]:
-    """Return what each part and op waits for, and what waits for it."""
+    """Return what each partition and op waits for, and what waits for it."""
     waits: dict[_Node, set[_Node]] = {node: set() for node in members}
     followers: dict[_Node, list[_Node]] = {node: [] for node in members}
     for op in graph.ops:
@@ -140,17 +140,17 @@ def _released(
     return [node for node in followers[done] if not waits[node]]
 
 
-def _owners(graph: Graph, parts: Mapping[str, Iterable[str]]) -> dict[Op, str]:
+def _owners(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> dict[Op, str]:
     ops = {op.name: op for op in graph.ops}
     owner: dict[Op, str] = {}
-    for part, names in parts.items():
+    for partition, names in partitions.items():
         for name in names:
             op = ops.get(name)
-            if op is None or owner.setdefault(op, part) != part:
-                found = "has no such op" if op is None else f"has it in part {owner[op]!r} already"
+            if op is None or owner.setdefault(op, partition) != partition:
+                found = "has no such op" if op is None else f"has it in partition {owner[op]!r} already"
                 raise ContainerError(
                     f"names op {name!r}: graph {graph.name!r} {found}",
-                    where=f"part {part!r}",
+                    where=f"partition {partition!r}",
                     fix="prepare the model again",
                 )
     return owner

@@ -51,7 +51,7 @@ class HtpSession:
         outputs: Names of tensors to give beside the graph's outputs.
         validate: Fail instead of compiling if no cache is usable.
         divide: Called with the model and the SoC's name if the HTP refuses the model; returns the model with
-            a cache of the parts that it takes.  Default: that is an error.
+            a cache of the partitions that it takes.  Default: that is an error.
         notify: Called with sentences that the user should read.
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
@@ -62,7 +62,7 @@ class HtpSession:
     Attributes:
         choice: What was chosen, and the verdict on each cache.
         record: Name of the cache that runs; None if the model was compiled.
-        parts: Number of the parts that run on the emulation, with the rest on the CPU; 0 if all runs there.
+        partitions: Number of partitions on the emulation, with the rest on the CPU; 0 if all runs there.
         soc: Name of the SoC.
         graph: The graph that runs.
 
@@ -95,7 +95,7 @@ class HtpSession:
         self.choice = choose(model, soc, outputs=asked, mode=mode)  # by the graph that was compiled
         self.soc = self.choice.soc
         self.record: str | None = None
-        self.parts, self._timeout, self._kernels = 0, timeout, kernels
+        self.partitions, self._timeout, self._kernels = 0, timeout, kernels
         failures: list[str] = []
         runs = self._of_caches(failures, notify)
         if runs is None and validate:
@@ -126,7 +126,7 @@ class HtpSession:
                     notify(f"{cache.name} is used without a verdict on all rules: {doubts}")
             if failures:
                 notify(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
-            self._served, self.parts = stored.served, stored.parts
+            self._served, self.partitions = stored.served, stored.partitions
             return stored
         return None
 
@@ -143,7 +143,7 @@ class HtpSession:
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
         stored = CacheSession(divided, cache, timeout=self._timeout, kernels=self._kernels)
-        self._served, self.parts = stored.served, stored.parts
+        self._served, self.partitions = stored.served, stored.partitions
         return stored
 
     def __enter__(self) -> HtpSession:
