@@ -130,7 +130,7 @@ def test_sections_of_the_network_before_are_dropped() -> None:
         "other": raw_data(b"kept"),
     }
     assert set(edit(model, set_output_tensors=["y"]).records) == set(model.records)
-    with pytest.warns(UserWarning, match=r"left out.*xdlc\.aip\.metadata0"):
+    with pytest.warns(UserWarning, match=r"dropped.*xdlc\.aip\.metadata0"):
         edited = edit(model, set_output_tensors=["pool"])
     assert set(edited.records) == {"other"}
     assert set(model.records) == {"xdlc.aip.metadata0", "xdlc.aip.facts", "other"}
