@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from xdlc.ir import Op
-from xdlc.opdefs.args import axes, axis, operand
+from xdlc.opdefs.args import axes, axis, operand, required
 from xdlc.opdefs.shapes.base import Dims, ShapeError, shape
 
 
@@ -21,7 +21,7 @@ def gather(op: Op) -> list[Dims]:
 def gather_elements(op: Op) -> list[Dims]:
     """Return the shape of the positions."""
     source, places = operand(op, 0), operand(op, 1)
-    at = axis(op, source.rank)
+    at = axis(op, source.rank, default=0)
     others = (other for other in range(source.rank) if other != at)
     if any(places.shape[other] > source.shape[other] for other in others):
         raise ShapeError(f"positions {list(places.shape)} do not go with {list(source.shape)}")
@@ -73,4 +73,4 @@ def one_hot(op: Op) -> list[Dims]:
     """Return the shape with the depth on a new axis."""
     source = operand(op, 0)
     at = axis(op, source.rank + 1, default=source.rank)
-    return [(*source.shape[:at], op.outputs[0].shape[at], *source.shape[at:])]
+    return [(*source.shape[:at], int(required(op, "depth")), *source.shape[at:])]

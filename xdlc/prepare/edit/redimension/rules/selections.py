@@ -20,7 +20,7 @@ def gather(op: Op, context: ResizeContext) -> list[Dims] | None:
 def gather_elements(op: Op, context: ResizeContext) -> list[Dims] | None:
     """Return the inferred shape, unless positions were made for other dimensions."""
     source, places = args.operand(op, 0), args.operand(op, 1)
-    _check(op, context, source, [args.axis(op, source.rank)])
+    _check(op, context, source, [args.axis(op, source.rank, default=0)])
     found = infer(op)
     if context.is_changed(source) and not context.is_changed(places):
         old = list(context.shape(source))
