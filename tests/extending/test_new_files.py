@@ -223,6 +223,8 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     source.write_text("reludef 1\n")
     assert "Convert an ONNX model or a reludef model" in overlay.run("--help").stdout
     assert "--slope" in overlay.run("reludef-to-dlc", "--help").stdout
+    other = overlay.run("onnx-to-dlc", "-i", source, code=3).stderr
+    assert "is a reludef model, not an ONNX model\n  fix: convert it with xdlc-convert or xconv-rel" in other
     overlay.run("convert", "-i", source, "-o", target)
     (found,) = xdlc.run(target, {"x": X}).values()
     np.testing.assert_array_equal(found, np.maximum(X, 0))

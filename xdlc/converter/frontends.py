@@ -88,7 +88,8 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
 
     Args:
         path: The model.
-        framework: Name of its framework; default: the one whose frontend recognizes the content.
+        framework: Name of its framework, whose importer then reads whatever no other recognizes; default:
+            the one whose frontend recognizes the content.
 
     Raises:
         UsageError: If there is no such framework.
@@ -96,23 +97,30 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         StorageError: If it cannot be read.
     """
     known = frontends()
-    if framework is not None:
-        if framework not in known:
-            fix = nearest_names(framework, known) or f"frameworks: {', '.join(known)}"
-            raise UsageError(f"no framework {framework!r}", fix=fix)
-        return known[framework]
+    if framework is not None and framework not in known:
+        fix = nearest_names(framework, known) or f"frameworks: {', '.join(known)}"
+        raise UsageError(f"no framework {framework!r}", fix=fix)
     place = Path(path)
     try:
         found = recognize(place)
-        frontend = next((each for each in known.values() if each.recognizes(place, found)), None)
-        if frontend is not None:
-            return frontend
-        seen = looks_like(place) if found is None else ""
+        fitting = [each for each in known.values() if each.recognizes(place, found)]
+        seen = looks_like(place) if found is None and not fitting else ""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StorageError(
             f"cannot be read: {reason}", where=str(path), fix="check the path and its permissions"
         ) from error
+    if framework is None and fitting:
+        return fitting[0]
+    if framework is not None:
+        chosen = known[framework]
+        if fitting and chosen not in fitting:
+            raise ModelError(
+                f"is {fitting[0].model}, not {chosen.model}",
+                where=str(path),
+                fix=f"convert it with xdlc-convert or {fitting[0].tool}",
+            )
+        return chosen
     models = " or ".join(each.model for each in known.values())
     if found is None:
         raise ModelError(
