@@ -27,9 +27,9 @@ from typing import Any
 import onnx
 
 import xdlc
-from xdlc.converter.operators import control_flow, functions, sequences
+from xdlc.converter.operators import functions
 from xdlc.converter.operators.host_only import can_keep
-from xdlc.converter.operators.registry import MICROSOFT, find, load_all
+from xdlc.converter.operators.registry import ANY, MICROSOFT, find, find_structural, load_all
 from xdlc.ir import NATIVE_PACKAGE
 from xdlc.runtime.host_kernels import HOST_KERNELS, ML
 
@@ -100,10 +100,9 @@ def _newest(domain: str) -> int:
 
 
 def _ways(domain: str, name: str, opset: int) -> tuple[str, ...]:
-    if control_flow.find(name, domain, opset) is not None:
-        return ("control flow",)
-    if sequences.find(name, domain) is not None:
-        return ("known",)
+    structural = find_structural(domain, name, opset)
+    if structural is not None:
+        return ("known" if structural.layout == ANY else "control flow",)
     ways = []
     if find(domain, name, opset) is not None:
         ways.append("QNN")

@@ -9,16 +9,21 @@ from typing import Any, NamedTuple, TypeVar
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators, unmapped
 from xdlc.converter.pipeline import Imported, Options, Step, finish
-from xdlc.converter.session.bindings import DeclaredInput, Labels, input_shapes
-from xdlc.converter.session.boundary import add_input, add_outputs, check_outputs
+from xdlc.converter.session.boundary import (
+    DeclaredInput,
+    Labels,
+    add_input,
+    add_outputs,
+    check_outputs,
+    input_shapes,
+)
 from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.session.layouts import SOURCE, wants_channel_last
 from xdlc.converter.session.node import Body, Node
+from xdlc.converter.session.ordering import SOURCE, ordered, wants_channel_last
 from xdlc.converter.session.ordering import Step as Link
-from xdlc.converter.session.ordering import ordered
 from xdlc.converter.session.set_inputs import fixed_inputs, in_words
-from xdlc.converter.udo.nodes import Declarations, UdoNodes
+from xdlc.converter.udo.nodes import Declarations, UdoNodes, Undeclared
 from xdlc.converter.values import Value
 from xdlc.errors import UnsupportedOp
 from xdlc.registry import import_modules
@@ -59,7 +64,7 @@ class Handlers:
 
         Args:
             types: Node types.
-            layout: Layout in which the handler works (``session.layouts``).
+            layout: Layout in which the handler works (``session.ordering``).
             ignores: Attributes without meaning at inference; any other that is set and not read is refused.
             domain: Domain of the types.
 
@@ -221,7 +226,7 @@ class _GraphImport:
         self._handlers = handlers
         context = self._context = ImportContext(source, diagnostics)
         types = ((node.domain, node.type) for node in graph.all_nodes())
-        self._udos = UdoNodes(context, options.udos, self._is_native, declared, types)
+        self._udos = UdoNodes(context, options.udos, self._is_native, lambda: declared or Undeclared(), types)
         self._operators = Operators(context, lambda: nbytes, unroll_loops=options.unroll_loops)
 
     def _is_native(self, domain: str, type: str) -> bool:

@@ -11,7 +11,7 @@ from xdlc import ir, opdefs, passes
 from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.unread import drop_unread
-from xdlc.converter.session.bindings import DeclaredInput, Labels, blame_bindings, open_symbols
+from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
 from xdlc.converter.udo.diagnostics import broken_rules, notices
@@ -71,7 +71,8 @@ class Options:
             )
         if self.package_name is not None:
             check_package_name(self.package_name)
-        check_replacements(self.udos)
+        if self.udos.ops:
+            check_replacements(self.udos)
 
     def arguments(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return the options that differ from their defaults, those of a framework alone among them."""
@@ -142,13 +143,16 @@ def finish(
     elif found.problems:
         _keep_unread(model.main)
     removed = _optimized(model, options)
-    if not found.problems:
+    runs_graphs = len(model.graphs) > 1
+    if not found.problems and runs_graphs:
         drop_unread(model)
+    if not found.problems and _has_dynamic_dims(model):
         dynamic_dims.resolve(model)
     for graph in model.graphs.values():
         graph.verify()
         found.problems += opdefs.verify_graph(graph)
-    found.problems += verify_control_flow(model.graphs)
+    if runs_graphs:
+        found.problems += verify_control_flow(model.graphs)
     if udos.ops or udos.collections:
         _add_udos(model, udos, found)
     if not collects:
@@ -170,8 +174,13 @@ def _optimized(model: ir.Model, options: Options) -> dict[str, str]:
     for graph in model.graphs.values():
         passes.run(graph, chosen if graph is model.main else inner, removed=removed)
         passes.run(graph, passes.stage("storage"))
-    remove_uncalled(model)
+    if len(model.graphs) > 1:
+        remove_uncalled(model)
     return removed
+
+
+def _has_dynamic_dims(model: ir.Model) -> bool:
+    return any(tensor.dynamic_axes for tensor in model.main.tensors.values())
 
 
 def _with_udos(entry: passes.Pass, udos: UdoSet) -> passes.Pass:
@@ -217,12 +226,13 @@ def _add_metadata(
     if found.layouts:
         model.metadata["layouts"] = found.layouts
     stated = {name: labels for name, labels, _ in imported.inputs if labels is not None}
-    symbols = open_symbols({**stated, **imported.outputs}, model.main)
-    if symbols:
-        model.metadata["symbols"] = symbols
-    unbound = unbound_dims.notice(model)
-    if unbound is not None:
-        found.notices.append(unbound)
+    if _has_dynamic_dims(model):
+        symbols = open_symbols({**stated, **imported.outputs}, model.main)
+        if symbols:
+            model.metadata["symbols"] = symbols
+        unbound = unbound_dims.notice(model)
+        if unbound is not None:
+            found.notices.append(unbound)
     names = found.other_names(model.main)
     if names:
         model.metadata["tensors"] = {model.main.name: names}

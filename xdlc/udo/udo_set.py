@@ -67,6 +67,9 @@ def udo_set(
         )
     configured = configured_ops(udo_config_paths, op_package_config, notify)
     plugged = _plugged(plugin, not no_plugins, notify)
+    if configured == plugged == UdoSet() and converter_op_package_lib is None:
+        yield UdoSet()
+        return
     raise_all(_clashes(configured, plugged))
     ops = (*configured.ops, *plugged.ops)
     packages = [
@@ -140,9 +143,10 @@ def configured_ops(
         StorageError: If a file cannot be read.
         ModelError: If one breaks a rule; a ProblemList of all problems if there are several.
     """
-    configs = [
-        read_config(path) for path in _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
-    ]
+    paths = _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
+    if not paths:
+        return UdoSet()
+    configs = [read_config(path) for path in paths]
     raise_all(clashes(configs))
     notify = notify or _log.warning
     for config in configs:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.converter.toy.toy import convert
+from tests.converter.toy.toy import convert, handler
 from tests.custom_ops import custom, like_first, param, place
 from xdlc.converter.checking import check
 from xdlc.converter.frontends import Frontend
@@ -98,14 +98,14 @@ CHOICE = """
 input x 3
 input c 1
 const half 0.5
-graph up -> u
-  up1: Scale x -> u {"by": 10}
+graph up a -> u
+  up1: Scale a -> u {"by": 10}
 end
-graph down -> d
-  down1: Relu x -> d
+graph down b -> d
+  down1: Relu b -> d
 end
 test: Less c half -> small
-pick: Choose small -> y {"yes": "@up", "no": "@down"}
+pick: Choose small x -> y {"yes": "@up", "no": "@down"}
 output y
 """
 
@@ -153,6 +153,15 @@ def test_a_problem_inside_of_a_graph_has_its_place(toy):
     path = toy(CHOICE.replace("down1: Relu", "down1: Fancy"))
     with pytest.raises(UnsupportedOp, match=r"in Choose 'pick': layer 'down1' \(Fancy\)"):
         convert(path)
+
+
+def test_an_attribute_that_no_importer_reads_is_an_error_of_the_handler(toy):
+    @handler("Wrong")
+    def wrong(node, g):
+        return g("Relu", node.inputs, colour=1)
+
+    with pytest.raises(AssertionError, match=r"Relu is applied with \['colour'\]"):
+        convert(toy("input x 3\nw: Wrong x -> y\noutput y\n"))
 
 
 def test_a_variable_is_an_input_and_an_output(toy, tmp_path):

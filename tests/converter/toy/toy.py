@@ -17,6 +17,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, GraphState, Handlers, SourceGraph, convert_graph
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.loop import apply_while
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Node
@@ -76,8 +77,8 @@ def same(node: Node, g: Operators) -> Value:
 
 @handler("Choose")
 def choose(node: Node, g: Operators) -> list[Value]:
-    branches = {"then_branch": node.graph("yes"), "else_branch": node.graph("no")}
-    return g.apply("If", [node.required(0)], branches, len(node.outputs))
+    branches = [node.graph("yes"), node.graph("no")]
+    return apply_if(g, node.required(0), branches, node.inputs[1:], len(node.outputs))
 
 
 @handler("While")

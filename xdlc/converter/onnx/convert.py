@@ -12,7 +12,7 @@ from xdlc.converter.onnx.importing import declared_inputs, declared_outputs, imp
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.operators import protobuf
 from xdlc.converter.pipeline import Imported, Options, Step, finish
-from xdlc.converter.session.bindings import input_shapes
+from xdlc.converter.session.boundary import input_shapes
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,8 +19,14 @@ from xdlc.converter.operators.messages import MessageReader
 from xdlc.converter.operators.protobuf import all_nodes, domain_of, inner_nodes, plain_domain, read_names
 from xdlc.converter.operators.registry import load_all
 from xdlc.converter.pipeline import Options, Step
-from xdlc.converter.session.bindings import UNNAMED, DeclaredInput, Labels
-from xdlc.converter.session.boundary import add_input, add_outputs, check_outputs
+from xdlc.converter.session.boundary import (
+    UNNAMED,
+    DeclaredInput,
+    Labels,
+    add_input,
+    add_outputs,
+    check_outputs,
+)
 from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.node import Node
@@ -49,7 +55,6 @@ def import_model(
     """
     graph, path = file.proto.graph, str(file.path)
     ends = list(options.out_name or [output.name for output in graph.output])
-    expansion = Expansion(file.proto)
     source = Source("onnx", path, graph.name or "main", has_opsets=True)
     context = ImportContext(source, diagnostics, file.opsets)
 
@@ -57,18 +62,27 @@ def import_model(
     def of_model() -> dict[str, Spec]:
         return inferred(file.proto, input_shapes)
 
-    declared = DeclaredTypes(graph, input_shapes)
-    udos = UdoNodes(context, options.udos, _is_native, declared, _types(file.proto))
-    functions = _ModelFunctions(file.proto)
-    operators = functions.operators = Operators(
+    @cache
+    def declared() -> DeclaredTypes:
+        return DeclaredTypes(graph, input_shapes)
+
+    @cache
+    def udos() -> UdoNodes:
+        return UdoNodes(context, options.udos, _is_native, declared, _types(file.proto))
+
+    has_udos = bool(options.udos.ops)
+    functions = _ModelFunctions(file.proto) if file.proto.functions else None
+    operators = Operators(
         context,
         nbytes=lambda: file.nbytes,
         unroll_loops=options.unroll_loops,
-        overrides=(udos, functions),
-        uncovered=udos.uncovered,
+        overrides=[*([udos()] if has_udos else ()), *([functions] if functions is not None else ())],
+        uncovered=lambda node, where: udos().uncovered(node, where),
         of_model=of_model,
     )
-    reader = operators.reader = _FileReader(operators, file, expansion, udos, declared)
+    if functions is not None:
+        functions.operators = operators
+    reader = operators.reader = _FileReader(operators, file, udos() if has_udos else None, declared)
     nodes = reader.nodes(graph, ends)
     reader.add_initializers(graph)
     for entry in graph.input:
@@ -79,7 +93,8 @@ def import_model(
         operators.import_node(node)
         if step is not None:
             step("importing", number, len(nodes))
-    diagnostics.notices += udos.contradictions()
+    if has_udos:
+        diagnostics.notices += udos().contradictions()
     check_outputs(context, ends, [name for proto in graph.node for name in proto.output if name])
     needed = {id(node.message) for node in nodes}
     for proto in graph.node:
@@ -159,13 +174,12 @@ class _FileReader(MessageReader):
         self,
         operators: Operators,
         file: OnnxFile,
-        expansion: Expansion,
-        udos: UdoNodes,
-        declared: DeclaredTypes,
+        udos: UdoNodes | None,
+        declared: Callable[[], DeclaredTypes],
     ) -> None:
         super().__init__(operators.context, operators.import_node)
         self._file = file
-        self._expansion = expansion
+        self._expansion = Expansion(file.proto) if file.proto.functions else None
         self._udos = udos
         self._declared = declared
 
@@ -175,11 +189,11 @@ class _FileReader(MessageReader):
 
     def size(self, graph: Any) -> int:
         """Return the number of nodes that a ``GraphProto`` expands to."""
-        return self._expansion.size(graph)
+        return super().size(graph) if self._expansion is None else self._expansion.size(graph)
 
     def is_udo(self, node: Node) -> bool:
         """Return whether a UDO definition certainly matches a node."""
-        return self._udos.covers_surely(node)
+        return self._udos is not None and self._udos.covers_surely(node)
 
     def dense(self, tensor: Any) -> ir.TensorData:
         """Return the elements of a ``SparseTensorProto``, whose size is limited."""
@@ -190,7 +204,7 @@ class _FileReader(MessageReader):
 
     def declare(self, function: Any, name: str) -> None:
         """Take the types that a function states of its values, under a name for this use of it."""
-        self._declared.add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
+        self._declared().add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
 
     def node(self, proto: Any) -> Node:
         """Return the node of a ``NodeProto``, with the names that xdlc recorded for its op."""

@@ -13,7 +13,7 @@ from xdlc.converter.onnx.value_info import inferred
 from xdlc.converter.operators.inference import Spec
 from xdlc.converter.operators.protobuf import all_nodes
 from xdlc.converter.pipeline import Options
-from xdlc.converter.session.bindings import input_shapes
+from xdlc.converter.session.boundary import input_shapes
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.opdefs.source_match import Operand, UdoSet, UncoveredNode

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators import control_flow, functions, host_only, sequences, upgrades
-from xdlc.converter.operators.control_flow.sub_graph import Importer
+from xdlc.converter.operators import functions, host_only, upgrades
 from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import Spec, infer
 from xdlc.converter.operators.messages import MessageReader
-from xdlc.converter.operators.registry import Entry, find, load_all
+from xdlc.converter.operators.registry import Entry, find, find_structural, load_all
+from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
@@ -75,7 +75,8 @@ class Operators:
         self._overrides = overrides
         self._uncovered = uncovered
         self._of_model = of_model
-        self._folding = Folding(nbytes)
+        self._nbytes = nbytes
+        self._folding: Folding | None = None
         self._applied = 0
         self._expanded = 0
 
@@ -122,7 +123,7 @@ class Operators:
             (key, value) for key, value in zip(operands, inputs, strict=True) if value is not None
         )
         opset = 1 if domain else HOST_OPSET
-        node = Node(type, operands, results, dict(attributes or {}), name, domain, opset)
+        node = Node(type, operands, results, dict(attributes or {}), name, domain, opset, is_applied=True)
         node.inputs = list(inputs)
         with context.entered(stands_in=True, opsets={**context.frame.opsets, "": HOST_OPSET}):
             self._import(node, context.place(node))
@@ -170,16 +171,14 @@ class Operators:
         for override in self._overrides:
             if override.import_node(node, where):
                 return
-        runs_graphs = control_flow.find(node.type, node.domain, node.opset)
-        if runs_graphs is not None:
-            self._run_graphs(runs_graphs, node, where)
-            return
-        takes_apart = sequences.find(node.type, node.domain, node.inputs)
-        if takes_apart is not None:
-            self._run_graphs(takes_apart, node, where)
+        structural = find_structural(node.domain, node.type, node.opset)
+        if structural is not None:
+            with self.context.inside(node):
+                self.context.accept(node, structural.function(self, node), where)
             node.check_read()
             return
-        sequences.check_tensors(node)
+        if self._passes_on(node, where):
+            return
         refusal = self._by_importer(node, where)
         if refusal is not None and not self._by_body(node):
             self._keep(node, refusal, where)
@@ -192,14 +191,14 @@ class Operators:
         return (
             self._is_overridden(node)
             or find(node.domain, node.type, node.opset) is not None
-            or control_flow.find(node.type, node.domain, node.opset) is not None
-            or sequences.find(node.type, node.domain) is not None
+            or find_structural(node.domain, node.type, node.opset) is not None
             or host_only.can_keep(node.type, node.domain)
             or functions.has_body(node.type, node.domain, node.opset)
         )
 
     def _fold(self, node: Node) -> bool:
         """Evaluate a node with static inputs; return whether its outputs are bound."""
+        self._folding = self._folding or Folding(self._nbytes)
         results = self._folding.evaluate(node, self.context.frame.opsets.get("", 0))
         if results is None:
             return False
@@ -208,11 +207,21 @@ class Operators:
                 self.context.values[name] = self.builder.const(array, name)
         return True
 
-    def _run_graphs(
-        self, function: Callable[[Importer, Node], list[AnyValue]], node: Node, where: str
-    ) -> None:
-        with self.context.inside(node):
-            self.context.accept(node, function(self, node), where)
+    def _passes_on(self, node: Node, where: str) -> bool:
+        """Bind the output of an Identity of a sequence or an optional; return whether it is one.
+
+        Raises:
+            UnsupportedOp: If another node reads a sequence or an optional.
+        """
+        values: list[AnyValue | None] = [*node.inputs]
+        odd = [value for value in values if not isinstance(value, Value | None)]
+        if odd and node.type == "Identity" and not node.domain:
+            self.context.accept(node, odd, where)
+            return True
+        for index, value in enumerate(values if odd else ()):
+            if value is not None:
+                tensor_of(node, value, f"input {index}")
+        return False
 
     def _by_importer(self, node: Node, where: str) -> UnsupportedOp | None:
         """Map a node onto QNN operations; return why that cannot be done, if so."""

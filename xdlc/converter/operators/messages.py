@@ -7,13 +7,12 @@ from functools import partial
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.operators import protobuf, sequences
+from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.protobuf import domain_of, inner_graphs, name_of, needed_names, node_count
-from xdlc.converter.operators.registry import ANY, SOURCE, find
+from xdlc.converter.operators.registry import SOURCE, find, find_structural
 from xdlc.converter.session.context import ImportContext
-from xdlc.converter.session.layouts import wants_channel_last
 from xdlc.converter.session.node import Body, Node
-from xdlc.converter.session.ordering import Step, ordered
+from xdlc.converter.session.ordering import Step, ordered, wants_channel_last
 from xdlc.errors import XdlcError
 
 _WITHOUT_EFFECT = "consumed_inputs"
@@ -117,10 +116,9 @@ class MessageReader:
     def _layout(self, node: Node) -> str:
         if self.is_udo(node):
             return SOURCE
-        entry = find(node.domain, node.type, node.opset)
-        if entry is not None:
-            return entry.layout
-        return ANY if sequences.find(node.type, node.domain) is not None else SOURCE
+        key = node.domain, node.type, node.opset
+        entry = find(*key) or find_structural(*key)
+        return SOURCE if entry is None else entry.layout
 
 
 class MessageBody(Body):

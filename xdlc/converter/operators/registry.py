@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.session.layouts import ANY, CHANNEL_LAST, SOURCE
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value
+from xdlc.converter.session.ordering import ANY, CHANNEL_LAST, SOURCE
+from xdlc.converter.values import AnyValue, Value
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.control_flow.sub_graph import Importer as ControlFlowImporter
 
 __all__ = [
     "ANY",
@@ -20,10 +23,11 @@ __all__ = [
     "Entry",
     "Importer",
     "Node",
-    "entries",
     "find",
+    "find_structural",
     "importer",
     "load_all",
+    "structural",
 ]
 
 MICROSOFT = "com.microsoft"
@@ -52,7 +56,28 @@ class Entry:
     dynamic: bool
 
 
+Structural = Callable[["ControlFlowImporter", Node], list[AnyValue]]
+"""Importer of an operator that runs graphs, or is on sequences or optionals; gets the canonical operators."""
+S = TypeVar("S", bound=Structural)
+
+
+class StructuralEntry(NamedTuple):
+    """One structural importer.
+
+    Attributes:
+        since: Oldest opset it understands.
+        function: The importer.
+        layout: The layout in which it works.
+    """
+
+    since: int
+    function: Structural
+    layout: str
+
+
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
+_STRUCTURAL: dict[str, list[StructuralEntry]] = {}
+_PACKAGES = ("ops", "control_flow", "sequences")
 
 
 def importer(
@@ -90,24 +115,34 @@ def importer(
     return register
 
 
+def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[S], S]:
+    """Register a function as the importer of operators that run graphs, or are on sequences or optionals.
+
+    Args:
+        types: Operator names of the default domain.
+        since: Oldest opset it understands.
+        layout: The layout in which it works, as of ``importer``.
+    """
+
+    def register(function: S) -> S:
+        for name in types:
+            _STRUCTURAL.setdefault(name, []).append(StructuralEntry(since, function, layout))
+        return function
+
+    return register
+
+
 @cache
 def load_all() -> dict[tuple[str, str], list[Entry]]:
-    """Import every module of ``ops``, sub-packages included, and return the table they filled."""
+    """Import every module that registers importers, and return the table that they filled."""
     import importlib
     import pkgutil
 
-    from xdlc.converter.operators import ops
-
-    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
-        importlib.import_module(module.name)
+    for name in _PACKAGES:
+        package = importlib.import_module(f"xdlc.converter.operators.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     return _TABLE
-
-
-def entries() -> Iterator[tuple[str, str, Entry]]:
-    """Iterate over (domain, operator, entry) of all importers."""
-    for (domain, name), versions in sorted(load_all().items()):
-        for entry in versions:
-            yield domain, name, entry
 
 
 def find(domain: str, type: str, opset: int) -> Entry | None:
@@ -116,3 +151,10 @@ def find(domain: str, type: str, opset: int) -> Entry | None:
         if entry.since <= opset:
             return entry
     return None
+
+
+def find_structural(domain: str, type: str, opset: int) -> StructuralEntry | None:
+    """Return the importer of an operator that runs graphs, or is on sequences or optionals, or None."""
+    load_all()
+    found = [entry for entry in _STRUCTURAL.get(type, ()) if entry.since <= opset and not domain]
+    return max(found, key=lambda entry: entry.since, default=None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from xdlc.converter.emitter import Noted
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
@@ -37,6 +38,7 @@ class Node:
             is the message itself instead of an error.
         message: The ``NodeProto`` that the node comes from, or was made into.
         recorded: Names that xdlc recorded in the source for the op of this node, if any.
+        is_applied: Whether a handler or an importer applied it, and the source has no such node.
     """
 
     type: str
@@ -51,7 +53,8 @@ class Node:
     read: set[str] = field(default_factory=set)
     load: Callable[[bool], dict[str, Any]] | None = None
     message: Any = None
-    recorded: Any = None
+    recorded: Noted | None = None
+    is_applied: bool = False
 
     def __post_init__(self) -> None:
         self.name = self.name or self.own_name
@@ -131,8 +134,11 @@ class Node:
 
         Raises:
             UnsupportedOp: If there are any but those of ``ignores``.
+            AssertionError: If a handler applied the operator with them, which is an error of the handler.
         """
         unread = self.attributes.keys() - self.read - ignores
+        if unread and self.is_applied:
+            raise AssertionError(f"{self.type} is applied with {sorted(unread)}, which nothing reads")
         if unread:
             raise self.problem(
                 f"attribute {', '.join(sorted(unread))} is not understood here",

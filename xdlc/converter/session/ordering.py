@@ -1,11 +1,14 @@
-"""Topological order of the nodes of a source graph that its outputs need."""
+"""Order of the nodes of a source graph that its outputs need, and the layouts that they want."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xdlc.errors import ModelError
+
+SOURCE, ANY, CHANNEL_LAST = "source", "any", "channel_last"
+"""Layouts in which an importer works: the source's, that of its inputs, or channels last."""
 
 
 class Step(NamedTuple):
@@ -108,3 +111,19 @@ class _Links:
                     stack.append((source, False))
         in_file = sorted(found)
         return in_file if self.sorted(in_file) else found
+
+
+def wants_channel_last(nodes: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> set[str]:
+    """Return the values that reach a channel-last op through ops of any layout.
+
+    Args:
+        nodes: Layout of the importer, names of the inputs and names of the outputs of each node of one
+            graph, producers first.
+    """
+    wanted: set[str] = set()
+    for layout, inputs, outputs in reversed(list(nodes)):
+        if layout == CHANNEL_LAST:
+            wanted.add(inputs[0])
+        if layout == ANY and any(name in wanted for name in outputs):
+            wanted.update(name for name in inputs if name)
+    return wanted

@@ -63,7 +63,7 @@ class UdoNodes:
         context: The import; the framework is that of its source.
         udos: The definitions.
         is_native: Whether xdlc imports an operator itself, by domain and name.
-        declared: What the model states of its values.
+        declared: Returns what the model states of its values.
         types: Domain and name of all operators of the model.
     """
 
@@ -72,14 +72,14 @@ class UdoNodes:
         context: ImportContext,
         udos: UdoSet,
         is_native: Callable[[str, str], bool],
-        declared: Declarations | None = None,
+        declared: Callable[[], Declarations],
         types: Iterable[tuple[str, str]] = (),
     ) -> None:
         self._context = context
         self._framework = context.source.framework
         self._udos = udos
         self._is_native = is_native
-        self._declared = declared or Undeclared()
+        self._declared = declared
         foreign = {type for domain, type in types if not is_native(domain, type)} if udos.ops else ()
         self._foreign = frozenset(foreign)
         self._noticed: set[tuple[str, str]] = set()
@@ -132,10 +132,10 @@ class UdoNodes:
         return Operand(name, value.dims, value.dtype, value.is_static)
 
     def _stated(self, name: str) -> Operand:
-        odd = self._declared.oddity(name)
+        odd = self._declared().oddity(name)
         if odd:
             return Operand(name, odd=odd)
-        found = self._declared.find(name)
+        found = self._declared().find(name)
         return Operand(name, found.shape, found.dtype)
 
     def _elsewhere(self, domain: str, type: str) -> str:
@@ -167,7 +167,7 @@ class UdoNodes:
         if udo.definition.package == source.domain:  # xdlc has written it: it has the op's own form
             udo = replace(udo, hooks=None)
         values = _tensors(node)
-        declared = [self._declared.find(name) for name in node.outputs]
+        declared = [self._declared().find(name) for name in node.outputs]
         results: Sequence[AnyValue] = lower(
             self._context.builder,
             source,
@@ -188,7 +188,7 @@ class UdoNodes:
             return
         values = ((name, value) for name, value in self._context.values.items() if isinstance(value, Value))
         shapes = {name: shape for name, value in values if (shape := value.dims) is not None}
-        found = list(self._declared.contradicted(shapes))
+        found = list(self._declared().contradicted(shapes))
         if found:
             name, stated, shape = found[0]
             more = f", and {len(found) - 1} more are not as stated" if len(found) > 1 else ""

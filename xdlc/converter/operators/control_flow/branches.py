@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from xdlc.converter.operators.control_flow.steps import as_condition, emit, joined
@@ -15,13 +16,15 @@ from xdlc.converter.operators.control_flow.sub_graph import (
     share_captures,
     sub_graph,
 )
+from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import leaves, matched, rebuilt, tensor_of
 from xdlc.converter.session.context import Unresolved
-from xdlc.converter.session.node import Body, Node
-from xdlc.converter.values import AnyValue
+from xdlc.converter.session.node import Body, Computed, Node
+from xdlc.converter.values import AnyValue, Value
 from xdlc.opdefs.control_flow import IF
 
 
+@structural("If")
 def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node; of a known condition only the branch that it chooses.
 
@@ -89,3 +92,30 @@ def _attempt(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, lis
     with sub_graph(importer.context, name) as sub, suppress(Unresolved):
         return sub, inline(importer.context, branch, {})
     return sub, None
+
+
+def apply_if(
+    importer: Importer, condition: Value, branches: Sequence[Body], inputs: Sequence[AnyValue], outputs: int
+) -> list[Value]:
+    """Return the outputs of the branch that a condition chooses, of branches that take inputs.
+
+    Args:
+        importer: The canonical operators.
+        condition: A truth value.
+        branches: Graphs for true and false, from the inputs to the outputs.
+        inputs: Inputs of both.
+        outputs: Number of outputs.
+    """
+    context = importer.context
+    names = [f"{context.builder.node}~branch{index}" for index in range(len(inputs))]
+    context.values.update(zip(names, inputs, strict=True))
+
+    def closed(branch: Body) -> Computed:
+        def compute(_: object) -> list[AnyValue]:
+            given = [context.values[name] for name in names]
+            return inline(context, branch, dict(zip(branch.inputs, given, strict=True)))
+
+        return Computed((), branch.outputs, compute)
+
+    then, other = map(closed, branches)
+    return importer.apply("If", [condition], {"then_branch": then, "else_branch": other}, outputs)

@@ -8,6 +8,7 @@ from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
 from xdlc.converter.operators.control_flow.sub_graph import Importer, inline
 from xdlc.converter.operators.control_flow.unroll import unrolled
 from xdlc.converter.operators.control_flow.while_loop import looped
+from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
 from xdlc.converter.session.node import Body, Computed, Node
@@ -15,6 +16,7 @@ from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp
 
 
+@structural("Loop")
 def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node.
 

@@ -8,12 +8,14 @@ from xdlc.converter.operators.control_flow.loop import iterated
 from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
 from xdlc.converter.operators.control_flow.steps import scalar, stacked
 from xdlc.converter.operators.control_flow.sub_graph import Importer, inline
+from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
 
+@structural("Scan", since=9)
 def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node, of opset 9 or newer.
 
@@ -25,6 +27,7 @@ def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
     return _scan(importer, node, [_input(node, index) for index in range(len(node.inputs))])
 
 
+@structural("Scan")
 def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node of opset 8, which scans each element of a batch by itself.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.control_flow.sub_graph import Importer
+from xdlc.converter.operators.registry import ANY, structural
 from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
@@ -17,12 +18,14 @@ def _check_types(node: Node, elements: Iterable[Value]) -> None:
         raise node.invalid(f"a sequence of {' and '.join(map(str, types))}; all elements must be of one type")
 
 
+@structural("SequenceEmpty", layout=ANY)
 def import_empty(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceEmpty; the type of its elements is that of the first one inserted."""
     node.attr("dtype")
     return [SequenceValue(())]
 
 
+@structural("SequenceConstruct", layout=ANY)
 def import_construct(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceConstruct."""
     elements = [tensor(node, index) for index in range(len(node.inputs))]
@@ -30,6 +33,7 @@ def import_construct(importer: Importer, node: Node) -> list[AnyValue]:
     return [sequence(importer, node, elements)]
 
 
+@structural("SequenceInsert", layout=ANY)
 def import_insert(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceInsert; without a position at the end."""
     elements = list(elements_of(node, 0))
@@ -41,6 +45,7 @@ def import_insert(importer: Importer, node: Node) -> list[AnyValue]:
     return [sequence(importer, node, elements)]
 
 
+@structural("SequenceErase", layout=ANY)
 def import_erase(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceErase; without a position it takes the last element away."""
     elements = list(elements_of(node, 0))
@@ -51,12 +56,14 @@ def import_erase(importer: Importer, node: Node) -> list[AnyValue]:
     return [sequence(importer, node, elements)]
 
 
+@structural("SequenceAt", layout=ANY)
 def import_at(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceAt."""
     elements = elements_of(node, 0)
     return [elements[position(node, 1, len(elements), len(elements) - 1)]]
 
 
+@structural("SequenceLength", layout=ANY)
 def import_length(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceLength."""
     return [scalar(importer, len(elements_of(node, 0)))]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.control_flow.sub_graph import Importer
+from xdlc.converter.operators.registry import ANY, structural
 from xdlc.converter.operators.sequences.operands import given
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue
 
 
+@structural("Optional", layout=ANY)
 def import_optional(importer: Importer, node: Node) -> list[AnyValue]:
     """Import an Optional; without an input it is empty."""
     node.attr("type")
@@ -20,12 +22,14 @@ def import_optional(importer: Importer, node: Node) -> list[AnyValue]:
     return [OptionalValue(scalar(importer, True), value)]
 
 
+@structural("OptionalHasElement", layout=ANY)
 def import_has_element(importer: Importer, node: Node) -> list[AnyValue]:
     """Import an OptionalHasElement; from opset 18 on, what is no optional counts as a full one."""
     value: AnyValue | None = node.input(0)
     return [value.present if isinstance(value, OptionalValue) else scalar(importer, value is not None)]
 
 
+@structural("OptionalGetElement", layout=ANY)
 def import_get_element(importer: Importer, node: Node) -> list[AnyValue]:
     """Import an OptionalGetElement; from opset 18 on, what is no optional is passed on.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from xdlc.converter.operators.control_flow.steps import ints
 from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.protobuf import INT64
+from xdlc.converter.operators.registry import ANY, structural
 from xdlc.converter.operators.sequences.operands import count_listed, elements_of, sequence, spend, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
 
+@structural("SplitToSequence", layout=ANY)
 def import_split(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SplitToSequence: a Split into as many pieces as are known."""
     value = tensor(node, 0)
@@ -85,6 +87,7 @@ def _check_integers(node: Node, value: Value) -> None:
         raise node.invalid(f"the sizes of its pieces are {value.dtype}, not integers")
 
 
+@structural("ConcatFromSequence", layout=ANY)
 def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a ConcatFromSequence: a Concat, along a new axis if asked for."""
     elements, axis, adds = elements_of(node, 0), node.attr("axis"), bool(node.attr("new_axis", 0))
