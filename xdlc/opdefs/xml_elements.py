@@ -188,36 +188,29 @@ def _references(element: Element) -> tuple[Reference, ...]:
     return tuple(one for one in found if one.source or one.url or one.text)
 
 
+def _fields(element: Element) -> dict[str, Any]:
+    """Return what inputs, outputs and parameters share."""
+    return {
+        "name": text_of(element, "Name"),
+        "mandatory": _flag(element, "Mandatory"),
+        "dtypes": _dtypes(element),
+        "rank": RANKS.get(text_of(element, "Shape/Rank")),
+        "text": text_of(element, "Shape/Text"),
+        "layout": text_of(element, "Shape/Layout"),
+        "constraints": _constraints(element),
+        "default": text_of(element, "Default") or None,
+        "description": _description(element),
+    }
+
+
 def _tensor(element: Element) -> TensorDef:
-    return TensorDef(
-        text_of(element, "Name"),
-        _flag(element, "Mandatory"),
-        _dtypes(element),
-        RANKS.get(text_of(element, "Shape/Rank")),
-        text_of(element, "Shape/Text"),
-        text_of(element, "Shape/Layout"),
-        _constraints(element),
-        text_of(element, "Default") or None,
-        _flag(element, "Repeated"),
-        _flag(element, "IsStaticTensor"),
-        _description(element),
-    )
+    repeated, is_static = _flag(element, "Repeated"), _flag(element, "IsStaticTensor")
+    return TensorDef(**_fields(element), repeated=repeated, is_static=is_static)
 
 
 def _param(element: Element) -> ParamDef:
     names = tuple(text_of(child) for child in element.iterfind("Enumeration/Enum"))
-    return ParamDef(
-        text_of(element, "Name"),
-        _flag(element, "Mandatory"),
-        _dtypes(element),
-        RANKS.get(text_of(element, "Shape/Rank")),
-        text_of(element, "Shape/Text"),
-        text_of(element, "Shape/Layout"),
-        _constraints(element),
-        text_of(element, "Default") or None,
-        description=_description(element),
-        enumeration=names if any(names) else (),
-    )
+    return ParamDef(**_fields(element), enumeration=names if any(names) else ())
 
 
 def _opdef(element: Element, package: str) -> OpDef:

@@ -61,7 +61,7 @@ def convert(
 def validate(configs: tuple[Path, ...]) -> None:
     """Check configurations, alone and together: every problem is listed, with file and line.
 
-    The summary states of each constraint whether it is enforced or kept as text.
+    The summary states of each constraint whether it is enforced or documentation.
     """
     from xdlc.errors import raise_all
     from xdlc.udo.config import inspect
