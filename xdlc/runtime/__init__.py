@@ -11,7 +11,7 @@ from xdlc.lazy import names_of
 if TYPE_CHECKING:
     from xdlc.ir import Graph, Model
     from xdlc.runtime.cpu import CpuSession as CpuSession
-    from xdlc.runtime.lower import Lowered as Lowered
+    from xdlc.runtime.lowered import Lowered as Lowered
     from xdlc.runtime.ops import known_types as known_types
     from xdlc.runtime.ops import lowering as lowering
 
@@ -20,7 +20,7 @@ __all__ = ["CpuSession", "Lowered", "known_types", "lowering", "run"]
 RUNTIMES = ("cpu", "htp", "aip")
 _HOMES = {
     "CpuSession": ".cpu",
-    "Lowered": ".lower",
+    "Lowered": ".lowered",
     "known_types": ".ops",
     "lowering": ".ops",
 }

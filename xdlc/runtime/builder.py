@@ -1,14 +1,12 @@
 """Builder of lowerings: values of the IR on one side, ONNX nodes on the other.
 
 A tensor's value exists as float values and, where the graph runs quantized, as quantized values, and
-each in any axis order requested.  Layout changes happen on the integers, so that
-onnxruntime finds DequantizeLinear - op - QuantizeLinear next to each other and runs its integer
-kernels.
+each in any axis order requested.  Layout changes happen on the integers, so that onnxruntime finds
+DequantizeLinear - op - QuantizeLinear next to each other and runs its integer kernels.
 
-Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers
-of 8 and 16 bits; int64 for uint32 and 64-bit integers; for onnxruntime's CPU kernels know few
-others.  Graph inputs and outputs are converted at the boundary.  For export, float16 stays as it is:
-onnxruntime converts where it must.
+Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers of 8 and
+16 bits; int64 for uint32 and 64-bit integers; for onnxruntime has few CPU kernels for others.  The types of
+graph inputs and outputs change at the boundary.  For export, float16 stays: onnxruntime converts it.
 """
 
 from __future__ import annotations
@@ -17,37 +15,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.ir import AxisScaleOffset, DType, Graph, Op, Tensor, TensorData
+from xdlc.ir import AxisScaleOffset, Graph, Op, Tensor, TensorData
 from xdlc.ir.quantization import encoding_of, float_data, unpacked
 from xdlc.opdefs.model import OpDef
 from xdlc.runtime import qdq
-from xdlc.runtime.onnx_emitter import OnnxEmitter
+from xdlc.runtime.onnx_emitter import OnnxEmitter, Perm, compute_dtype
 
 Array = Any  # numpy.ndarray
-Perm = tuple[int, ...]
-
-
-def compute_dtype(dtype: DType) -> Any:
-    """Return the numpy dtype that values of a QNN type are computed in.
-
-    Raises:
-        ModelError: For strings and the undefined type.
-    """
-    import numpy
-
-    if dtype.kind == "bool":
-        return numpy.dtype(numpy.bool_)
-    if dtype.kind in ("string", "undefined"):
-        raise ModelError(f"values of type {dtype} cannot be computed with")
-    if dtype.is_integer:
-        wide = dtype.bits == 64 or dtype.name == "uint32"
-        return numpy.dtype(numpy.int64 if wide else numpy.int32)
-    return numpy.dtype(numpy.float64 if dtype.name == "float64" else numpy.float32)
-
-
-def channels_first(rank: int) -> Perm:
-    """Return the axis order that makes channel-last values channel-first."""
-    return (0, rank - 1, *range(1, rank - 1))
 
 
 class Builder(OnnxEmitter):
@@ -67,7 +41,7 @@ class Builder(OnnxEmitter):
         inner_graphs: What the graphs in attributes of a node were made by, by node and attribute.
         adjusted: Names of the inputs for scale, zero point and upper end by tensor; None where these are
             constants.
-        customs: Definitions of UDOs by package and type; None without kernels of these.
+        udos: Definitions of UDOs by package and type; None without kernels of these.
     """
 
     def __init__(
@@ -89,8 +63,8 @@ class Builder(OnnxEmitter):
         self.inner_graphs: dict[str, dict[str, Builder]] = outer.inner_graphs if outer else {}
         self.stated = stated
         self.adjusted: dict[Tensor, tuple[str, str, str]] | None = None
-        self.customs: Mapping[tuple[str, str], OpDef] | None = None
-        self._real: dict[Tensor, dict[Perm, str]] = {}
+        self.udos: Mapping[tuple[str, str], OpDef] | None = None
+        self._float: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
         self._views: set[Tensor] = set()
@@ -114,7 +88,7 @@ class Builder(OnnxEmitter):
             outer=self,
             nodes=nodes,
         )
-        made.customs = self.customs
+        made.udos = self.udos
         return made
 
     def initializer(self, hint: str, data: TensorData) -> str:
@@ -175,9 +149,9 @@ class Builder(OnnxEmitter):
         converted = wanted != self.held(tensor)
         if converted and tensor.is_static and not tensor.dtype.is_fixed:
             return self._static_as(tensor, order, wanted)
-        held = self._real.setdefault(tensor, {})
+        held = self._float.setdefault(tensor, {})
         if order not in held:
-            held[order] = self._make_real(tensor, order)
+            held[order] = self._make_float(tensor, order)
         return self.cast(held[order], wanted) if converted else held[order]
 
     def _static_as(self, tensor: Tensor, order: Perm, dtype: Any) -> str:
@@ -192,26 +166,26 @@ class Builder(OnnxEmitter):
         """Return the axis orders that values of ``tensor`` exist in, the first made first."""
         if tensor not in self._stored and tensor in self._unrounded:
             return (self._unrounded[tensor][0],)
-        return tuple(self._stored.get(tensor) or self._real.get(tensor) or ())
+        return tuple(self._stored.get(tensor) or self._float.get(tensor) or ())
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
         """Return the ONNX values that hold ``tensor`` as float values, the one its op computes first."""
         unrounded = (self._unrounded[tensor][1],) if tensor in self._unrounded else ()
-        return (*unrounded, *self._real.get(tensor, {}).values())
+        return (*unrounded, *self._float.get(tensor, {}).values())
 
     def form(self, tensor: Tensor) -> tuple[str, Perm]:
         """Return the first of ``values`` and the axis order that it is in; no name where there is none."""
         if tensor in self._unrounded:
             order, value = self._unrounded[tensor]
             return value, order
-        return next(((value, order) for order, value in self._real.get(tensor, {}).items()), ("", ()))
+        return next(((value, order) for order, value in self._float.get(tensor, {}).items()), ("", ()))
 
-    def _make_real(self, tensor: Tensor, order: Perm) -> str:
+    def _make_float(self, tensor: Tensor, order: Perm) -> str:
         if tensor.is_static:
             return self._make_static(tensor, order)
         if self._stored_forms(tensor):
             return qdq.dequantize(self, self.read_stored_as(tensor, order), tensor, order)
-        held = self._real.get(tensor)
+        held = self._float.get(tensor)
         if not held:
             raise KeyError(f"tensor {tensor.name!r} has no value yet")
         return self._reordered(tensor, held, order)
@@ -238,10 +212,10 @@ class Builder(OnnxEmitter):
     def _make_static(self, tensor: Tensor, order: Perm) -> str:
         if tensor.dtype.is_fixed:
             encoding_of(tensor)
-            on_reals = self._is_read_as_reals(tensor)
+            on_floats = self._is_read_as_floats(tensor)
             value = None
-            if self.quantized and (self.native or not on_reals):  # else the node would run each time
-                value = qdq.static(self, tensor, order, any_zeros=on_reals)
+            if self.quantized and (self.native or not on_floats):  # else the node would run each time
+                value = qdq.static(self, tensor, order, any_zeros=on_floats)
             if value is not None:
                 return value
             data = float_data(tensor)
@@ -249,8 +223,8 @@ class Builder(OnnxEmitter):
             data = unpacked(tensor).cast(self.held(tensor))
         return self.initializer(tensor.name, data.transpose(order))
 
-    def _is_read_as_reals(self, tensor: Tensor) -> bool:
-        """Return whether ops that compute with reals read static integers, and no others."""
+    def _is_read_as_floats(self, tensor: Tensor) -> bool:
+        """Return whether ops that compute with float values read static integers, and no others."""
         computed = [
             value
             for op in self.graph.consumers(tensor)
@@ -276,7 +250,7 @@ class Builder(OnnxEmitter):
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
         if len(order) != tensor.rank:
             raise ModelError(
-                f"gives {tensor.name!r} a value of {len(order)} axes, but its shape is {list(tensor.shape)}"
+                f"computes {len(order)} axes of {tensor.name!r}, but its shape is {list(tensor.shape)}"
             )
         held = self.held(tensor)
         if (self.dtype(tensor) if dtype is None else dtype) != held:
@@ -288,7 +262,7 @@ class Builder(OnnxEmitter):
             value = qdq.rounded(self, value, tensor, order)
         elif tensor.dtype.name == "bfloat16":
             value = self.rounded(value, tensor)
-        self._real[tensor] = {order: value}
+        self._float[tensor] = {order: value}
 
     def rounded(self, value: str, tensor: Tensor) -> str:
         """Return a computed value as the plain type of ``tensor`` can hold it."""
@@ -305,7 +279,7 @@ class Builder(OnnxEmitter):
         return self.rounded(value, tensor)
 
     def round(self, tensor: Tensor) -> None:
-        """Round a tensor here and not before somebody reads it."""
+        """Round a tensor here instead of before its first reader."""
         self._stored_forms(tensor)
 
     def read_stored(self, tensor: Tensor) -> tuple[str, Perm]:
@@ -323,11 +297,11 @@ class Builder(OnnxEmitter):
         return held[order]
 
     def write_stored(self, tensor: Tensor, value: str, perm: Perm) -> None:
-        """Make integers the stored ones of a rounded tensor."""
+        """Set the quantized values of a rounded tensor."""
         self._stored[tensor] = {perm: value}
 
     def stored(self, tensor: Tensor) -> str | None:
-        """Return the ONNX value of quantized values of ``tensor`` that was made first, if there is one."""
+        """Return the first ONNX value of quantized values of ``tensor``, if there is one."""
         return next(iter(self._stored.get(tensor, {}).values()), None)
 
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
@@ -344,12 +318,12 @@ class Builder(OnnxEmitter):
         same = tensor.dtype is source.dtype and tensor.encoding == source.encoding
         forms = None
         if same and not source.is_static:
-            forms = self._stored_forms(source) or self._real.get(source)
+            forms = self._stored_forms(source) or self._float.get(source)
         if not forms or isinstance(tensor.encoding, AxisScaleOffset):
             self.write(tensor, self.read(source, perm, dtype=self.held(source)), dtype=self.held(source))
             return
         held = {tuple(perm.index(axis) for axis in order): value for order, value in forms.items()}
-        (self._stored if source in self._stored else self._real)[tensor] = held
+        (self._stored if source in self._stored else self._float)[tensor] = held
         self._views.add(tensor)
 
     def write_reshaped(self, tensor: Tensor, value: str, shape: Sequence[int]) -> None:
@@ -361,10 +335,10 @@ class Builder(OnnxEmitter):
         else:
             self.write(tensor, self.reshape(value, shape))
 
-    def poison(self, op: Op) -> None:
-        """Give the outputs of an op that cannot be lowered a value, so that the rest is still checked."""
+    def invalidate(self, op: Op) -> None:
+        """Set values for the outputs of an op that cannot be lowered, so that the rest is still checked."""
         for tensor in op.outputs:
-            self._real[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
+            self._float[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
 
     def unsupported(self, problem: str, fix: str | None = None) -> UnsupportedOp:
         """Return the error of a part of the current op that cannot be lowered."""

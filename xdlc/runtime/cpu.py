@@ -12,7 +12,8 @@ from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.htp_fusion import came_quantized
-from xdlc.runtime.lower import Lowered, as_float, lower
+from xdlc.runtime.lower import lower
+from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.plan import make_plan, whole_plan
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked

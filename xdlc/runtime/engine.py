@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.errors import BackendError
 from xdlc.ir import Transform
 from xdlc.runtime.builder import describe
-from xdlc.runtime.lower import Lowered
+from xdlc.runtime.lowered import Lowered
 
 Array = Any  # numpy.ndarray
 

@@ -5,11 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xdlc.ir import ArrayData, Op, TensorData, packed
+from xdlc.errors import ModelError
+from xdlc.ir import ArrayData, DType, Op, TensorData, packed
 from xdlc.runtime.host_kernels import HOST_OPSET
 
 EMBED_LIMIT = 1024
 """Initializers above this many bytes stay outside of the protobuf."""
+
+
+Perm = tuple[int, ...]
+
+
+def compute_dtype(dtype: DType) -> Any:
+    """Return the numpy dtype that values of a QNN type are computed in.
+
+    Raises:
+        ModelError: For strings and the undefined type.
+    """
+    import numpy
+
+    if dtype.kind == "bool":
+        return numpy.dtype(numpy.bool_)
+    if dtype.kind in ("string", "undefined"):
+        raise ModelError(f"values of type {dtype} cannot be computed with")
+    if dtype.is_integer:
+        wide = dtype.bits == 64 or dtype.name == "uint32"
+        return numpy.dtype(numpy.int64 if wide else numpy.int32)
+    return numpy.dtype(numpy.float64 if dtype.name == "float64" else numpy.float32)
+
+
+def channels_first(rank: int) -> Perm:
+    """Return the axis order that makes channel-last values channel-first."""
+    return (0, rank - 1, *range(1, rank - 1))
 
 
 class OnnxEmitter:

@@ -20,7 +20,8 @@ from xdlc.ir.quantization import (
 )
 
 if TYPE_CHECKING:
-    from xdlc.runtime.builder import Builder, Perm
+    from xdlc.runtime.builder import Builder
+    from xdlc.runtime.onnx_emitter import Perm
 
 SAME_SCALE = 1e-6
 """Relative difference of scales that comes from rounding them to float32."""

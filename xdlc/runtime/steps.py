@@ -14,7 +14,7 @@ from xdlc.opdefs.control_flow import Loop
 from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.loop_body import Accumulator
-from xdlc.runtime.lower import Lowered, as_float
+from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.timeout import Watch
 
 if TYPE_CHECKING:

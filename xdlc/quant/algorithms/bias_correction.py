@@ -27,7 +27,7 @@ from xdlc.quant.op_specs import rule_of
 from xdlc.quant.ranges import Range
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lower import Lowered
+    from xdlc.runtime.lowered import Lowered
 
 
 class Means:

@@ -17,7 +17,7 @@ from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Key, Reading, spread
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lower import Lowered
+    from xdlc.runtime.lowered import Lowered
 
 _LOW, _HIGH = "ReduceMin", "ReduceMax"
 _SUM, _MEAN = "ReduceSum", "ReduceMean"

@@ -22,7 +22,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Sample
 
 if TYPE_CHECKING:
-    from xdlc.runtime.lower import Lowered
+    from xdlc.runtime.lowered import Lowered
 
 QUIET = 1 / 32
 """Channels with less of the whole range than this count as having it, for other data may hold more."""

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import UsageError, nearest_names
-from xdlc.ir import Graph, Model
+from xdlc.errors import UnsupportedOp, UsageError, nearest_names
+from xdlc.ir import Graph, Model, Op, Param, Tensor
+from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.opdefs.model import order_of
+from xdlc.opdefs.op_view import plain_value
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from xdlc.opdefs import OpDef
+    from xdlc.opdefs.model import TensorDef
+    from xdlc.runtime.builder import Builder
 
 ENCODINGS = ("qdq", "aimet", "none")
+_ONNX = ("", "ai.onnx", "com.microsoft")
 
 
 def export(
@@ -27,8 +33,8 @@ def export(
     """Write a graph as an ONNX model that onnxruntime runs.
 
     Inputs, outputs, nodes and intermediate values keep the names of the graph's tensors and ops, and
-    the inputs and outputs their shapes.  Fixed-point inputs and outputs are float32.  An op of a user's
-    package becomes a node of a domain of the package's name, which onnxruntime has only if it is registered.
+    the inputs and outputs their shapes.  Fixed-point inputs and outputs are float32.  A UDO becomes
+    a node of a domain of its package's name, which onnxruntime has only if it is registered.
     The same model results in the same bytes.  Memory holds no more than one weight at a time.
 
     Args:
@@ -68,7 +74,7 @@ def export(
         native=True,
         graphs=graphs,
         stated=isinstance(model, Model) and came_quantized(model),
-        customs=_customs(model),
+        udos=_udos(model),
     )
     proto, held = carry_names(lowered)
     written = save(proto, lowered.initializers, path, external_data=external_data)
@@ -77,7 +83,7 @@ def export(
     return written
 
 
-def _customs(model: Model | Graph) -> dict[tuple[str, str], OpDef]:
+def _udos(model: Model | Graph) -> dict[tuple[str, str], OpDef]:
     from xdlc.container import udo
 
     if isinstance(model, Graph):
@@ -95,3 +101,59 @@ def _chosen(model: Model | Graph, name: str | None) -> Graph:
         hint = nearest_names(name, model.graphs) or f"graphs: {', '.join(model.graphs)}"
         raise UsageError(f"there is no graph {name!r}", fix=hint)
     return model.graphs[name]
+
+
+def write_node(op: Op, b: Builder, definition: OpDef | None) -> None:
+    """Write a UDO as a node: its package is the domain, its parameters are attributes.
+
+    Operands whose layout the definition states are transposed to the order of a source whose channels are
+    axis 1: there a converter with the same definition finds them.  Enumerations are written by name.
+
+    Args:
+        op: The op.
+        b: Where the node goes.
+        definition: The op's definition in the model, if there is one.
+
+    Raises:
+        UnsupportedOp: If the package has the name of a domain that means something else.
+    """
+    from onnx import helper
+
+    if op.package in _ONNX:
+        raise UnsupportedOp(f"package {op.package!r} is a domain of ONNX", fix="rename the package")
+    b.require_opset(op.package, 1)
+    inputs, outputs = (definition.inputs, definition.outputs) if definition is not None else ((), ())
+    operands = [
+        "" if tensor is None else b.read(tensor, _perm(inputs, index, tensor), dtype=_type(tensor))
+        for index, tensor in enumerate(op.inputs)
+    ]
+    made = b.nodes_out(op.type, operands, len(op.outputs), domain=op.package)
+    for name, param in op.params.items():
+        b.nodes[-1].attribute.append(helper.make_attribute(name, _attribute(definition, name, param)))
+    for index, (tensor, value) in enumerate(zip(op.outputs, made, strict=True)):
+        b.write(tensor, value, _perm(outputs, index, tensor), dtype=_type(tensor))
+
+
+def _perm(places: tuple[TensorDef, ...], index: int, tensor: Tensor) -> tuple[int, ...]:
+    """Return the axes of a tensor in the order of the source."""
+    layout = places[min(index, len(places) - 1)].layout if places else ""
+    order = order_of(layout, tensor.rank)
+    return tuple(order.index(axis) for axis in range(tensor.rank))
+
+
+def _type(tensor: Tensor) -> Any:
+    dtype: DType = FLOAT32 if tensor.dtype.is_fixed else tensor.dtype
+    return dtype.numpy
+
+
+def _attribute(definition: OpDef | None, name: str, param: Param) -> Any:
+    from onnx import numpy_helper
+
+    if not isinstance(param, Tensor):
+        value = plain_value(definition, name, param) if definition is not None else param.value
+        return int(value) if isinstance(value, bool) else value
+    known = definition.params.get(name) if definition is not None else None
+    array = param.numpy().transpose(_perm((known,) if known is not None else (), 0, param))
+    if array.ndim == 1 and array.dtype.name in ("int32", "uint32", "int64", "float32"):
+        return array.tolist()
+    return numpy_helper.from_array(array)

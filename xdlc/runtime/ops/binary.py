@@ -10,8 +10,9 @@ from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
 from xdlc.runtime import htp_fusion
-from xdlc.runtime.builder import Builder, Perm
+from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.u8 import is_narrow_sum, write_sum
+from xdlc.runtime.onnx_emitter import Perm
 from xdlc.runtime.ops import divide_uint64, flip_sign_bit, is_uint64, lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseBinary.

@@ -9,10 +9,11 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.opdefs import args
 from xdlc.runtime import qdq
-from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import narrow_results
 from xdlc.runtime.htp_arithmetic.u16 import wide_results
+from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
 
 

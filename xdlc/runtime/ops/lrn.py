@@ -7,7 +7,8 @@ from typing import Any
 from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.opdefs import args
-from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
 
 ACROSS_CHANNEL, WITHIN_CHANNEL = range(2)

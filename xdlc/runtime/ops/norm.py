@@ -9,7 +9,8 @@ import numpy
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
-from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
 
 ACROSS_SPATIAL, ACROSS_CHANNEL, ACROSS_ALL = range(3)

@@ -8,7 +8,8 @@ import numpy
 
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
-from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
 
 

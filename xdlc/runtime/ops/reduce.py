@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdlc.ir import Op
 from xdlc.opdefs import args
-from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import flip_sign_bit, is_uint64, lowering
 
 TYPES = {
