@@ -109,7 +109,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "switch": {"is_flag": True, "default": None},
     "text": {},
     "file": {"type": params.INPUT_FILE},
-    "sizes": {"type": (str, params.DIMENSION), "multiple": True, "callback": params.as_mapping},
+    "sizes": {"type": (str, params.DIMENSION), "multiple": True, "callback": params.once_by_name},
 }
 """Settings of an option by the kind of ``FrontendOption``."""
 _HELP = """Convert {models} into a DLC.

@@ -32,9 +32,9 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
 
 
 def once_by_name(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
-) -> dict[str, str]:
-    """Return pairs of a name and a text as a mapping.
+    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, Any], ...]
+) -> dict[str, Any]:
+    """Return pairs of a name and a value as a mapping.
 
     Raises:
         click.BadParameter: If a name comes twice.
@@ -43,13 +43,6 @@ def once_by_name(
     for name in names:
         if names.count(name) > 1:
             raise click.BadParameter(f"{name!r} is given twice")
-    return dict(value)
-
-
-def as_mapping(
-    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, Any], ...]
-) -> dict[str, Any]:
-    """Return pairs of a name and a value as a mapping; the last of a name counts."""
     return dict(value)
 
 

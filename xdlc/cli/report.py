@@ -12,7 +12,7 @@ from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
 from xdlc.cli.text import WIDTH
 from xdlc.cli.udo_packages import package_lines
-from xdlc.ir import HOST_PACKAGE, Model
+from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
 
@@ -150,7 +150,7 @@ def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
     return (f"{text.clean(tensor['name']):<44}", " ".join(words))
 
 
-SHOWN_INSERTED = 20
+SHOWN_OPS = 20
 _FORMS = {"float32": " as float32", "native": " native"}
 
 
@@ -210,41 +210,31 @@ def _notes(held: dict[str, Any]) -> Iterator[str]:
 
 def inserted(model: Model) -> Iterator[str]:
     """Yield the inserted ops, which the source model does not have, with the reason of each."""
-    rows = [
-        (op.type, text.clean(op.name), text.clean(op.origin.reason))
-        for graph in model.graphs.values()
-        for op in graph.ops
-        if op.is_inserted
-    ]
-    if not rows:
-        yield "inserted ops: none"
-        return
-    yield f"inserted ops: {len(rows)}"
-    yield from text.columns(rows[:SHOWN_INSERTED])
-    if len(rows) > SHOWN_INSERTED:
-        yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info --trace shows all"
+    yield from _reasons("inserted ops", "--trace ", [op for op in _ops(model) if op.is_inserted])
 
 
 def host_only(model: Model) -> Iterator[str]:
     """Yield the ops that run on the host only, with the reason of each."""
-    rows = [
-        (op.type, text.clean(op.name), text.clean(op.origin.reason or ""))
-        for graph in model.graphs.values()
-        for op in graph.ops
-        if op.package == HOST_PACKAGE
-    ]
-    if rows:
-        yield f"host-only ops: {len(rows)}"
-        yield from text.columns(rows[:SHOWN_INSERTED])
-        if len(rows) > SHOWN_INSERTED:
-            yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info shows all"
+    ops = [op for op in _ops(model) if op.package == HOST_PACKAGE]
+    if ops:
+        yield from _reasons("host-only ops", "", ops)
+
+
+def _ops(model: Model) -> Iterator[Op]:
+    return (op for graph in model.graphs.values() for op in graph.ops)
+
+
+def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
+    yield f"{title}: {len(ops) or 'none'}"
+    rows = [(op.type, text.clean(op.name), text.clean(op.origin.reason or "")) for op in ops[:SHOWN_OPS]]
+    yield from text.columns(rows)
+    if len(ops) > SHOWN_OPS:
+        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc-info {flag}shows all"
 
 
 def user_defined(model: Model) -> Iterator[str]:
     """Yield a line with the number of UDOs by type."""
-    found = Counter(
-        f"{op.package}::{op.type}" for graph in model.graphs.values() for op in graph.ops if is_udo(op)
-    )
+    found = Counter(f"{op.package}::{op.type}" for op in _ops(model) if is_udo(op))
     if found:
         types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))
         yield f"user-defined ops: {found.total()}: {types}"
