@@ -15,34 +15,17 @@ MOST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class OpFacts:
-    """Registration info of an operation.
-
-    Attributes:
-        type: Operation type.
-        cores: Names of the cores that it runs on.
-        dtypes: Codes of the data types on the CPU by name of input, output or parameter.
-    """
-
-    type: str
-    cores: tuple[str, ...]
-    dtypes: dict[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class PackageFacts:
     """Registration info of a library.
 
     Attributes:
         package: Op package.
-        version: Of the package.
-        ops: By operation type.
+        ops: Names of the cores that an operation runs on, by operation type.
         libraries: Names of files by core.
     """
 
     package: str
-    version: str
-    ops: dict[str, OpFacts]
+    ops: dict[str, tuple[str, ...]]
     libraries: dict[str, str]
 
 
@@ -53,11 +36,14 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
         BackendError: If it is not valid.
     """
     info = _record(structs.RegistrationInfo, address, "info", where)
-    ops: dict[str, OpFacts] = {}
+    ops: dict[str, tuple[str, ...]] = {}
     for record in _records(structs.OpInfo, info.ops, info.num_ops, "operations", where):
-        facts = _op(record, where)
-        if ops.setdefault(facts.type, facts) is not facts:
-            _refuse(f"lists the operation {facts.type!r} twice", where)
+        name = _text(record.type, "operation type", where)
+        if name in ops:
+            _refuse(f"lists the operation {name!r} twice", where)
+        ops[name] = tuple(word for bit, word in structs.CORES.items() if record.cores & bit)
+        if not ops[name] or record.cores & ~sum(structs.CORES):
+            _refuse(f"states that {name!r} runs on cores {record.cores:#x}, which are unknown", where)
     if not ops:
         _refuse("lists no operations", where)
     libraries: dict[str, str] = {}
@@ -67,8 +53,7 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
         file = _text(record.file, f"file of the library for {core}", where)
         if libraries.setdefault(core, file) != file and core != "DSP":  # an old DSP has one for each op
             _refuse(f"names two implementation libraries for {core}", where)
-    version = structs.text_at(info.version) or ""
-    return PackageFacts(_text(info.package, "package", where), version, ops, libraries)
+    return PackageFacts(_text(info.package, "package", where), ops, libraries)
 
 
 def read_implementation(address: int | None, where: str) -> tuple[str, int, tuple[str, ...]]:
@@ -107,23 +92,6 @@ def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], w
 
 def _getter(kind: type[ctypes.Structure]) -> str:
     return f"xdlc_udo_get_{kind.__name__.lower()}"
-
-
-def _op(record: Any, where: str) -> OpFacts:
-    name = _text(record.type, "operation type", where)
-    dtypes: dict[str, tuple[int, ...]] = {}
-    what = f"places of {name!r}"
-    for place in _records(structs.PlaceInfo, record.places, record.num_places, what, where):
-        title = _text(place.place, f"place of {name!r}", where)
-        codes = _records(
-            ctypes.c_uint32, place.data_types, place.num_data_types, f"types of {title!r}", where
-        )
-        if place.core & structs.CPU:
-            dtypes[title] = tuple(code.value for code in codes)
-    cores = tuple(word for bit, word in structs.CORES.items() if record.cores & bit)
-    if not cores or record.cores & ~sum(structs.CORES):
-        _refuse(f"states that {name!r} runs on cores {record.cores:#x}, which are unknown", where)
-    return OpFacts(name, cores, dtypes)
 
 
 def _core(bit: int, where: str) -> str:

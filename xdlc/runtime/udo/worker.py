@@ -124,11 +124,11 @@ class _Worker:
             facts = source.facts
             offers = [
                 {
-                    **_offer(facts.package, op.type, "CPU" in op.cores and "CPU" in facts.libraries),
+                    **_offer(facts.package, type, "CPU" in cores and "CPU" in facts.libraries),
                     "shapes": source.infers,
-                    "cores": op.cores,
+                    "cores": cores,
                 }
-                for op in facts.ops.values()
+                for type, cores in facts.ops.items()
             ]
         self._sources.append(source)
         return {"offers": offers}

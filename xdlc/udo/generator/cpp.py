@@ -187,8 +187,6 @@ FILTERS = {
     "is_demanded": is_demanded,
     "info_types": info_types,
     "unique_libraries": unique_libraries,
-    "element": element,
-    "scalar_type": lambda place: Quoted(scalar(place)),
     "tensor_type": tensor_type,
     "field_type": field_type,
     "needs_storage": needs_storage,
