@@ -188,7 +188,7 @@ def test_thirty_ops_in_a_package(tmp_path: Path) -> None:
         (package("../evil", unary("A")), "package name"),
         (package("a" * 101, unary("A")), "at most 100"),
         (package("Small", unary("a/b")), "op name"),
-        (package("Small", unary("A"), unary("A")), "twice|duplicate"),
+        (package("Small", unary("A"), unary("A")), "repeated"),
         (
             package("Small", op("A", operand("Input", "x", "BACKEND_SPECIFIC"), operand("Output", "y"))),
             "BACKEND_SPECIFIC",
