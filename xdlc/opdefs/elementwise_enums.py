@@ -1,4 +1,4 @@
-"""QNN's numbers of the operations that parameter ``operation`` of the element-wise ops chooses between."""
+"""Numbers of the operations of the element-wise ops, values of QNN's parameter ``operation``."""
 
 from __future__ import annotations
 
