@@ -193,7 +193,7 @@ def _types(model: Any) -> Iterator[str]:
 _INTRODUCTION = """\
 Operators as onnx {onnx} defines them. A node is carried in the first of these ways that is exact;
 nodes whose inputs are all constant are worked out while converting, whatever the operator. What a
-node becomes in a model, and why, tells `xconv-onnx-to-dlc --dry_run debug`."""
+node becomes in a model, and why, is in the report of `xconv-onnx-to-dlc --dry_run debug`."""
 _WAYS = """\
 - **QNN**: by operations of QNN, or by nothing at all where it only renames or reorders.
 - **body**: by the operations of the function that ONNX defines it as.
