@@ -112,14 +112,14 @@ def test_judges_take_them(judged: Any, make: Any) -> None:
 def test_caches_hold_what_htp_has_and_the_model_stays(make: Any) -> None:
     prepared = prepare(make(), ["sm8650"])
     (described,) = prepared.metadata["cacheList"][0]["graphs"]
-    ports = {port["name"]: port for port in (*described["graphInputs"], *described["graphOutputs"])}
+    ios = {io["name"]: io for io in (*described["graphInputs"], *described["graphOutputs"])}
     names = [tensor.name for tensor in (*prepared.main.inputs, *prepared.main.outputs)]
-    assert list(ports) == names
+    assert list(ios) == names
     if make is scalars:
-        assert [ports[name]["dimensions"] for name in "skyn"] == [[1]] * 4
+        assert [ios[name]["dimensions"] for name in "skyn"] == [[1]] * 4
         assert [tensor.shape for tensor in prepared.main.outputs] == [(), ()]
     else:
-        assert {ports[name]["dataType"] for name in "xy"} == {"QNN_DATATYPE_SFIXED_POINT_8"}
+        assert {ios[name]["dataType"] for name in "xy"} == {"QNN_DATATYPE_SFIXED_POINT_8"}
         assert {tensor.dtype for tensor in (*prepared.main.inputs, *prepared.main.outputs)} == {dt.INT8}
     again = prepare(prepared, ["sm8650"])  # the cache is seen to be one of this model
     assert again.records.keys() == prepared.records.keys()

@@ -12,7 +12,7 @@ from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
 from xdlc.runtime.htp import process
-from xdlc.runtime.htp.worker_session import Server, WorkerSession
+from xdlc.runtime.htp.worker_session import WorkerProcess, WorkerSession
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 ECHO = """
@@ -44,7 +44,7 @@ def echo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("echo")
 def test_one_child_serves_all_requests_and_goes() -> None:
-    with Server() as server:
+    with WorkerProcess() as server:
         pids = {server.query({"command": "tell"}, timeout=20)["pid"] for _ in range(3)}
         (pid,) = pids
         os.kill(pid, 0)
@@ -62,7 +62,7 @@ def test_one_child_serves_all_requests_and_goes() -> None:
     ],
 )
 def test_a_child_that_fails_is_told_with_its_step(command: str, timeout: float, said: str) -> None:
-    with Server() as server:
+    with WorkerProcess() as server:
         first = server.query({"command": "tell"}, timeout=20)
         with pytest.raises(BackendError, match=said):
             server.query({"command": command}, timeout=timeout)
@@ -74,7 +74,7 @@ def test_a_child_that_fails_is_told_with_its_step(command: str, timeout: float, 
 
 @pytest.mark.usefixtures("echo")
 def test_a_forgotten_server_takes_its_child_along() -> None:
-    server = Server()
+    server = WorkerProcess()
     pid = server.query({"command": "tell"}, timeout=20)["pid"]
     server._folder.cleanup()
     del server
@@ -84,11 +84,11 @@ def test_a_forgotten_server_takes_its_child_along() -> None:
 
 @pytest.mark.usefixtures("echo")
 def test_a_child_that_died_unnoticed_is_told() -> None:
-    with Server() as server:
+    with WorkerProcess() as server:
         pid = server.query({"command": "tell"}, timeout=20)["pid"]
         os.kill(pid, signal.SIGTERM)
-        assert server._line is not None
-        server._line.process.wait()
+        assert server._connection is not None
+        server._connection.process.wait()
         with pytest.raises(BackendError, match="ended with SIGTERM"):
             server.query({"command": "tell"}, timeout=20)
 

@@ -18,7 +18,7 @@ from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.quantization import to_float, to_quantized, unpacked
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.cpu import CpuSession, feeds_of
-from xdlc.runtime.htp.graph_io import Port, as_known, given_results, stored_feeds
+from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 from xdlc.runtime.htp.worker_session import WorkerSession
 from xdlc.runtime.plan import given_out, partition_of
@@ -125,8 +125,8 @@ class _Compiled:
         adapted = graph.clone()
         passes.run(adapted, stage)
         self._name, self._emulation = name, emulation
-        self._inputs = list(map(Port, map(as_known, graph.inputs), adapted.inputs))
-        self._outputs = list(map(Port, map(as_known, graph.outputs), adapted.outputs))
+        self._inputs = list(map(GraphIO, map(as_known, graph.inputs), adapted.inputs))
+        self._outputs = list(map(GraphIO, map(as_known, graph.outputs), adapted.outputs))
         self.inputs = [tensor.name for tensor in graph.inputs]
 
     def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:

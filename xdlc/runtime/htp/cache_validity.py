@@ -36,7 +36,7 @@ class CacheValidity:
         self._main = next(iter(model.graphs.values()), None)
         self._requested = _requested(self._main, outputs)
         self._hashes: dict[tuple[str, tuple[str, ...] | None], str] = {}
-        self._ports: dict[str, tuple[list[_Port], list[_Port]]] = {}
+        self._ports: dict[str, tuple[list[_IO], list[_IO]]] = {}
         self._damage: str | None = None
         self._facts: Mapping[str, CacheFacts] = {}
         try:
@@ -129,17 +129,17 @@ class CacheValidity:
                 continue
             if name not in self._ports:
                 self._ports[name] = _ports(graph)
-            for kind, held, ports in zip(
+            for kind, held, ios in zip(
                 ("input", "output"), (cached.inputs, cached.outputs), self._ports[name], strict=True
             ):
-                yield from _compared(kind, name, held, ports)
+                yield from _compared(kind, name, held, ios)
 
 
-_Port = tuple[CachedTensor, CachedTensor]
+_IO = tuple[CachedTensor, CachedTensor]
 """An input or output as the model has it, and as HTP has it."""
 
 
-def _ports(graph: Graph) -> tuple[list[_Port], list[_Port]]:
+def _ports(graph: Graph) -> tuple[list[_IO], list[_IO]]:
     adapted = graph.clone()
     passes.run(adapted, passes.htp_query())
     return (
@@ -160,16 +160,14 @@ def _described(tensor: Tensor) -> CachedTensor:
     return CachedTensor(tensor.name, tensor.shape, tensor.dtype.name, scale, offset)
 
 
-def _compared(
-    kind: str, graph: str, held: Sequence[CachedTensor], ports: Sequence[_Port]
-) -> Iterator[Finding]:
+def _compared(kind: str, graph: str, held: Sequence[CachedTensor], ios: Sequence[_IO]) -> Iterator[Finding]:
     """Yield the first difference between what a cache and a model have; outputs may be in any order."""
-    known = {wanted[0].name: wanted for wanted in ports}
-    if len(held) != len(ports):
+    known = {wanted[0].name: wanted for wanted in ios}
+    if len(held) != len(ios):
         yield Finding(
             "graph",
             f"{len(held)} {kind}(s) of graph {_short(graph)}: {_listed([tensor.name for tensor in held])}",
-            f"{len(ports)}: {_listed(list(known))}",
+            f"{len(ios)}: {_listed(list(known))}",
         )
         return
     for tensor in held:
@@ -177,7 +175,7 @@ def _compared(
         if wanted is None:
             yield Finding("graph", f"{kind} {_short(tensor.name)}", _listed(list(known)))
             return
-        if not any(_is_same(tensor, port) for port in wanted):
+        if not any(_is_same(tensor, io) for io in wanted):
             yield Finding("graph", f"{kind} {_words(tensor)}", _words(wanted[0]))
             return
 

@@ -65,12 +65,12 @@ class ForkServer:
                 self._start()
             if not self._is_dead:
                 ends = self._ends[str(folder)] = SimpleQueue[int]()
-                self.say("start", str(folder))
+                self.send("start", str(folder))
                 return _Copy(self, str(folder), ends)
         return start(folder)
 
-    def say(self, *words: str) -> None:
-        """Give the process a line, unless it is closed; if it has died, the listener finds out."""
+    def send(self, *words: str) -> None:
+        """Send the process a line, unless it is closed; the listener notices if it has died."""
         assert self._process is not None
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):
@@ -105,7 +105,7 @@ class ForkServer:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._hear(*json.loads(line))
+                self._receive(*json.loads(line))
         status = self._process.wait()
         with self._lock:
             self._is_dead = True
@@ -115,7 +115,7 @@ class ForkServer:
                         os.kill(self._pids[folder], signal.SIGKILL)
                 ends.put(status)
 
-    def _hear(self, verb: str, folder: str, number: int) -> None:
+    def _receive(self, verb: str, folder: str, number: int) -> None:
         with self._lock:
             if verb == "started":
                 self._pids[folder] = number
@@ -141,13 +141,13 @@ class _Copy:
 
     def kill(self) -> None:
         if self._status is None:
-            self._server.say("kill", self._folder)
+            self._server.send("kill", self._folder)
 
 
 Main = Callable[[Path], None]
 
 
-class Forking:
+class ForkLoop:
     """Loop of the server: starts copies and reports their ends.
 
     Args:
@@ -157,7 +157,7 @@ class Forking:
     def __init__(self, main: Main) -> None:
         self._main = main
         self._copies: dict[int, str] = {}
-        self._said = os.dup(1)
+        self._output = os.dup(1)
         os.dup2(2, 1)  # whatever prints must not print into the lines
         self._ended, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent closes standard input then
@@ -174,7 +174,7 @@ class Forking:
             if self._ended in ready:
                 os.read(self._ended, 4096)
                 for pid, status in _reaped():
-                    self._say("ended", self._copies.pop(pid), status)
+                    self._report("ended", self._copies.pop(pid), status)
             if 0 in ready:
                 read = os.read(0, 65536)
                 if not read:
@@ -189,7 +189,7 @@ class Forking:
             if not pid:
                 self._copy(folder)
             self._copies[pid] = folder
-            self._say("started", folder, pid)
+            self._report("started", folder, pid)
         else:
             for pid in [pid for pid, held in self._copies.items() if held == folder]:
                 os.kill(pid, signal.SIGKILL)
@@ -199,7 +199,7 @@ class Forking:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.close(self._said)
+            os.close(self._output)
             log = os.open(Path(folder) / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             nothing = os.open(os.devnull, os.O_RDONLY)
             for held, standard in ((nothing, 0), (log, 1), (log, 2)):
@@ -211,8 +211,8 @@ class Forking:
         finally:
             os._exit(1)
 
-    def _say(self, *words: Any) -> None:
-        os.write(self._said, json.dumps(words).encode() + b"\n")
+    def _report(self, *words: Any) -> None:
+        os.write(self._output, json.dumps(words).encode() + b"\n")
 
     def _end(self) -> NoReturn:
         for pid in self._copies:

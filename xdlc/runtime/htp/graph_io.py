@@ -21,7 +21,7 @@ _COMPUTED = {dt.INT64: dt.INT32, dt.UINT64: dt.UINT32}
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class GraphIO:
     """An input or output of a graph.
 
     Attributes:
@@ -33,8 +33,8 @@ class Port:
     lowered: Tensor
 
     @classmethod
-    def of_struct(cls, struct: QnnTensor) -> Port:
-        """Return the port that a context binary describes."""
+    def of_struct(cls, struct: QnnTensor) -> GraphIO:
+        """Return the input or output that a context binary describes."""
         from xdlc.runtime.htp import binary_info
 
         found = binary_info.scale_offset(struct)
@@ -90,7 +90,7 @@ class Port:
         held = self.lowered
         return numpy.ascontiguousarray(array.astype(held.dtype.numpy, copy=False)).reshape(held.shape)
 
-    def given_back(self, array: Array, *, native: bool) -> Array:
+    def returned(self, array: Array, *, native: bool) -> Array:
         """Return a result as the caller wants it: quantized ones as stored, or as float values (float32)."""
         array = array.reshape(self.tensor.shape).astype(self.tensor.dtype.numpy, copy=False)
         if native or self.tensor.encoding is None:
@@ -143,13 +143,13 @@ def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
         }
 
 
-def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str, Array]:
+def stored_feeds(inputs: Sequence[GraphIO], given: Mapping[str, Array]) -> dict[str, Array]:
     """Return the stored inputs of a graph by name, in order.
 
     Raises:
         UsageError: If arrays are missing, left over, or do not fit.
     """
-    wanted = [port.tensor.name for port in inputs]
+    wanted = [io.tensor.name for io in inputs]
     missing = [name for name in wanted if name not in given]
     unknown = [name for name in given if name not in wanted]
     if missing or unknown:
@@ -160,7 +160,7 @@ def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str
             "; ".join(problems),
             fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
         )
-    return {port.tensor.name: port.stored(given[port.tensor.name]) for port in inputs}
+    return {io.tensor.name: io.stored(given[io.tensor.name]) for io in inputs}
 
 
 def as_known(tensor: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def as_known(tensor: Tensor) -> Tensor:
 
 
 def given_results(
-    outputs: Sequence[Port], results: Mapping[str, Array], *, native: bool, where: str
+    outputs: Sequence[GraphIO], results: Mapping[str, Array], *, native: bool, where: str
 ) -> dict[str, Array]:
     """Return the outputs of a graph of a cache by name, in the form that callers have.
 
@@ -183,8 +183,8 @@ def given_results(
         BackendError: If one is missing or has another number of elements: the cache is of another graph.
     """
     found: dict[str, Array] = {}
-    for port in outputs:
-        name, shape = port.tensor.name, port.tensor.shape
+    for io in outputs:
+        name, shape = io.tensor.name, io.tensor.shape
         array = results.get(name)
         if array is None or array.size != math.prod(shape):
             given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
@@ -193,11 +193,11 @@ def given_results(
                 where=where,
                 fix="prepare the model again, with --overwrite_cache_records",
             )
-        found[name] = port.given_back(array, native=native)
+        found[name] = io.returned(array, native=native)
     return found
 
 
-def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any]) -> list[Array]:
+def read_feeds(folder: Path, inputs: Sequence[GraphIO], request: Mapping[str, Any]) -> list[Array]:
     """Return what the graph reads, in the order of its inputs.
 
     Raises:
@@ -208,11 +208,11 @@ def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any])
 
 
 def results_of(
-    folder: Path, outputs: Sequence[Port], results: Sequence[Array], request: Mapping[str, Any]
+    folder: Path, outputs: Sequence[GraphIO], results: Sequence[Array], request: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Store the results; return the answer that names them."""
     arrays = {
-        port.tensor.name: port.given_back(array, native=request["native"])
-        for port, array in zip(outputs, results, strict=True)
+        io.tensor.name: io.returned(array, native=request["native"])
+        for io, array in zip(outputs, results, strict=True)
     }
     return {"unsupported": [], "arrays": write_arrays(folder / "results.npz", arrays)}

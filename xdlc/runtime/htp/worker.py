@@ -23,8 +23,8 @@ from xdlc.runtime.child import words_of
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id
 from xdlc.runtime.htp.binary_info import BinaryDescription
-from xdlc.runtime.htp.forkserver import Forking
-from xdlc.runtime.htp.graph_io import Port, as_known, read_feeds, results_of
+from xdlc.runtime.htp.forkserver import ForkLoop
+from xdlc.runtime.htp.graph_io import GraphIO, as_known, read_feeds, results_of
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import SHARED_CACHE
 from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
@@ -142,7 +142,7 @@ def _fork(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
         model = _model(request, step)
         _adapt(model.graphs.values())
         _READY[request["model"]] = model
-    Forking(main).serve()
+    ForkLoop(main).serve()
 
 
 _READY: dict[str, Model] = {}
@@ -232,13 +232,13 @@ class Runner:
     """A graph with what callers know of its inputs and outputs."""
 
     graph: CompiledGraph
-    inputs: Sequence[Port]
-    outputs: Sequence[Port]
+    inputs: Sequence[GraphIO]
+    outputs: Sequence[GraphIO]
 
     def run(self, folder: Path, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run on the arrays in ``folder``, store the results there, and return the answer that names them."""
         feeds = read_feeds(folder, self.inputs, request)
-        results = [port.empty() for port in self.outputs]
+        results = [io.empty() for io in self.outputs]
         self.graph.execute(feeds, results)
         return results_of(folder, self.outputs, results, request)
 
@@ -253,9 +253,9 @@ class LoadedModel:
     """
 
     def __init__(self, known: Sequence[Tensor], graph: Graph, compiled: CompiledGraph) -> None:
-        ports = list(map(Port, known, (*graph.inputs, *graph.outputs)))
+        ios = list(map(GraphIO, known, (*graph.inputs, *graph.outputs)))
         count = len(graph.inputs)
-        self._runner = Runner(compiled, ports[:count], ports[count:])
+        self._runner = Runner(compiled, ios[:count], ios[count:])
 
     def runner(self, name: str | None) -> Runner:
         """Return the graph, which is the only one."""
@@ -278,7 +278,7 @@ class LoadedCache:
         self._runners: dict[str | None, Runner] = {}
 
     def contents(self) -> dict[str, Any]:
-        """Return the id of the SoC that the binary was made for, and the names of its graphs and ports."""
+        """Return the id of the binary's SoC, and the names of its graphs, inputs and outputs."""
         info = self._description.info
         graphs = [info.graphs[index] for index in range(info.graph_count)]
         return {
@@ -304,8 +304,8 @@ class LoadedCache:
             outputs = [graph.outputs[index] for index in range(graph.output_count)]
             self._runners[name] = Runner(
                 self._htp.retrieve(_name(graph), inputs, outputs),
-                [Port.of_struct(tensor) for tensor in inputs],
-                [Port.of_struct(tensor) for tensor in outputs],
+                [GraphIO.of_struct(tensor) for tensor in inputs],
+                [GraphIO.of_struct(tensor) for tensor in outputs],
             )
         return self._runners[name]
 

@@ -25,10 +25,10 @@ RUNNING = 600.0
 """Seconds that one run may take by default."""
 
 
-class _Line:
-    """A running child, the pipe that wakes it, and the pipe on which it reports its answers."""
+class _Connection:
+    """Pipes to a running child: one that wakes it, one on which it reports its answers."""
 
-    def __init__(self, folder: str, log: IO[bytes], notices: int, far_end: int) -> None:
+    def __init__(self, folder: str, log: IO[bytes], notices: int, answer_pipe: int) -> None:
         self.notices = notices
         self.process = subprocess.Popen(
             [*process.worker_command(), folder],
@@ -37,7 +37,7 @@ class _Line:
             stdout=log,
             stderr=log,
             env=process.environment(),
-            pass_fds=[far_end],
+            pass_fds=[answer_pipe],
         )
 
     def wake(self) -> None:
@@ -55,67 +55,67 @@ class _Line:
         return status
 
 
-class Server(Child):
+class WorkerProcess(Child):
     """A child that stays for further requests; a request after it died starts another one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._line: _Line | None = None
-        self._far_end = -1
+        self._connection: _Connection | None = None
+        self._answer_pipe = -1
         self._end: Any = None
 
     def __exit__(self, *_: object) -> None:
-        self._hang_up()
+        self._end_child()
         super().__exit__()
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a child that remembers earlier requests."""
-        return self._line is not None
+        """Whether there is a child that has earlier requests loaded."""
+        return self._connection is not None
 
     def query(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
-        """Give the child a request and return its answer.
+        """Send the child a request and return its answer.
 
         Raises:
             ChildDiedError: If it crashed or did not answer in time; it is gone then.
             XdlcError: The error that the child reports.
         """
         (self.folder / "answer.json").unlink(missing_ok=True)
-        if self._line is None:
+        if self._connection is None:
             (self.folder / "step").unlink(missing_ok=True)
-            self._line = self._call(request)
+            self._connection = self._start(request)
         else:
             self._put(request)
-            self._line.wake()
+            self._connection.wake()
         poll = select.poll()
-        poll.register(self._line.notices, select.POLLIN)
+        poll.register(self._connection.notices, select.POLLIN)
         if not poll.poll(timeout * 1000):
-            self._hang_up()
+            self._end_child()
             raise self.late(timeout)
-        if not os.read(self._line.notices, 1):
-            self._line.process.wait()
-            raise self.died(self._hang_up())
+        if not os.read(self._connection.notices, 1):
+            self._connection.process.wait()
+            raise self.died(self._end_child())
         return self.answer()
 
-    def _call(self, request: Mapping[str, Any]) -> _Line:
-        notices, self._far_end = os.pipe()
+    def _start(self, request: Mapping[str, Any]) -> _Connection:
+        notices, self._answer_pipe = os.pipe()
         try:
             self._put(request)
             with open(self.folder / "log", "wb") as log:
-                line = _Line(str(self.folder), log, notices, self._far_end)
+                connection = _Connection(str(self.folder), log, notices, self._answer_pipe)
         except BaseException:
             os.close(notices)
             raise
         finally:
-            os.close(self._far_end)
-        self._end = weakref.finalize(self, line.end)
-        return line
+            os.close(self._answer_pipe)
+        self._end = weakref.finalize(self, connection.end)
+        return connection
 
     def _put(self, request: Mapping[str, Any]) -> None:
-        self.put({**request, "notify": self._far_end})
+        self.put({**request, "notify": self._answer_pipe})
 
-    def _hang_up(self) -> int:
-        self._line = None
+    def _end_child(self) -> int:
+        self._connection = None
         status: int = self._end() if self._end is not None and self._end.alive else 0
         return status
 
@@ -133,7 +133,7 @@ class WorkerSession:
     """
 
     def __init__(self, where: str, soc: str) -> None:
-        self._server = Server()
+        self._worker = WorkerProcess()
         self._where, self._soc = where, soc
         self.run_timeout = RUNNING
         self.soc_id: int | None = None
@@ -147,7 +147,7 @@ class WorkerSession:
 
     def close(self) -> None:
         """End the child."""
-        self._server.__exit__()
+        self._worker.__exit__()
 
     @classmethod
     def of_model(
@@ -206,7 +206,7 @@ class WorkerSession:
 
         target = find_soc(soc) if soc else None
         served = cls(name, target.name if target else "HTP emulation")
-        path = served._server.folder / "cache.bin"
+        path = served._worker.folder / "cache.bin"
         try:
             with temporary_files(), open(path, "wb") as file:
                 (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
@@ -247,17 +247,17 @@ class WorkerSession:
             BackendError: If the library fails, or did so before: the child is gone then.
             StorageError: If there is no space for temporary files.
         """
-        if not self._server.is_alive:
+        if not self._worker.is_alive:
             raise BackendError(
                 "the emulation has ended, by itself or because it was closed",
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",
             )
         with temporary_files():
-            names = write_arrays(self._server.folder / "arrays.npz", feeds)
+            names = write_arrays(self._worker.folder / "arrays.npz", feeds)
         seconds = self.run_timeout if timeout is None else timeout
         answer = self._query(seconds, command="execute", arrays=names, native=native, graph=graph)
-        return read_arrays(self._server.folder / "results.npz", answer["arrays"])
+        return read_arrays(self._worker.folder / "results.npz", answer["arrays"])
 
     def _query(self, timeout: float, **request: Any) -> dict[str, Any]:
-        return query(request, where=self._where, soc=self._soc, timeout=timeout, child=self._server)
+        return query(request, where=self._where, soc=self._soc, timeout=timeout, child=self._worker)

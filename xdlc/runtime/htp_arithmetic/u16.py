@@ -36,7 +36,7 @@ _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""
 
 
-def wide_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
+def u16_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
     """Return the quantized values of the result of a product of 16-bit activations with static weights.
 
     Args:
@@ -104,7 +104,7 @@ def is_centred(tensor: Tensor) -> bool:
     )
 
 
-def write_wide(
+def write_u16_matmul(
     b: Builder, first: Tensor, second: Tensor, target: Tensor, orders: Sequence[tuple[int, ...]]
 ) -> None:
     """Write the product of two activations.

@@ -30,7 +30,7 @@ _EXACT = 1 << 24
 """Whole numbers below this are float32 numbers."""
 
 
-def narrow_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
+def u8_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
     """Return the quantized values of the result of a product of 8-bit activations with static weights.
 
     Args:
@@ -70,14 +70,14 @@ def dropped(multipliers: Array) -> tuple[Array, Array]:
     return unit, np.rint(multipliers * unit * 2.0**15) / 2.0**15
 
 
-def is_narrow_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> bool:
+def is_u8_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> bool:
     """Return whether HTP computes a sum that way."""
     return are_rounded(b, first, second, target) and all(
         tensor.dtype is UFIXED8 for tensor in (first, second, target)
     )
 
 
-def write_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor, order: Perm | None) -> None:
+def write_u8_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor, order: Perm | None) -> None:
     """Write the sum of two activations.
 
     Args:

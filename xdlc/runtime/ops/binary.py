@@ -11,7 +11,7 @@ from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
 from xdlc.runtime import htp_fusion
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.u8 import is_narrow_sum, write_sum
+from xdlc.runtime.htp_arithmetic.u8 import is_u8_sum, write_u8_sum
 from xdlc.runtime.onnx_emitter import Perm
 from xdlc.runtime.ops import divide_uint64, flip_sign_bit, is_uint64, lowering
 
@@ -96,8 +96,8 @@ def _operands(op: Op, b: Builder, dtype: numpy.dtype | None, operation: str) -> 
 def _lower(op: Op, b: Builder, operation: str) -> None:
     target = args.result(op)
     operands = args.operand(op, 0), args.operand(op, 1)
-    if operation == "Add" and is_narrow_sum(b, *operands, target):
-        write_sum(b, *operands, target, _shared_order(b, *operands, target))
+    if operation == "Add" and is_u8_sum(b, *operands, target):
+        write_u8_sum(b, *operands, target, _shared_order(b, *operands, target))
         return
     wide = is_uint64(*operands)
     first, second = b.dtype(args.operand(op, 0)), b.dtype(args.operand(op, 1))

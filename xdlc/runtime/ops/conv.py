@@ -11,8 +11,8 @@ from xdlc.opdefs import args
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
-from xdlc.runtime.htp_arithmetic.u8 import narrow_results
-from xdlc.runtime.htp_arithmetic.u16 import wide_results
+from xdlc.runtime.htp_arithmetic.u8 import u8_results
+from xdlc.runtime.htp_arithmetic.u16 import u16_results
 from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
 
@@ -46,7 +46,7 @@ def conv(op: Op, b: Builder) -> None:
         whole = depthwise and window["strides"] != [1] * count
         if bits == 16 and depthwise and math.prod(weight.shape[:count]) == 1:
             whole = not whole
-        results = wide_results if bits == 16 else narrow_results
+        results = u16_results if bits == 16 else u8_results
         stored = results(b, held, b.read_stored_as(source, order), multiply, whole=whole)
         b.write_stored(target, stored, order)
         return

@@ -11,8 +11,8 @@ from xdlc.opdefs import args
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import Product, are_rounded, unsigned_weights
-from xdlc.runtime.htp_arithmetic.u8 import narrow_results
-from xdlc.runtime.htp_arithmetic.u16 import is_centred, wide_results, write_wide
+from xdlc.runtime.htp_arithmetic.u8 import u8_results
+from xdlc.runtime.htp_arithmetic.u16 import is_centred, u16_results, write_u16_matmul
 from xdlc.runtime.ops import lowering
 
 
@@ -23,7 +23,7 @@ def matmul(op: Op, b: Builder) -> None:
     orders = [_order(op, index, tensor) for index, tensor in enumerate((first, second))]
     target = args.result(op)
     if bias is None and _are_wide(b, first, second, target) and is_centred(second):
-        write_wide(b, first, second, target, orders)
+        write_u16_matmul(b, first, second, target, orders)
         return
     value = b.node("MatMul", [b.read(first, orders[0]), b.read(second, orders[1])])
     if bias is not None:
@@ -68,7 +68,7 @@ def fully_connected(op: Op, b: Builder) -> None:
             return b.node("MatMulInteger", [value, rows, zero, middle])
 
         stored = b.read_stored_as(source, tuple(range(source.rank)))
-        results = wide_results if bits == 16 else narrow_results
+        results = u16_results if bits == 16 else u8_results
         made = results(b, held, stored if is_matrix else b.reshape(stored, (-1, width)), multiply)
         b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
         return
