@@ -1,4 +1,4 @@
-"""User-defined operations: configurations, generated packages, and plugins that bring an op as one object."""
+"""User-defined operations (UDO): configurations, generated packages, and plugins."""
 
 from __future__ import annotations
 

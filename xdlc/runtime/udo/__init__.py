@@ -1,4 +1,4 @@
-"""User-defined operations on the host: their libraries and Python kernels, run in child processes."""
+"""UDOs on the host: their libraries and Python kernels, run in child processes."""
 
 from __future__ import annotations
 

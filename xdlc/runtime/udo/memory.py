@@ -127,7 +127,7 @@ def _new_file(size: int) -> int:
     if size > most:
         raise StorageError(
             f"{size} bytes are to be shared with a kernel, and this machine has {most}",
-            fix="make the tensors of user-defined operations smaller",
+            fix="make the tensors of UDOs smaller",
         )
     with temporary_files():
         file = _unnamed()

@@ -1,4 +1,4 @@
-"""Marks functions of Python files as kernels and shape functions of user-defined operations."""
+"""Marks of functions in Python files as kernels and shape functions of UDOs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BROUGHT = "__xdlc_udo_functions__"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a function is for.
+    """Role of a function.
 
     Attributes:
         role: ``kernel`` or ``shape_function``.

@@ -115,7 +115,7 @@ def checked_timeout(seconds: float) -> float:
     valid = isinstance(seconds, int | float) and not math.isnan(seconds)
     if not valid or not 0 < seconds <= LONGEST_TIMEOUT:
         raise UsageError(
-            f"the time-out of user-defined operations is {seconds!r}",
+            f"the time-out of UDOs is {seconds!r}",
             fix=f"give seconds, more than 0 and at most {LONGEST_TIMEOUT:g}",
         )
     return float(seconds)

@@ -82,7 +82,7 @@ def _outlive_not(parent: int) -> None:
 
 
 class _Worker:
-    """What is loaded and open."""
+    """Loaded sources and open operations."""
 
     def __init__(self) -> None:
         self._sources: list[Registration | PythonFile | Compiled] = []

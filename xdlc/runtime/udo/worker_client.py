@@ -172,13 +172,13 @@ class Link:
     def _start(self) -> None:
         if self._is_closed:
             raise BackendError(
-                "the kernels of user-defined operations have been closed",
+                "the kernels of UDOs have been closed",
                 where=self._names(),
                 fix="open them anew",
             )
         if self._deaths > RESTARTS:
             raise BackendError(
-                f"the process of users' operations has died {self._deaths} times and is not started anew",
+                f"the worker of UDOs has died {self._deaths} times and is not started anew",
                 where=self._names(),
                 fix="correct the kernels, then open the model again",
             )

@@ -196,7 +196,7 @@ def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise BackendError(
-            f"no process can be started for user-defined operations: {error.strerror or error}",
+            f"no process can be started for UDOs: {error.strerror or error}",
             fix="end other processes, or raise the system's limits",
         ) from error
 

@@ -1,4 +1,4 @@
-"""Configurations of user-defined operations: JSON UDO configurations and OpDef XML."""
+"""Configurations of UDOs: JSON UDO configurations and OpDef XML."""
 
 from xdlc.udo.config.convert import Converted, convert
 from xdlc.udo.config.json_writer import write_json

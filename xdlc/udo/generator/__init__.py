@@ -1,4 +1,4 @@
-"""Packages of user-defined operations, generated from their definitions."""
+"""UDO packages, generated from their definitions."""
 
 from xdlc.udo.generator.generate import Generated, generate, generate_files
 

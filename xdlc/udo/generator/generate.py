@@ -1,4 +1,4 @@
-"""Generates packages of user-defined operations."""
+"""Generation of UDO packages from definitions."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def forms(op: OperationView, core: CoreView) -> tuple[Form, ...]:
     Tensors that may have the same types have the same one at a time.  Where there are more combinations
     than is sensible, one kernel takes tensors of any class, and omitted tensors must be at the end.
     """
-    if _tells_empty_places(op, core):
+    if _has_own_empty_places(op, core):
         found = [_forms(op, core, entry) for entry in _entries(op, gaps=True)]
         if all(found) and sum(map(len, found)) <= _MOST_WITH_GAPS:
             return tuple(form for each in found for form in each)
@@ -134,8 +134,8 @@ def _optional(op: OperationView) -> list[Place]:
     return [place for place in (*op.outputs, *op.inputs) if not place.mandatory]
 
 
-def _tells_empty_places(op: OperationView, core: CoreView) -> bool:
-    """Whether an empty place, taken as a tensor of any class, differs from each tensor that may be there."""
+def _has_own_empty_places(op: OperationView, core: CoreView) -> bool:
+    """Return whether an empty place of any class differs from each tensor that may be there."""
     optional = _optional(op)
     return len(optional) <= _MOST_OPTIONAL and all(
         GENERIC not in tensor_classes(place.types_on(core)) for place in optional

@@ -171,7 +171,7 @@ def render(package: PackageView) -> list[Rendered]:
 
 
 def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | None, OperationView | None]]:
-    """What a rule makes files for."""
+    """Yield the cores and operations of a rule's files."""
     cores: list[CoreView | None] = [core for core in package.cores if core.group == rule.group]
     if not rule.group:
         cores = [None]

@@ -26,7 +26,7 @@ class UnknownError(Exception):
     """An expression that a library cannot evaluate."""
 
 
-class ExtentCode:
+class DimCode:
     """Makes C++ of expressions about one operation.
 
     Args:
@@ -161,9 +161,9 @@ def shape_rules(opdef: OpDef) -> Rule | None:
     return (*heads, *checks, *lines)
 
 
-def _scope(opdef: OpDef) -> ExtentCode:
-    """What names mean in the op."""
-    code = ExtentCode({entry.name: index for index, entry in enumerate(opdef.inputs) if _is_there(entry)})
+def _scope(opdef: OpDef) -> DimCode:
+    """Return the scope of names in the texts of an op."""
+    code = DimCode({entry.name: index for index, entry in enumerate(opdef.inputs) if _is_there(entry)})
     code.names = frozenset(stated_dims(opdef))
     for name, param in opdef.params.items():
         value = _integer(param)
@@ -221,7 +221,7 @@ def _dots(index: int, entry: TensorDef) -> tuple[int, int, int] | None:
     return (index, places[0], len(words) - places[0] - 1) if len(places) == 1 else None
 
 
-def _checks(index: int, entry: TensorDef, code: ExtentCode) -> Iterable[str]:
+def _checks(index: int, entry: TensorDef, code: DimCode) -> Iterable[str]:
     """Statements that compare dimensions of one name, of inputs that the shapes depend on."""
     if index not in code.ranks:
         return
@@ -234,7 +234,7 @@ def _checks(index: int, entry: TensorDef, code: ExtentCode) -> Iterable[str]:
             yield f"udo::check_same({c_string(word)}, {one}, {other});"
 
 
-def _output(index: int, entry: TensorDef, code: ExtentCode) -> list[str]:
+def _output(index: int, entry: TensorDef, code: DimCode) -> list[str]:
     try:
         lines = _from_words(_stated(entry), code) or _from_whole(entry, code)
     except UnknownError:
@@ -247,7 +247,7 @@ def _output(index: int, entry: TensorDef, code: ExtentCode) -> list[str]:
     ]
 
 
-def _from_words(words: Sequence[str], code: ExtentCode) -> list[str]:
+def _from_words(words: Sequence[str], code: DimCode) -> list[str]:
     lines = []
     for word in words:
         if word in ELLIPSIS:
@@ -257,7 +257,7 @@ def _from_words(words: Sequence[str], code: ExtentCode) -> list[str]:
     return lines
 
 
-def _from_whole(entry: TensorDef, code: ExtentCode) -> list[str]:
+def _from_whole(entry: TensorDef, code: DimCode) -> list[str]:
     node = whole_shape(entry)
     if node is None:
         raise UnknownError

@@ -207,7 +207,7 @@ def _old(path: Path) -> Path:
 
 
 def _is_own(root: Path, path: str) -> bool:
-    """Whether a path leads to a place below a folder without a link on the way."""
+    """Return whether a path is below a folder without a link on the way."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or not parts.parts:
         return False
@@ -219,7 +219,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _manifest(path: Path) -> dict[str, str]:
-    """What an earlier run wrote, as far as can be read: without it, all files count as changed."""
+    """Return the digests of an earlier run; without them all files count as changed."""
     if not _is_file(path) or path.stat().st_size > _MAX_MANIFEST:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Plugins: one Python object that ties an operator of a source to parameters, outputs, kernel and formats."""
+"""Plugins: Python objects with the definition, hooks, kernel and formats of a UDO."""
 
 from __future__ import annotations
 

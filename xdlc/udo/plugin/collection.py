@@ -1,4 +1,4 @@
-"""From names of plugins to what converters know of ops that users define."""
+"""UDOs of plugins, as a conversion gets them."""
 
 from __future__ import annotations
 

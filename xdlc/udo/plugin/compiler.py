@@ -1,4 +1,4 @@
-"""Runs the host's C compiler: same source, same bytes."""
+"""The host's C compiler: same source, same bytes."""
 
 from __future__ import annotations
 

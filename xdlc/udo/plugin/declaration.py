@@ -30,7 +30,7 @@ _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a plugin declares.
+    """Declaration of a plugin, checked.
 
     Attributes:
         definition: The op.

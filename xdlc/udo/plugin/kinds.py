@@ -1,4 +1,4 @@
-"""Kinds of parameters that a plugin declares: what a source's attribute may be, and how the op stores it.
+"""Kinds of parameters that a plugin declares: types of source attributes, and their form in the op.
 
 =========== ============================ ==========================================
 Kind        Attribute of the source      Parameter of the op
