@@ -9,6 +9,7 @@ from typing import TypeAlias
 from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.opdefs.args import operand
+from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.loader import find as definition
 from xdlc.registry import Registry
 
@@ -52,7 +53,8 @@ def infer(op: Op) -> list[Dims] | None:
 def shape_function(op: Op) -> ShapeFunction | None:
     """Return the shape function of an op, or None."""
     found = _FUNCTIONS.find((op.package, op.type))
-    return found or (_stated_law(op.type) if op.package == NATIVE_PACKAGE else None)
+    is_known = op.package == NATIVE_PACKAGE and op.type in all_types()
+    return found or (_stated_law(op.type) if is_known else None)
 
 
 def verify_shapes(graph: Graph) -> list[ConstraintError]:
