@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 import io
 import json
 import zipfile
@@ -15,7 +14,6 @@ import pytest
 import xdlc
 from xdlc.converter import formats
 from xdlc.converter.formats import Format, recognize
-from xdlc.converter.frontends import frontends
 from xdlc.errors import ContainerError, ModelError, UsageError
 
 
@@ -157,7 +155,11 @@ def test_frameworks_are_named(models: Any) -> None:
     assert caught.value.fix == "nearest: onnx"
 
 
-def test_every_option_of_a_frontend_is_one_of_convert() -> None:
-    known = inspect.signature(xdlc.convert).parameters
-    for frontend in frontends().values():
-        assert {option.name for option in frontend.options} <= set(known)
+def test_options_of_an_importer_come_by_name_too(models: Any) -> None:
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"])]
+    path = models.save(models.make(nodes, {"x": ["n", 2]}, {"y": ["n", 2]}))
+    model = xdlc.convert(path, importer_options={"define_symbol": {"n": 3}})
+    assert model.main.inputs[0].shape == (3, 2)
+    with pytest.raises(UsageError, match="no option for an ONNX model") as caught:
+        xdlc.convert(path, importer_options={"define_symbols": {"n": 3}})
+    assert caught.value.fix == "nearest: define_symbol"

@@ -195,10 +195,10 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "converter/reludef/frontend.py",
         "from xdlc.converter.frontends import Frontend, FrontendOption\n"
-        "def convert(path, *, udos=None, input_dims=None, diagnostics=None, notify=None, step=None):\n"
+        "def convert(path, *, slope=0, udos=None, input_dims=None, notify=None, **options):\n"
         "    from xdlc.ir import Graph, Model, Op, Tensor\n"
         "    from xdlc.ir.dtype import FLOAT32\n"
-        '    graph = Graph("net")\n'
+        '    graph = Graph(f"net{slope}")\n'
         '    x, y = (Tensor(name, (1, 3), FLOAT32) for name in "xy")\n'
         "    graph.add_input(x)\n"
         '    graph.append(Op("Relu", [x], [y], name="n"))\n'
@@ -225,6 +225,7 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     assert "--slope" in overlay.run("reludef-to-dlc", "--help").stdout
     other = overlay.run("onnx-to-dlc", "-i", source, code=3).stderr
     assert "is a reludef model, not an ONNX model\n  fix: convert it with xdlc-convert or xconv-rel" in other
-    overlay.run("convert", "-i", source, "-o", target)
+    overlay.run("convert", "-i", source, "-o", target, "--slope", "2")
+    assert xdlc.load(target).main.name == "net2"
     (found,) = xdlc.run(target, {"x": X}).values()
     np.testing.assert_array_equal(found, np.maximum(X, 0))

@@ -29,6 +29,7 @@ def convert(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     *,
     framework: str | None = None,
+    importer_options: Mapping[str, Any] | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -53,6 +54,7 @@ def convert(
         input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
             has to be known; -1 is one that stays open.
         framework: Name of the file's framework, like ``onnx``; default: recognized by its content.
+        importer_options: Options that the importer of the framework alone has, by name.
         define_symbol: Values of symbolic dimensions by name (ONNX).
         batch: First dimension of every input.
         set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
@@ -90,6 +92,7 @@ def check(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     *,
     framework: str | None = None,
+    importer_options: Mapping[str, Any] | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -113,6 +116,7 @@ def check(
             library where it is installed, else of xdlc's own tables.
         input_dims: Shapes by input name.
         framework: As of ``convert``, and so are the others.
+        importer_options: Options that the importer of the framework alone has, by name.
         define_symbol: Values of symbolic dimensions by name (ONNX).
         batch: First dimension of every input.
         set_inputs: Values of inputs that become constants.
@@ -150,10 +154,12 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
             no such framework, or an option of another.
     """
     framework = options.pop("framework", None)
+    own = options.pop("importer_options", {})
     if not hasattr(model, "SerializeToString"):
         path = checked_path(model, "a model file, or a ModelProto of the package onnx")
         frontend = find_frontend(path, framework)
-        check_own_options(frontend, options)
+        check_own_options(frontend, options, own)
+        options |= own
         yield frontend, path
         return
     try:
@@ -166,7 +172,10 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
     with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(content)
-        yield find_frontend(path, "onnx"), path
+        frontend = find_frontend(path, "onnx")
+        check_own_options(frontend, options, own)
+        options |= own
+        yield frontend, path
 
 
 def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
@@ -225,7 +234,9 @@ def draft_udo_config(
     check_lists(datatypes=datatypes, backends=backends, operators=operators)
     frontend = find_frontend(path)
     if frontend.uncovered is None:
-        raise UsageError(f"no definitions are drafted for {frontend.model}", where=str(path))
+        raise UsageError(
+            f"no definitions are drafted for {frontend.model}", where=str(path), fix="write them, or a plugin"
+        )
     known = configured_ops(udo_config_paths)
     nodes, others = frontend.uncovered(
         path, input_dims=checked_dims(input_dims), udos=known, operators=operators

@@ -142,6 +142,7 @@ def converter_tool(name: str, frontend: Frontend | None = None) -> Tool:
         **options: Any,
     ) -> None:
         options = {name: value for name, value in options.items() if value not in ((), {}, None)}
+        options["importer_options"] = {name: options.pop(name) for name in own if name in options}
         options["framework"] = framework
         if op_package_lib:
             notice(

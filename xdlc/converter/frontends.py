@@ -131,17 +131,22 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     raise ModelError(f"is {found.name}, not {models}", where=str(path), fix=found.fix_for(place))
 
 
-def check_own_options(frontend: Frontend, given: Mapping[str, Any]) -> None:
-    """Refuse options that only other importers have.
+def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Refuse options that an importer lacks.
+
+    Args:
+        frontend: The importer.
+        options: Options by name; those that only other importers have are refused.
+        own: Options of the importer alone; all others are refused.
 
     Raises:
         UsageError: If there is one.
     """
-    own = {option.name for option in frontend.options}
-    for other in frontends().values():
-        for option in other.options:
-            if option.name in given and option.name not in own:
-                raise UsageError(
-                    f"--{option.name} is an option for {other.model}, and the file is {frontend.model}",
-                    fix=f"omit --{option.name}",
-                )
+    known = {option.name for option in frontend.options}
+    others = {option.name for each in frontends().values() for option in each.options}
+    for name in (*own, *(name for name in options if name in others)):
+        if name not in known:
+            raise UsageError(
+                f"--{name} is no option for {frontend.model}",
+                fix=nearest_names(name, known) or f"omit --{name}",
+            )
