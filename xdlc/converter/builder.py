@@ -31,7 +31,7 @@ _NARROW = {f"{kind}{bits}": bits for kind in ("int", "uint") for bits in (2, 4)}
 
 
 class Builder(Emitter):
-    """An emitter that gives ops their operands in the axis order that they want.
+    """An emitter that passes ops their operands in the axis order that they want.
 
     Attributes:
         wants_channel_last: Whether the node's result reaches a channel-last op through ops of any order.
@@ -140,7 +140,7 @@ class Builder(Emitter):
     def _rearranged(self, tensor: Tensor, perm: Sequence[int], why: str) -> Tensor:
         shape = tuple(tensor.shape[axis] for axis in perm)
         if tensor.dynamic_axes:
-            raise UnsupportedOp(f"{tensor.name!r} has open extents and is to be rearranged")
+            raise UnsupportedOp(f"{tensor.name!r} has dynamic dimensions and is to be rearranged")
         if same_bytes(tensor.shape, perm):
             if shape == tensor.shape:
                 return tensor
@@ -151,7 +151,7 @@ class Builder(Emitter):
         )
 
     def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
-        """Return ``value`` with its source axes permuted in a tensor that lies so: a Transpose of its own."""
+        """Return ``value`` with its source axes permuted in the tensor: a Transpose of its own."""
         order = tuple(perm)
         if value.order == order or value.is_static or self._form(value, order) is not None:
             return Value(self.physical(value, order), identity(value.rank))
@@ -173,7 +173,7 @@ class Builder(Emitter):
         """Return ``value`` under another source shape of as many elements."""
         wanted = tuple(int(extent) for extent in shape)
         if value.is_dynamic:
-            raise UnsupportedOp(f"{value.tensor.name!r} has open extents and is to be reshaped")
+            raise UnsupportedOp(f"{value.tensor.name!r} has dynamic dimensions and is to be reshaped")
         if wanted == value.shape:
             return value
         if value.tensor.data is not None:
@@ -194,7 +194,7 @@ class Builder(Emitter):
         return Value(tensor, order)
 
     def with_rank(self, value: Value, rank: int) -> Value:
-        """Return ``value`` with axes of extent 1 put in front until it has ``rank`` axes."""
+        """Return ``value`` with axes of size 1 put in front until it has ``rank`` axes."""
         return self.reshape(value, (1,) * (rank - value.rank) + value.shape)
 
     def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
@@ -299,7 +299,7 @@ class Builder(Emitter):
 def _open_axes(values: Sequence[Value], shape: Sequence[int]) -> tuple[int, ...]:
     """Return the open axes of values of one axis order combined by broadcasting.
 
-    An open extent stands as 1 in a shape, so that it yields to any other.
+    A dynamic dimension is 1 in a shape, so that it yields to any other.
     """
     rank = len(shape)
     found = {axis + rank - value.rank for value in values for axis in value.tensor.dynamic_axes}

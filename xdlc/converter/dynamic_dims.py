@@ -1,8 +1,8 @@
-"""Settles extents that follow from others, once the whole graph is known.
+"""Inference of the dynamic dimensions that follow from others, once the whole graph is known.
 
-A node is imported with what shape inference says of it alone and of the model that it is in; inference
+A node is imported with what shape inference finds for it alone and of the model that it is in; inference
 follows computed shapes in the present versions of the operators only, and models are often older.
-What has been imported is in one present version, so it is asked once more.
+What has been imported is in one present version, so that inference finds more in it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from xdlc.errors import XdlcError
 
 
 def resolve(model: ir.Model) -> None:
-    """State the open extents of the main graph's computed tensors that follow from the others.
+    """State the dynamic dimensions of the main graph's computed tensors that follow from the others.
 
-    Dims that are stated stay as they are.
+    Dimensions that are stated stay as they are.
     """
     graph = model.main
     if not any(tensor.dynamic_axes for tensor in graph.tensors.values()):
@@ -43,7 +43,7 @@ Found = tuple[ir.Tensor, Sequence[int | None]]
 
 
 def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
-    """Return what shape inference finds for computed tensors with open extents, in their own axis order."""
+    """Return what shape inference finds for computed tensors with dynamic dimensions."""
     import onnx
 
     from xdlc.runtime.export.naming import describe
@@ -57,7 +57,7 @@ def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
     describe(lowered, proto, {})
     try:
         found = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    except Exception:  # inference, type and validation errors have no common base; extents stay open then
+    except Exception:  # inference, type and validation errors have no common base
         return []
     shapes = {entry.name: entry.type.tensor_type for entry in (*found.graph.value_info, *found.graph.output)}
     made: list[Found] = []
@@ -72,7 +72,7 @@ def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
 
 
 def _in_order(kind: Any, order: Sequence[int]) -> list[int | None] | None:
-    """Return the extents of an ONNX value by the axes of the tensor that it holds."""
+    """Return the dimensions of an ONNX value by the axes of the tensor that it holds."""
     if not kind.HasField("shape") or len(kind.shape.dim) != len(order):
         return None
     shape: list[int | None] = [None] * len(order)
@@ -83,7 +83,7 @@ def _in_order(kind: Any, order: Sequence[int]) -> list[int | None] | None:
 
 
 def _contradicts(tensor: ir.Tensor, shape: Sequence[int | None]) -> bool:
-    """Return whether a stated extent is another."""
+    """Return whether a stated dimension is another."""
     return any(
         extent is not None and axis not in tensor.dynamic_axes and extent != tensor.shape[axis]
         for axis, extent in enumerate(shape)

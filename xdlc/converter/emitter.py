@@ -191,7 +191,7 @@ class Emitter:
         return tensor
 
     def check_table(self, *extents: int) -> None:
-        """Refuse to lay out a table that a few bytes of the model ask for, once all of them are large.
+        """Refuse to lay out a table that a few bytes of the model request, once all of them are large.
 
         Raises:
             UnsupportedOp: If it is too large; the host may compute it when the graph runs.
@@ -200,7 +200,7 @@ class Emitter:
         self._laid_out = self._within(TABLES_LIMIT, self._laid_out, extents)
 
     def check_fill(self, *extents: int) -> None:
-        """Refuse to take up equal elements that a few bytes of the model ask for, once all are too many.
+        """Refuse equal elements that a few bytes of the model request, once all are too many.
 
         They are made when they are written, and not held together: weights of test models are such.
 

@@ -1,4 +1,4 @@
-"""What would become of a model: every problem of it, every node, and the counts."""
+"""Report of a dry run: the problems of a model, the trace of its nodes, and the counts of its ops."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Fate:
     Attributes:
         node: Its name.
         op: ONNX operator.
-        ops: Types and names of the ops that stand for it, packages other than QNN's in front.
+        ops: Types and names of the ops that it became, packages other than QNN's in front.
         reason: Why there are none; None if there are some.
     """
 
@@ -61,7 +61,7 @@ class Report:
 
     Attributes:
         source: The model's file.
-        target: Name and architecture of the SoC that was asked for, if any.
+        target: Name and architecture of the SoC of the dry run, if any.
         judge: Who spoke for the target.
         problems: All of them.
         nodes: The source nodes, in the model's order.

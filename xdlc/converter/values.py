@@ -12,10 +12,10 @@ from xdlc.ir.data import Array
 
 Order = tuple[int, ...]
 Dims = tuple[int | None, ...]
-"""A shape in the source's axis order, None for an extent that is only known when the graph runs."""
+"""A shape in the source's axis order, None for a dimension that is only known when the graph runs."""
 
 TABLE_LIMIT = 1 << 24
-"""Most elements of a table that is laid out while converting because extents ask for it."""
+"""Most elements of a table that is laid out while converting because dimensions require it."""
 TABLES_LIMIT = 1 << 26
 """Most elements of all such tables of a model."""
 
@@ -50,7 +50,7 @@ class Value:
     """A value of the source model.
 
     Attributes:
-        tensor: The IR tensor that holds it; a computed scalar lies in a tensor of shape [1], as
+        tensor: The IR tensor that holds it; a computed scalar is stored in a tensor of shape [1], as
             backends refuse rank 0.
         order: Axis i of ``tensor`` is axis ``order[i]`` of the source value.
         forms: The same value in other axis orders, made so far.
@@ -102,7 +102,7 @@ class Value:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether an extent is only known when the graph runs."""
+        """Whether a dimension is only known when the graph runs."""
         return bool(self.tensor.dynamic_axes)
 
     @property
@@ -111,7 +111,7 @@ class Value:
         return self.tensor.size
 
     def axis(self, source_axis: int) -> int:
-        """Return where a source axis (negative counts from the end) lies in the tensor."""
+        """Return where a source axis (negative counts from the end) is in the tensor."""
         return self.order.index(source_axis + self.rank if source_axis < 0 else source_axis)
 
     def numpy(self) -> Array:
@@ -136,7 +136,7 @@ class SequenceValue:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether an extent of an element is only known when the graph runs."""
+        """Whether a dimension of an element is only known when the graph runs."""
         return any(element.is_dynamic for element in self.elements)
 
 
@@ -159,19 +159,19 @@ class OptionalValue:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether an extent of what it holds is only known when the graph runs."""
+        """Whether a dimension of what it holds is only known when the graph runs."""
         return self.element is not None and self.element.is_dynamic
 
 
 AnyValue = Value | SequenceValue | OptionalValue
-"""What a name of the source may stand for."""
+"""Values that a name of the source may denote."""
 
 
 def check_shape(name: str, shape: Sequence[int | None], dtype: DType) -> None:
     """Refuse a value that nothing could ever hold.
 
     Raises:
-        ModelError: If it has too many axes, an impossible extent, or too many bytes.
+        ModelError: If it has too many axes, an impossible dimension, or too many bytes.
     """
     if len(shape) > RANK_LIMIT:
         raise ModelError(f"{name!r} has {len(shape)} axes; at most {RANK_LIMIT} are possible")
@@ -186,7 +186,7 @@ def check_shape(name: str, shape: Sequence[int | None], dtype: DType) -> None:
 
 
 def check_table(*extents: int) -> None:
-    """Refuse to lay out a table while converting that a few bytes of the model ask for.
+    """Refuse to lay out a table while converting that a few bytes of the model request.
 
     Raises:
         UnsupportedOp: If it is too large; the host may compute it when the graph runs.
@@ -197,7 +197,7 @@ def check_table(*extents: int) -> None:
 
 
 def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
-    """Return a tensor whose open extents, given as None, are dynamic axes.
+    """Return a tensor whose dynamic dimensions, None in the shape, are dynamic axes.
 
     Raises:
         ModelError: If nothing could hold it.
@@ -212,10 +212,10 @@ def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
 
 
 def broadcast(extents: Sequence[int]) -> int:
-    """Return the common extent of one axis under broadcasting.
+    """Return the common size of one axis under broadcasting.
 
     Raises:
-        ValueError: If two extents differ and neither is 1.
+        ValueError: If two sizes differ and neither is 1.
     """
     wide = {extent for extent in extents if extent != 1}
     if len(wide) > 1:
@@ -230,10 +230,10 @@ def same_bytes(shape: Sequence[int], perm: Sequence[int]) -> bool:
 
 
 def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -> Order | None:
-    """Return the axis order of a reshape that can be done on the tensor as it lies.
+    """Return the axis order of a reshape that can be done on the tensor as it is stored.
 
     The axes are cut into the smallest groups of equal size on both sides; that works on the tensor
-    if it holds the axes of each group side by side and in their order.  Axes of extent 1 go
+    if it holds the axes of each group side by side and in their order.  Axes of size 1 go
     anywhere.
 
     Args:
@@ -264,7 +264,7 @@ def grouped_order(source: Sequence[int], order: Order, target: Sequence[int]) ->
     """Return the axis order next to ``order`` in which a reshape can be done, or None.
 
     The axes of each group that ``reshaped_order`` speaks of are brought together where the first
-    of them lies; the groups stay where they are.
+    of them is; the groups stay where they are.
     """
     groups = _groups(source, target)
     if groups is None:
@@ -303,7 +303,7 @@ def _groups(
 
 
 def _with_unit_axes(axes: list[int], rank: int) -> Order:
-    """Complete an order of the axes that matter by the axes of extent 1."""
+    """Complete an order of the axes that matter by the axes of size 1."""
     for candidate in (identity(rank), channel_last(rank)):
         if [axis for axis in candidate if axis in axes] == axes:
             return candidate

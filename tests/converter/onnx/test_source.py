@@ -133,7 +133,7 @@ def test_symbols_and_batch_bind_dimensions(models):
     ("options", "message"),
     [
         ({"input_dims": {"z": (1,)}}, "names 'z'"),
-        ({"input_dims": {"x": (1, 2)}}, "gives input 'x' 2 dimensions"),
+        ({"input_dims": {"x": (1, 2)}}, "2 dimensions for input 'x'"),
         ({"define_symbol": {"M": 2}}, "names 'M'"),
     ],
 )

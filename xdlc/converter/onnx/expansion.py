@@ -1,4 +1,4 @@
-"""How many nodes a model comes to once its functions are expanded, found without expanding them."""
+"""Number of nodes of a model once its functions are expanded, found without expanding them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _INLINE = "inline the functions with onnx.inliner, or simplify the model"
 
 
 class Expansion:
-    """How many nodes the functions of a model come to.
+    """Numbers of nodes that the functions of a model expand to.
 
-    A function that calls another twice, which calls a third twice, and so on, takes few bytes and comes
-    to any number of nodes.  A model may come to some thousands of nodes, and to some dozen times as many
+    A function that calls another twice, which calls a third twice, and so on, takes few bytes and expands
+    to any number of nodes.  A model may expand to some thousands of nodes, and to some dozen times as many
     as it has.
 
     Args:
         model: ``ModelProto``.
 
     Raises:
-        ModelError: If it comes to too many, or its functions call themselves, or nest too deep.
+        ModelError: If it expands to too many, or its functions call themselves, or nest too deep.
     """
 
     def __init__(self, model: Any) -> None:
@@ -44,7 +44,7 @@ class Expansion:
             raise ModelError(f"its {own} nodes expand to {found}, more than {most}", fix=_INLINE)
 
     def size(self, graph: Any) -> int:
-        """Return the number of nodes that a graph comes to, those of the graphs inside it included."""
+        """Return the number of nodes that a graph expands to, those of the graphs inside it included."""
         return sum(1 + self._sizes.get(key_of(node), 0) for node in all_nodes(graph))
 
     def _measure(self, key: tuple[str, str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Opens an ONNX file: nodes as plain objects, weights as lazy data."""
+"""Opened ONNX file: parsed messages, weights as lazy data."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def too_large(where: str) -> UnsupportedOp:
     """Return the error to be raised for sparse tensors of more than ``DENSE_BYTES`` bytes."""
     return UnsupportedOp(
-        f"the sparse tensors of the model come to more than {DENSE_BYTES} bytes when they are dense",
+        f"the sparse tensors of the model have more than {DENSE_BYTES} bytes when they are dense",
         where=where,
         fix="store as dense tensors what is not almost empty, or leave the embedding out of the model",
     )

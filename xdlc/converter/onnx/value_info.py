@@ -20,11 +20,11 @@ class DeclaredTypes:
     """Types of values by name, as ``value_info`` and the outputs of graphs state them.
 
     A name that two graphs state in different ways is taken as not stated, and so are all shapes if an
-    input has other extents than the model states.
+    input has other dimensions than the model states.
 
     Args:
         graph: The main ``GraphProto``.
-        input_shapes: Shapes of its inputs, None for open extents.
+        input_shapes: Shapes of its inputs, None for dynamic dimensions.
     """
 
     def __init__(self, graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> None:
@@ -40,7 +40,7 @@ class DeclaredTypes:
                     self._types.setdefault(entry.name, strings)
 
     def add(self, types: Iterable[tuple[str, Any]]) -> None:
-        """Take up ``TypeProto`` by name."""
+        """Add ``TypeProto`` by name."""
         for name, kind in types:
             if kind.WhichOneof("value") is not None and self._types.setdefault(name, kind) != kind:
                 self._types[name] = None
@@ -68,7 +68,7 @@ class DeclaredTypes:
         return Declared(shape, dtype)
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield values that have another shape than the model states: name, stated extents, those found."""
+        """Yield values that have another shape than the model states: name, stated shape, found shape."""
         for name, shape in found.items():
             kind = self._types.get(name)
             if kind is None or self._is_outdated or _oddity(kind):
@@ -88,7 +88,7 @@ class DeclaredTypes:
 
 
 def _stated(dim: Any) -> int | None:
-    """Return the extent that a model states, None for an open one: some exporters write -1 for it."""
+    """Return the dimension that a model states, None for a dynamic one: some exporters write -1 for it."""
     return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
@@ -99,7 +99,7 @@ def _agree(one: Dims, other: Dims) -> bool:
 
 
 def _changes(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> bool:
-    """Return whether an input has other extents than the model states."""
+    """Return whether an input has other dimensions than the model states."""
     for entry in graph.input:
         tensor = entry.type.tensor_type
         stated = tuple(map(_stated, tensor.shape.dim))
@@ -137,7 +137,7 @@ def _graphs(graph: Any) -> Iterator[Any]:
 
 
 def _symbols(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:
-    """Return the symbols of the inputs' dimensions that have one extent in all of them."""
+    """Return the symbols of the inputs' dimensions that have one size in all of them."""
     found: dict[str, int | None] = {}
     for entry in graph.input:
         dims = entry.type.tensor_type.shape.dim
@@ -162,7 +162,7 @@ def inferred(proto: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> di
     del model.graph.value_info[:]
     imported = {plain_domain(entry.domain) for entry in model.opset_import}
     for domain in sorted({domain_of(node) for node in all_nodes(model.graph)} - imported):
-        model.opset_import.add(domain=domain, version=1)  # inference gives up on models that omit it
+        model.opset_import.add(domain=domain, version=1)  # inference fails on models that omit it
     for entry in model.graph.input:
         bound = input_shapes.get(entry.name)
         if bound is not None and len(bound) == len(entry.type.tensor_type.shape.dim):

@@ -32,7 +32,7 @@ class Override(Protocol):
     """A way to import a node that precedes the canonical ones: UDO definitions, functions of a model."""
 
     def covers(self, node: Node) -> bool:
-        """Return whether a node may be imported in this way, as far as its operator tells."""
+        """Return whether a node may be imported in this way, as far as its operator shows."""
 
     def import_node(self, node: Node, where: str) -> bool:
         """Bind the outputs of a node; return whether that was done."""
@@ -187,7 +187,7 @@ class Operators:
         return any(override.covers(node) for override in self._overrides)
 
     def _is_known(self, node: Node) -> bool:
-        """Return whether there is a way to import an operator, as far as its name tells."""
+        """Return whether there is a way to import an operator, as far as its name shows."""
         return (
             self._is_overridden(node)
             or find(node.domain, node.type, node.opset) is not None

@@ -3,7 +3,7 @@
 onnxruntime evaluates, as it would the whole model, and ONNX's reference implementation where that has no
 kernel for the types.
 
-A file may come from anyone, and a few bytes of it can ask for terabytes or for years.  So only operators
+A file may come from anyone, and a few bytes of it can request terabytes or for years.  So only operators
 are evaluated whose work follows from the size of their inputs and outputs, that size is known before
 they run, and a model has a budget of such work, in proportion to its own size.  What is not evaluated
 stays an op of the graph.
@@ -61,7 +61,7 @@ _PLAIN = {"tensor(bool)", "tensor(double)", "tensor(float)", "tensor(float16)"} 
 _BY_VALUES = {"NonZero": 64, "Unique": 4, "Compress": 1}
 _FOLDED = _LINEAR | _SLOW | _PRODUCTS
 _SHAPE_LIKE = 1 << 10  # elements of an input whose values may decide a shape
-_START = 1 << 26  # bytes of work that any model may ask for
+_START = 1 << 26  # bytes of work that any model may request
 _PER_BYTE = 4  # bytes of work for each byte of a model
 
 
@@ -181,7 +181,7 @@ def _by_onnxruntime(model: Any, given: Mapping[str, TensorData]) -> list[Array] 
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says, without the place in onnxruntime's sources."""
+    """Return the text of an error, without the place in onnxruntime's sources."""
     text = " ".join(str(error).split()).rpartition("Status Message: ")[2]
     return re.sub(r"^\S+\.(cc|h):\d+ \S.*?\)( \[with .*?\])? ", "", text)[:300]
 

@@ -1,4 +1,4 @@
-"""Where the host's kernel of an operator computes something else than ONNX says: such nodes are refused.
+"""Faults of the host's kernels, which compute something else than ONNX specifies: such nodes are refused.
 
 Found by the node tests of the onnx package, with onnxruntime 1.31.
 """
@@ -28,7 +28,7 @@ def _max_unpool(node: Node) -> tuple[str, str] | None:
         return None
     return (
         "onnxruntime reads the indices as positions in output_shape, ONNX as positions in the pooled input",
-        "make output_shape a constant, or leave it out",
+        "make output_shape a constant, or omit it",
     )
 
 

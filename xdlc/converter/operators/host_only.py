@@ -66,7 +66,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
 
 
 def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
-    if spec.dtype is None:  # an output that is left out
+    if spec.dtype is None:  # an omitted output
         return Tensor(builder.graph.unique_name(f"{builder.node}_unused"), (), ir.dtype.UNDEFINED)
     try:
         dtype = ir.dtype.from_numpy(spec.dtype)
@@ -77,7 +77,7 @@ def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
 
 
 def _value(builder: Builder, tensor: Tensor, spec: Spec) -> Value:
-    if spec.dtype is None:  # an output that is left out
+    if spec.dtype is None:  # an omitted output
         return Value(tensor, ())
     return builder.value_of(tensor, ranked=spec.shape is not None)
 

@@ -142,7 +142,7 @@ def spec_of(kind: Any) -> Spec:
 
 
 def _extent(dim: Any) -> int | None:
-    """Return a stated extent; inference states -1 where it has met an open one."""
+    """Return a stated dimension; inference states -1 where it has met a dynamic one."""
     return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
@@ -193,7 +193,7 @@ def _expanded(inputs: Sequence[Value | None]) -> int | None:
     return None if wanted is None or rank is None else max(wanted, rank)
 
 
-# What the rank of an output is, for operators whose extents are computed when the graph runs.
+# Ranks of outputs of operators whose dimensions are computed when the graph runs.
 _RANKS: dict[str, Rank] = {
     "Reshape": _length_of(1),
     "ConstantOfShape": _length_of(0),

@@ -46,7 +46,7 @@ class Entry:
         function: The importer.
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
-        dynamic: Whether it takes values with open extents.
+        dynamic: Whether it takes values with dynamic dimensions.
     """
 
     since: int
@@ -97,7 +97,7 @@ def importer(
         layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
             ``source`` if it needs the source's.
         ignores: Attributes that mean nothing at inference; any other that is set and not read is refused.
-        dynamic: Whether it takes values with open extents; otherwise such a node is kept for the host.
+        dynamic: Whether it takes values with dynamic dimensions; otherwise such a node is kept for the host.
 
     Raises:
         ValueError: If the same operator and version is registered twice.

@@ -52,7 +52,7 @@ def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
 def matched(node: Node, one: AnyValue, other: AnyValue) -> tuple[AnyValue, AnyValue]:
     """Return two values of which one is chosen when the graph runs, made of the same number of tensors.
 
-    An optional that is empty gets zeros for the element that nobody will ask for.
+    An optional that is empty gets zeros for the element that nothing reads.
 
     Raises:
         ModelError: If one is a sequence or an optional and the other is not.

@@ -1,4 +1,4 @@
-"""Brings nodes of old opsets up to the version in which host-only ops are written.
+"""Upgrade of nodes of old opsets to the version in which host-only ops are written.
 
 Only what changed the meaning of a node counts: attributes that became inputs, defaults that changed.
 Sources: the change logs of the operators in ONNX's Operators.md and Changelog.md.
@@ -140,7 +140,7 @@ def _softmax(node: Node, builder: Builder) -> Node:
     """Before opset 13 all axes from ``axis`` on are one: the same where that is the last one alone."""
     if not _is_along_last(node):
         raise node.problem(
-            "joins axes of open extents before opset 13",
+            "joins axes of dynamic dimensions before opset 13",
             "upgrade the model with onnx.version_converter to opset 13 or newer",
         )
     node.attributes["axis"] = -1

@@ -77,7 +77,7 @@ def input_shapes(
         if given is not None and labels is not None and len(given) != len(labels):
             problems.append(
                 UsageError(
-                    f"--input_dim gives input {name!r} {len(given)} dimensions, "
+                    f"--input_dim has {len(given)} dimensions for input {name!r}, "
                     f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
@@ -141,19 +141,19 @@ def blame_bindings(
     *,
     is_bound: bool,
 ) -> list[XdlcError]:
-    """Return problems of a model, contradictions of its nodes attributed to the shapes that the user gave.
+    """Return problems of a model, contradictions of its nodes attributed to the shapes of the options.
 
     Args:
         problems: The problems.
         inputs: The inputs of the model.
-        input_dims: Shapes that the user gave, by input name.
-        is_bound: Whether the user gave any, or symbols, or a batch.
+        input_dims: Shapes of the options, by input name.
+        is_bound: Whether the options have any, or symbols, or a batch.
     """
     found = []
     changed = dict(_changed(inputs, input_dims))
     for problem in problems:
         if isinstance(problem, ModelError) and changed:
-            given = "; ".join(f"--input_dim gives {name!r} {text}" for name, text in changed.items())
+            given = "; ".join(f"--input_dim states {name!r} as {text}" for name, text in changed.items())
             place = {"where": problem.where, "node": problem.node, "op": problem.op}
             fix = "give every dimension that the model states as it does"
             problem = UsageError(f"{problem.problem}; {given}", fix=fix, **place)

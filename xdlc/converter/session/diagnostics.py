@@ -32,7 +32,7 @@ DROPPED = {
 LAYOUTS = {3: "NCF", 4: "NCHW", 5: "NCDHW"}
 """Names of channel-first layouts by rank."""
 COPY = "_copy"
-"""What stands behind the name of an output in the name of an op that copies it."""
+"""Suffix that makes the name of an output the name of an op that copies it."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class SourceNode:
     Attributes:
         name: Its name, or one made from its first output.
         type: ONNX operator, with its domain in front where that is not the default one.
-        reason: Why no op stands for it; None if some does.
+        reason: Why it has no op; None if it has some.
     """
 
     name: str
@@ -59,9 +59,9 @@ class Diagnostics:
         nodes: The nodes of the source, in its order.
         layouts: Layout of inputs and outputs, where known.
         makers: Name of the node that makes it, by the name of each output of the model.
-        values: Tensors of reals that hold what names of the main graph stand for, the best first.
+        values: Float tensors that hold the values of names of the main graph, the best first.
         notices: What is good to know and no problem.
-        used: Definitions of users that stand for a node, once for each.
+        used: UDO definitions that matched a node, once for each.
         uncovered: Nodes whose operators have no mapping; some may have been settled in another way since.
         requested: Operators whose nodes count as uncovered even if they have a mapping.
     """
@@ -105,7 +105,7 @@ class Diagnostics:
             self.layouts[name] = LAYOUTS[value.rank]
 
     def note_values(self, values: Mapping[str, object]) -> None:
-        """Keep what the names of the main graph stand for, before the passes; reals only."""
+        """Keep the tensors of the names of the main graph, before the passes; floats only."""
         for name, value in values.items():
             if isinstance(value, Value) and value.dtype.is_float:
                 self.values[name] = tuple(_holders(value))
@@ -131,7 +131,7 @@ class Diagnostics:
     def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
         """Give a reason to each node that no op names any more, and leave only nodes in origins.
 
-        Ops that bring an output into the source's form count for the node that makes it; those behind an
+        Ops that bring an output into the source's form count for the node that makes it; those after an
         input count for none.
 
         Args:

@@ -29,7 +29,7 @@ def attention(past: int) -> Rule:
 
 
 def multi_head_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """MultiHeadAttention: what it gives, keys and values with those of the past, products."""
+    """MultiHeadAttention: its output, keys and values with those of the past, products."""
     count, dtype = attributes["num_heads"], dtypes[0]
     query, key, value = shapes[0], at(shapes, 1), at(shapes, 2)
     if len(query) == 5:
@@ -54,7 +54,7 @@ def multi_head_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any)
 
 
 def decoder_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """DecoderMaskedMultiHeadAttention: one query behind a past."""
+    """DecoderMaskedMultiHeadAttention: one query after a past."""
     count, dtype = attributes["num_heads"], dtypes[0]
     query, key, value, past = shapes[0], at(shapes, 1), at(shapes, 2), at(shapes, 5)
     if key is not None and len(key) == 4:
@@ -74,7 +74,7 @@ def decoder_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) ->
 
 
 def group_query_attention(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """GroupQueryAttention: keys and values are as long as the past and input 6 ask for."""
+    """GroupQueryAttention: keys and values are as long as the past and input 6 state."""
     query, past = shapes[0], at(shapes, 3)
     count, groups = attributes["num_heads"], attributes["kv_num_heads"]
     packed = at(dtypes, 1) is None

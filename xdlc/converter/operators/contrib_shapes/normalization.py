@@ -15,7 +15,7 @@ def skip_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: 
 
 
 def simplified_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """The input normalized, and its deviation, whose normalized axes are of extent 1."""
+    """The input normalized, and its deviation, whose normalized axes are of size 1."""
     shape = shapes[0]
     if shape is None:
         return [(None, dtypes[0]), (None, float32())]

@@ -14,7 +14,7 @@ def crop_and_resize(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> l
 
 
 def expand_dims(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """Input 0 with an axis more, where input 1 says."""
+    """Input 0 with an axis more, where input 1 states."""
     shape = shapes[0]
     if shape is None or values[1] is None:
         return [(None if shape is None else (None,) * (len(shape) + 1), dtypes[0])]

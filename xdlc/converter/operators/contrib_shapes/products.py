@@ -43,12 +43,12 @@ def integer_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> l
 
 
 def block_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A product with weights that are packed, so that attributes state their extents."""
+    """A product with weights that are packed, so that attributes state their dimensions."""
     units = attributes["N"] if attributes.get("transB", 1) else attributes["K"]
     return [(None if shapes[0] is None else (*shapes[0][:-1], units), dtypes[0])]
 
 
 def quantized_gemm(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Gemm of quantized operands; it ends as real numbers where input 8 is left out."""
+    """A Gemm of quantized operands; it ends as real numbers where input 8 is omitted."""
     found = stand_in("Gemm", {**attributes, "beta": 1.0}, [shapes[0], shapes[3]])
     return [(found, at(dtypes, 8) or float32())]

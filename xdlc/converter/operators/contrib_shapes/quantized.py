@@ -15,7 +15,7 @@ from xdlc.converter.operators.contrib_shapes.rules import (
 
 
 def channels_last_pool(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A MaxPool of a value that lies channels last."""
+    """A MaxPool of a value in channel-last layout."""
     found = stand_in("MaxPool", attributes, [channels_first(shapes[0])])
     return [(channels_last(found), dtypes[0])]
 
@@ -29,12 +29,12 @@ def quantized_conv(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> li
 
 
 def quantized_concat(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """A Concat of operands that come with a scale and a zero point each, behind those of the result."""
+    """A Concat of operands that come with a scale and a zero point each, after those of the result."""
     return [(stand_in("Concat", attributes, list(shapes[2::3])), dtypes[2])]
 
 
 def quantize(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
-    """The input in the type of the zero point, uint8 where that is left out."""
+    """The input in the type of the zero point, uint8 where that is omitted."""
     import numpy
 
     return [(shapes[0], at(dtypes, 2) or numpy.dtype(numpy.uint8))]

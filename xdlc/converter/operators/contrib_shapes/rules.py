@@ -1,4 +1,4 @@
-"""What rules of output shapes are made of: sums of open extents, and operators of ONNX that stand in."""
+"""Parts of output shape rules: sums of dynamic dimensions, and operators of ONNX that stand in."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def int64() -> Any:
 
 
 def at(items: Sequence[Any], index: int) -> Any:
-    """Return an item, None if it is left out."""
+    """Return an item, None if it is omitted."""
     return items[index] if index < len(items) else None
 
 
 def plus(*extents: int | None) -> int | None:
-    """Return a sum of extents, open if one is."""
+    """Return a sum of dimensions, dynamic if one is."""
     known = [extent for extent in extents if extent is not None]
     return sum(known) if len(known) == len(extents) else None
 
 
 def times(extent: int | None, factor: int) -> int | None:
-    """Return a multiple of an extent, open if that is."""
+    """Return a multiple of a dimension, dynamic if that is."""
     return None if extent is None else extent * factor
 
 
 def over(extent: int | None, divisor: int) -> int | None:
-    """Return a part of an extent, open if that is."""
+    """Return a part of a dimension, dynamic if that is."""
     return None if extent is None else extent // divisor
 
 
@@ -59,9 +59,9 @@ def stand_in(
     values: Sequence[Any] = (),
     dtypes: Sequence[Any] = (),
 ) -> Dims | None:
-    """Return the shape of the first output of an operator of ONNX, asked of its shape inference.
+    """Return the shape of the first output of an operator of ONNX, from its shape inference.
 
-    Quantized operands stand for reals; only positions and conditions keep their types.
+    Quantized operands count as floats; only positions and conditions keep their types.
     """
     import numpy
     import onnx
@@ -123,7 +123,7 @@ def like(type: str, *positions: int, of: int = 0) -> Rule:
 
 
 def channels_first(shape: Dims | None) -> Dims | None:
-    """Return a shape with its last axis behind the first one."""
+    """Return a shape with its last axis after the first one."""
     return None if shape is None else (shape[0], shape[-1], *shape[1:-1])
 
 

@@ -1,4 +1,4 @@
-"""Imports If: both branches as graphs, or the branch that a known condition chooses."""
+"""Import of If: both branches as graphs, or the branch that a known condition chooses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _branch(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list
     """Import a branch; return its graph and its results, None if it cannot be imported.
 
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
-    So one that fails is tried once more as if the extents of what it reads were open.
+    So one that fails is tried once more as if the dimensions of what it reads were dynamic.
     """
     forget = importer.context.attempt()
     sub, results = _attempt(importer, branch, name)

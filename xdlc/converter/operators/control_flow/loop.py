@@ -31,7 +31,7 @@ def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
     condition = None if second is None else tensor_of(node, second, "its condition")
     states: list[AnyValue] = [value for value in initial if value is not None]
     if len(states) != len(initial):
-        raise node.problem("an initial value is left out", "give every state of the loop a tensor")
+        raise node.problem("an initial value is omitted", "give every state of the loop a tensor")
     check_formals(node, body, 2 + len(states), 1 + len(states))
 
     def step(

@@ -1,4 +1,4 @@
-"""What Loop and Scan have in common: an iteration, and the values that it carries to the next."""
+"""Common parts of Loop and Scan: an iteration, and the values that it carries to the next."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Repeat:
         return all(isinstance(state, Value) for state in self.states)
 
     def tensors(self, values: Sequence[AnyValue]) -> list[Value]:
-        """Return values that the body gives for tensors."""
-        return [tensor_of(self.node, value, "a value that its body gives") for value in values]
+        """Return values of the body as tensors."""
+        return [tensor_of(self.node, value, "a value of its body") for value in values]
 
     def number(self, importer: Importer, number: int) -> Value:
         """Return the number of an iteration as the body takes it."""
         return importer.builder.reshape(scalar(importer, number), (1,) * self.ranks[0])
 
     def flag(self, importer: Importer, go_on: AnyValue | None) -> Value:
-        """Return a condition as the body takes it; true if it is left out."""
+        """Return a condition as the body takes it; true if it is omitted."""
         value = scalar(importer, True) if go_on is None else tensor_of(self.node, go_on, "its condition")
         return importer.builder.reshape(value, (1,) * self.ranks[1])
 
 
 def check_formals(node: Node, body: Body, inputs: int, outputs: int) -> None:
-    """Refuse a node whose body takes another number of values, or gives fewer."""
+    """Refuse a node whose body takes another number of values, or returns fewer."""
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
         raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")

@@ -1,4 +1,4 @@
-"""Imports Scan: a loop over slices of its inputs."""
+"""Import of Scan: a loop over slices of its inputs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _listed(node: Node, attribute: str, count: int) -> list[int]:
 
 
 def _length(importer: Importer, value: Value, axis: int) -> Value:
-    """Return the extent of a value along an axis."""
+    """Return the size of a value along an axis."""
     shape = value.dims
     known = None if shape is None else shape[axis]
     if known is not None:

@@ -95,7 +95,7 @@ def emit(
     outputs: Sequence[Kind],
     params: Mapping[str, ir.Param],
 ) -> list[Value]:
-    """Append an op that runs graphs; return its results, of which so much is known as ``outputs`` says."""
+    """Append an op that runs graphs; return its results, of which ``outputs`` is known."""
     shapes: list[Dims] = [(None,) if shape is None else shape or (1,) for shape, _, _ in outputs]
     specs = [
         (tuple(1 if extent is None else extent for extent in shape), dtype)

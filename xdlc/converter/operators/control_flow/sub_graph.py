@@ -58,7 +58,7 @@ class SubGraph:
 
     Attributes:
         builder: Adds to the graph.
-        opened: Whether the extents of what it captures are taken as open.
+        opened: Whether the dimensions of captured values are taken as dynamic.
         captured: What the graph reads of the scope around it, by name: values there.
         inputs: The input of the graph for each of these.
     """

@@ -1,4 +1,4 @@
-"""Takes away what If and While hand to graphs that do not read it, once the graphs are what they will be."""
+"""Removal of operands of If and While that their graphs do not read, after the passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the iterations of a loop one after the other."""
+"""Unrolling of a loop: its iterations one after the other."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _iterations(
 
 
 def _ends_known(importer: Importer, loop: Repeat) -> bool:
-    """Return whether the condition of each iteration can be known, as far as names tell."""
+    """Return whether the condition of each iteration can be known, as far as names show."""
     body, names = loop.body, loop.body.inputs
     if loop.node.type != "Loop" or not body.outputs:
         return True
@@ -90,7 +90,7 @@ def _ends_known(importer: Importer, loop: Repeat) -> bool:
 
 
 def _empty(importer: Importer, loop: Repeat) -> list[Value]:
-    """Return scan outputs without elements, whose types an import of the body tells."""
+    """Return scan outputs without elements, whose types an import of the body shows."""
     import numpy
 
     forget = importer.context.attempt()

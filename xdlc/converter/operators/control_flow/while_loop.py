@@ -1,4 +1,4 @@
-"""Writes a loop as a ``While``, whose condition and body are graphs of the model.
+"""Loops as a ``While``, whose condition and body are graphs of the model.
 
 A scan output is an accumulator, a state that starts empty and grows along an axis, so that any number
 of iterations is exact, none among them.  Shapes of states are found by importing the body under an
@@ -101,8 +101,8 @@ class _Body:
         assumed: The assumption.
         kinds: What is known of the states that vary and of the accumulators.
         carried: Inputs of the body: those, the number of the iteration, and the condition if it varies.
-        results: What the body gives for them, and whether its rank is known.
-        elements: What it gives for the scan outputs.
+        results: Results of the body for them, and whether its rank is known.
+        elements: Its results for the scan outputs.
     """
 
     importer: Importer
@@ -119,7 +119,7 @@ class _Body:
         return [i for i in range(len(self.loop.states)) if i not in self.assumed.constant]
 
     def build(self, sub: SubGraph) -> Assumed | None:
-        """Import the body; return the wider assumption that it asks for, if it does."""
+        """Import the body; return the wider assumption that it needs, if it does."""
         importer, loop, assumed = self.importer, self.loop, self.assumed
         states = self._states(sub)
         number = sub.input(f"{loop.node.name}~number", (1,) * loop.ranks[0], INT64)
@@ -196,7 +196,7 @@ class _Body:
         if shape is not None and None not in shape:
             longer = importer("Concat", pair, axis=at)
         else:
-            # What is there before the first element has none of its extents: the first one replaces it.
+            # What is there before the first element has none of its dimensions: the first one replaces it.
             first = importer("Equal", [number, scalar(importer, 0)])
             longer = self._first_or_joined(first, piece, pair, at)
         self._carry(held, longer, known_shape)
@@ -241,7 +241,7 @@ class _Body:
         return [*states, *finals]
 
     def _condition(self, states: Sequence[Tensor]) -> Value:
-        """Return whether another iteration begins: as the body says, and as long as the trip count does."""
+        """Return whether another iteration begins: as the body and the trip count decide."""
         importer = self.importer
         number, *flags = (Value(tensor, ()) for tensor in states)
         parts = flags

@@ -66,7 +66,7 @@ def strided(b: Builder, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
         b: The builder.
         x: The value.
         ranges: First position, position to stop before (-1 for "down to the first") and step, by source
-            axis; axes that are left out are kept.
+            axis; omitted axes are kept.
     """
     if x.tensor.data is not None:
         where = tuple(

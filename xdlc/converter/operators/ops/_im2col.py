@@ -29,7 +29,7 @@ class Taps:
         view: The window; it rounds down, what hung over the end has become padding.
         spatial: Dimensions of the spatial axes without padding.
         outputs: Dimensions of the spatial axes of the result.
-        room: Dimensions up to which padding counts as such; what lies beyond hangs over.
+        room: Dimensions up to which padding counts as such; what is beyond hangs over.
     """
 
     padded: Value
@@ -111,7 +111,7 @@ def dilated_maximum(node: Node, b: Builder, x: Value, view: Window) -> Value:
 def maximum_and_place(
     node: Node, b: Builder, x: Value, view: Window, *, column_major: bool
 ) -> tuple[Value, Value]:
-    """Return the greatest element of each window, and where in the whole of ``x`` the first of them lies."""
+    """Return the greatest element of each window, and where in the whole of ``x`` the first of them is."""
     lowest = -np.inf if x.dtype.is_float else x.dtype.limits[0]
     window = taps(node, b, x, view, lowest)
     strides = _strides(window.spatial[::-1])[::-1] if column_major else _strides(window.spatial)

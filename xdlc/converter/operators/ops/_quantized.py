@@ -3,7 +3,7 @@
 Whatever form a source has, it is imported the same way: integers are dequantized, an operation on
 reals follows, and its result is quantized.  Values of integer type stay plain integers, as in the
 source; between them and the fixed-point tensors stands Reinterpret, an op of the host that keeps the
-stored integers and changes only what they stand for.  The pass ``fold_quantize_dequantize`` makes of
+stored integers and changes only what they denote.  The pass ``fold_quantize_dequantize`` makes of
 all this operations on fixed-point tensors.
 """
 
@@ -40,7 +40,7 @@ def fixed(node: Node, dtype: DType) -> DType:
 
 
 def zero_dtype(node: Node, zero_index: int, default: DType = ir.dtype.UINT8) -> DType:
-    """Return the fixed-point type that a zero point asks of a computed value."""
+    """Return the fixed-point type that a zero point requires of a computed value."""
     zero = node.input(zero_index)
     if zero is not None and zero.bits is not None:
         raise node.problem(f"computed values of {zero.bits} bits; QNN stores 8 and 16")
@@ -73,7 +73,7 @@ def _scales_and_zeros(node: Node, scale_index: int, zero_index: int) -> tuple[Ar
 def encoding(
     node: Node, scale_index: int, zero_index: int, value: Value | None = None, axis: int = 0
 ) -> ScaleOffset | AxisScaleOffset:
-    """Return the encoding that a scale and a zero-point input stand for.
+    """Return the encoding that a scale and a zero-point input denote.
 
     Args:
         node: The node.
@@ -88,7 +88,7 @@ def encoding(
     if scales.ndim != 1 or value is None or not -value.rank <= axis < value.rank:
         raise node.problem(f"a scale of shape {list(scales.shape)}", "use one scale per tensor or per axis")
     if value.shape[axis] != scales.size:
-        raise node.problem(f"{scales.size} scales for extent {value.shape[axis]} of axis {axis}")
+        raise node.problem(f"{scales.size} scales for {value.shape[axis]} elements along axis {axis}")
     return AxisScaleOffset(value.axis(axis), tuple(scales.tolist()), tuple((-zeros).tolist()))
 
 
@@ -103,7 +103,7 @@ def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> Bloc
     if not 0 <= axis < value.rank or block_size < 1:
         raise node.problem(f"block_size {block_size} along axis {axis} of {list(value.shape)}")
     if value.shape[axis] % block_size:
-        raise node.problem(f"blocks of {block_size} do not divide extent {value.shape[axis]}")
+        raise node.problem(f"blocks of {block_size} do not divide {value.shape[axis]}")
     block = tuple(block_size if position == axis else 1 for position in range(value.rank))
     grid = tuple(extent // size for extent, size in zip(value.shape, block, strict=True))
     if scales.shape != grid:
@@ -112,7 +112,7 @@ def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> Bloc
 
 
 def real(node: Node, b: Builder, value: Value, given: StaticEncoding) -> Value:
-    """Return the reals that integers stand for.
+    """Return the floats that integers denote.
 
     Static ones stay stored as they are until somebody reads them.  Four bits lie in eight, as QNN has
     weights; unsigned ones around 8 are the signed ones around 0.

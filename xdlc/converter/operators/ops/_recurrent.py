@@ -1,4 +1,4 @@
-"""What RNN, GRU and LSTM have in common: directions, layouts, lengths, activations; and their unrolling."""
+"""Common parts of RNN, GRU and LSTM: directions, layouts, lengths, activations; and their unrolling."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Step = Callable[["Cell", Value, Sequence[Value]], Sequence[Value]]
 def time_major(
     node: Node, b: Builder, function: Callable[[Node, Builder], list[Value]], states: Sequence[int]
 ) -> list[Value]:
-    """Return what a handler of layout 0 gives, for either layout.
+    """Return the results of a handler of layout 0, for either layout.
 
     Args:
         node: The node.
@@ -76,7 +76,7 @@ def lengths(node: Node, steps: int, batch: int) -> Array | None:
     if given.size != batch or given.min(initial=0) < 0 or given.max(initial=0) > steps:
         raise node.invalid(f"sequence lengths {given.tolist()} of {batch} sequences of {steps} steps")
     if given.min(initial=1) == 0:
-        raise node.problem("an empty sequence: ONNX does not say what its last state is")
+        raise node.problem("an empty sequence: ONNX does not define its last state")
     return None if np.all(given == steps) else given.reshape(-1).astype(np.int64)
 
 

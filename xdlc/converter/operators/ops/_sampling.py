@@ -1,4 +1,4 @@
-"""Resizing an axis as a matrix: which share each input element has in each output element.
+"""Resizing of an axis as a matrix: the share of each input element in each output element.
 
 The rules are those of ONNX's Resize operator, all of them, in single precision as onnxruntime computes
 them: which of two elements is nearer to a tie depends on it.
@@ -43,9 +43,9 @@ class Sampling:
         region: tuple[float, float] = (0.0, 1.0),
         dtype: type[np.floating[Any]] = np.float32,
     ) -> Array:
-        """Return where each of ``m`` output elements lies among ``n`` input elements.
+        """Return where each of ``m`` output elements is among ``n`` input elements.
 
-        ``length_resized`` of ONNX's formulas is ``m``, also where the scale gives a fraction: so PyTorch and
+        ``length_resized`` of ONNX's formulas is ``m``, also where the scale makes a fraction: so PyTorch and
         onnxruntime have it, while the reference implementation of ONNX takes the fraction.
 
         Args:

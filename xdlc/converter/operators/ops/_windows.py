@@ -17,8 +17,8 @@ class Window:
         strides: Steps.
         dilations: Distances between its elements.
         before: Padding before each axis.
-        after: Padding behind each axis.
-        ceil: Whether the output extent is rounded up.
+        after: Padding after each axis.
+        ceil: Whether the output size is rounded up.
     """
 
     kernel: tuple[int, ...]
@@ -34,7 +34,7 @@ class Window:
         return len(self.kernel)
 
     def lifted(self) -> Window:
-        """Return the window with an axis of extent 1 in front: one-dimensional becomes two."""
+        """Return the window with an axis of size 1 in front: one-dimensional becomes two."""
         return Window(
             (1, *self.kernel),
             (1, *self.strides),
@@ -45,7 +45,7 @@ class Window:
         )
 
     def extents(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the output extents (ONNX operator documentation of Conv and MaxPool)."""
+        """Return the output sizes (ONNX operator documentation of Conv and MaxPool)."""
         out = []
         for axis, extent in enumerate(spatial):
             reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
@@ -122,7 +122,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
         raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
     if any(value < 1 for value in (*strides, *dilations, *kernel)):
-        raise node.problem("a stride, dilation or kernel extent is below 1")
+        raise node.problem("a stride, dilation or kernel size is below 1")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     automatic = node.attr("auto_pad", "NOTSET")
     if automatic == "VALID":

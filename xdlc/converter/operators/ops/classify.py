@@ -11,7 +11,7 @@ from xdlc.ir.dtype import BOOL8
 
 @importer("IsInf", since=10, layout=ANY, dynamic=True)
 def is_inf(node: Node, b: Builder) -> Value:
-    """Map onto IsInf, which tells the signs apart as well."""
+    """Map onto IsInf, which distinguishes the signs as well."""
     params: dict[str, ir.Param] = {
         name: ir.b8(bool(node.attr(name, 1))) for name in ("detect_negative", "detect_positive")
     }

@@ -42,7 +42,7 @@ def col2im(node: Node, b: Builder) -> Value:
 
 
 def _places(node: Node, image: list[int], block: list[int]) -> Array:
-    """Return where in the flat image each element of each window lies, -1 for padding."""
+    """Return where in the flat image each element of each window is, -1 for padding."""
     axes = len(image)
     strides, dilations = node.attr("strides") or [1] * axes, node.attr("dilations") or [1] * axes
     pads = node.attr("pads") or [0] * (2 * axes)

@@ -50,7 +50,7 @@ def split(node: Node, b: Builder) -> list[Value]:
         step = -(-extent // count)
         sizes = [min(step, extent - step * index) for index in range(count)]
     if sum(sizes) != extent or any(size < 0 for size in sizes) or len(sizes) != len(node.outputs):
-        raise node.problem(f"sizes {sizes} do not cut extent {extent} into {len(node.outputs)} outputs")
+        raise node.problem(f"sizes {sizes} do not cut {extent} elements into {len(node.outputs)} outputs")
     full = [size for size in sizes if size]
     made = iter(_parts(b, value, axis, full))
     empty = (*value.shape[:axis], 0, *value.shape[axis + 1 :])

@@ -12,7 +12,7 @@ from xdlc.ir import TensorData
 
 @importer("Constant")
 def constant(node: Node, b: Builder) -> Value:
-    """Take up a constant; its data stay where they are."""
+    """Bind a constant; its data stay where they are."""
     name = node.outputs[0]
     for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if node.attr(key) is not None:
@@ -30,7 +30,7 @@ def constant_of_shape(node: Node, b: Builder) -> Value:
     """Fill a shape with one value, when it is written and not before."""
     shape = tuple(node.ints(0, "shape", "the shape") or ())
     if any(extent < 0 for extent in shape):
-        raise node.problem(f"its shape {list(shape)} has a negative extent")
+        raise node.problem(f"its shape {list(shape)} has a negative dimension")
     b.check_fill(*shape)
     given = node.attr("value")
     fill = given.numpy().reshape(()) if given is not None else np.zeros((), np.float32)

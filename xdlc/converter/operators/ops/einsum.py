@@ -28,7 +28,7 @@ def einsum(node: Node, b: Builder) -> Value:
         for extent, label in zip(value.shape, labels, strict=True):
             known = extents.setdefault(label, extent)
             if 1 not in (known, extent) and known != extent:
-                raise node.invalid(f"label {label!r} stands for {known} and for {extent} elements")
+                raise node.invalid(f"label {label!r} denotes {known} and {extent} elements")
             extents[label] = max(known, extent)
     left, labels = _diagonal(b, values[0], terms[0])
     rest = [_diagonal(b, value, term) for value, term in zip(values[1:], terms[1:], strict=True)]
@@ -95,7 +95,7 @@ def _without_units(b: Builder, x: Value, labels: Labels, extents: dict[str, int]
 
 
 def _summed(b: Builder, x: Value, labels: Labels, wanted: set[str]) -> tuple[Value, Labels]:
-    """Return the operand summed over the labels that nobody else asks for."""
+    """Return the operand summed over the labels that nothing else needs."""
     axes = [axis for axis, label in enumerate(labels) if label not in wanted]
     if axes:
         x = reduced(b, "ReduceSum", x, axes, keep=False)

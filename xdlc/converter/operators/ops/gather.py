@@ -59,7 +59,7 @@ def index_value(node: Node, b: Builder, indices: Value, extent: int) -> Value:
     if indices.is_static:
         known = indices.numpy().astype(np.int64)
         if known.size and (known.min() < -extent or known.max() >= extent):
-            raise node.problem(f"index {known.min()} to {known.max()} with extent {extent}")
+            raise node.problem(f"index {known.min()} to {known.max()} in an axis of {extent} elements")
         return b.const(np.where(known < 0, known + extent, known).astype(np.int32), indices.tensor.name)
     return b.cast(indices, INT32)
 
@@ -71,7 +71,7 @@ def tuple_value(node: Node, b: Builder, indices: Value, extents: Sequence[int]) 
     known = indices.numpy().astype(np.int64)
     bounds = np.asarray(extents, np.int64)
     if len(bounds) != known.shape[-1] or np.any(known < -bounds) or np.any(known >= bounds):
-        raise node.invalid(f"indices do not fit extents {list(extents)}")
+        raise node.invalid(f"indices do not fit dimensions {list(extents)}")
     return b.const(np.where(known < 0, known + bounds, known).astype(np.int32), indices.tensor.name)
 
 

@@ -26,7 +26,7 @@ def multiply(node: Node, b: Builder, x: Value, y: Value) -> Value:
     if column:
         y = b.reshape(y, (*y.shape, 1))
     if x.shape[-1] != y.shape[-2]:
-        raise node.problem(f"{list(x.shape)} times {list(y.shape)}: the inner extents differ")
+        raise node.problem(f"{list(x.shape)} times {list(y.shape)}: the inner dimensions differ")
     rank = max(x.rank, y.rank)
     batch = [
         broadcast(pair)
@@ -54,7 +54,7 @@ def _padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _operand(b: Builder, value: Value) -> tuple[Tensor, bool]:
-    """Return an operand; one that lies with its last two axes swapped is read transposed."""
+    """Return an operand; one with its last two axes swapped is read transposed."""
     plain = identity(value.rank)
     swapped = (*plain[:-2], plain[-1], plain[-2])
     if value.order == swapped and not value.is_static:
@@ -73,7 +73,9 @@ def gemm(node: Node, b: Builder) -> Value:
         x = b.transpose(x, (1, 0))
     outer_first = weight if node.attr("transB", 0) else b.transpose(weight, (1, 0))
     if x.shape[1] != outer_first.shape[1]:
-        raise node.problem(f"{x.shape[1]} columns meet {outer_first.shape[1]} rows: the inner extents differ")
+        raise node.problem(
+            f"{x.shape[1]} columns meet {outer_first.shape[1]} rows: the inner dimensions differ"
+        )
     units = outer_first.shape[0]
     flat = bias is None or (
         bias.is_static and bias.size in (1, units) and bias.shape[-1:] != (1,) * (units > 1)

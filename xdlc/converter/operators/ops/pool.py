@@ -103,7 +103,7 @@ def pooled(
     result = Value(out, channel_last(x.rank))
     if repeats != once:
         result = tiled(b, result, [1, 1, *repeats])
-    if hangs_over:  # QNN divides by the whole window there, ONNX by what lies within the padding
+    if hangs_over:  # QNN divides by the whole window there, ONNX by what is within the padding
         share = padding_share(given, x.shape[2:]).astype(x.dtype.numpy)
         result = b.binary(MULTIPLY, result, b.const(share, f"{b.stem}_share"))
     return b.reshape(result, shape)

@@ -32,7 +32,7 @@ def quantize_linear(node: Node, b: Builder) -> Value:
 
 
 def _asked(node: Node) -> DType:
-    """Return the type that attribute ``output_dtype`` asks for; uint8 without it."""
+    """Return the type that attribute ``output_dtype`` names; uint8 without it."""
     number = node.attr("output_dtype", 0) or 2
     if number not in _INTEGERS:
         raise node.problem(f"output_dtype {number}; QNN has 8 and 16 bits")

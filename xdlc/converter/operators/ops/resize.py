@@ -34,7 +34,7 @@ class _Request:
 
 @importer("Resize", since=11, layout=CHANNEL_LAST)
 def resize(node: Node, b: Builder) -> Value:
-    """Map onto an op that gives the same, where there is one, else write each axis as a product."""
+    """Map onto an op that computes the same, where there is one, else write each axis as a product."""
     x = node.required(0)
     request = _requested(node, x)
     sampling = Sampling(
@@ -163,7 +163,7 @@ def _by_scales(node: Node, b: Builder, scales: Array | None) -> Value:
 def _resize(node: Node, b: Builder, x: Value, request: _Request) -> Value:
     if request.sizes[:2] != x.shape[:2] or x.rank not in (3, 4, 5):
         raise node.problem(
-            f"{list(x.shape)} to {list(request.sizes)}; QNN resizes the axes behind the channels only"
+            f"{list(x.shape)} to {list(request.sizes)}; QNN resizes the axes after the channels only"
         )
     if any(size < 1 for size in request.sizes):
         raise node.problem(f"its result {list(request.sizes)} is empty")
@@ -228,7 +228,7 @@ def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir
             same = np.allclose(_positions(n, m, s, request), fitting, atol=1e-4, rtol=0)
         if not same:
             raise node.problem(
-                f"scale {s:g} is not the ratio of the extents {m} / {n}", "give sizes, or a scale that fits"
+                f"scale {s:g} is not the ratio of the sizes {m} / {n}", "give sizes, or a scale that fits"
             )
     params: dict[str, ir.Param] = {
         "transformation_mode": ir.u32(_TRANSFORMS[request.transform]),
@@ -244,7 +244,7 @@ def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir
 
 
 def _positions(n: int, m: int, scale: float, request: _Request) -> Array:
-    """Return where each output element lies in the input."""
+    """Return where each output element is in the input."""
     return Sampling(request.mode, request.transform).positions(n, m, scale)
 
 

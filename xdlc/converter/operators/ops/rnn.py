@@ -26,7 +26,7 @@ def rnn(node: Node, b: Builder) -> list[Value]:
 
 @importer("GRU", since=7)
 def gru(node: Node, b: Builder) -> list[Value]:
-    """Write h' = (1 - z) * g(...) + z * h with the update gate z; the reset gate acts before or behind R."""
+    """Write h' = (1 - z) * g(...) + z * h with the update gate z; the reset gate acts before or after R."""
     behind = bool(node.attr("linear_before_reset", 0))
 
     def step(cell: Cell, share: Value, states: Sequence[Value]) -> list[Value]:

@@ -11,7 +11,7 @@ from xdlc.converter.values import Value
 
 @importer("Transpose")
 def transpose(node: Node, b: Builder) -> Value:
-    """Permute the axes: only the order kept with the value changes, unless the node stands for an op."""
+    """Permute the axes: only the order kept with the value changes, unless the node is that of an op."""
     value = node.required(0)
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
@@ -23,7 +23,7 @@ def transpose(node: Node, b: Builder) -> Value:
 
 @importer("Reshape", since=5)
 def reshape(node: Node, b: Builder) -> Value:
-    """Reshape; 0 keeps an extent (unless allowzero), -1 is worked out."""
+    """Reshape; 0 keeps a dimension (unless allowzero), -1 is worked out."""
     value = node.required(0)
     wanted = node.ints(1, "shape", "the new shape") or []
     if not node.attr("allowzero", 0):
@@ -48,7 +48,7 @@ def flatten(node: Node, b: Builder) -> Value:
 
 @importer("Squeeze")
 def squeeze(node: Node, b: Builder) -> Value:
-    """Drop axes of extent 1."""
+    """Drop axes of size 1."""
     value = node.required(0)
     axes = node.ints(1, "axes", "the axes")
     if axes is None:
@@ -56,13 +56,13 @@ def squeeze(node: Node, b: Builder) -> Value:
     else:
         dropped = {axis + value.rank if axis < 0 else axis for axis in axes}
     if any(not 0 <= axis < value.rank or value.shape[axis] != 1 for axis in dropped):
-        raise node.problem(f"axes {sorted(dropped)} of {list(value.shape)} are not all of extent 1")
+        raise node.problem(f"axes {sorted(dropped)} of {list(value.shape)} are not all of size 1")
     return b.reshape(value, [extent for axis, extent in enumerate(value.shape) if axis not in dropped])
 
 
 @importer("Unsqueeze")
 def unsqueeze(node: Node, b: Builder) -> Value:
-    """Insert axes of extent 1."""
+    """Insert axes of size 1."""
     value = node.required(0)
     axes = node.ints(1, "axes", "the axes") or []
     rank = value.rank + len(axes)

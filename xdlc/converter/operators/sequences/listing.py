@@ -1,4 +1,4 @@
-"""Imports what makes sequences, changes them, and takes elements out of them."""
+"""Import of operators that make sequences, change them, and read their elements."""
 
 from __future__ import annotations
 

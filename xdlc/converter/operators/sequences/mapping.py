@@ -1,4 +1,4 @@
-"""Imports SequenceMap: its body once for each element."""
+"""Import of SequenceMap: its body once for each element."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def import_map(importer: Importer, node: Node) -> list[AnyValue]:
         for row in zip(*columns, strict=True)
     ]
     return [
-        sequence(importer, node, [tensor_of(node, row[index], "what its body gives") for row in rows])
+        sequence(importer, node, [tensor_of(node, row[index], "a result of its body") for row in rows])
         for index in range(len(node.outputs))
     ]

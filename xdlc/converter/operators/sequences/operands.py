@@ -1,4 +1,4 @@
-"""What operators on sequences and optionals read, and what their results may come to."""
+"""Operands of operators on sequences and optionals, and limits of their results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def count_listed(importer: Importer, node: Node, count: int) -> None:
 
 
 def spend(importer: Importer, node: Node, nodes: int, what: str) -> None:
-    """Count nodes that stand for one node.
+    """Count nodes that replace one node.
 
     Raises:
         UnsupportedOp: If they are too many.

@@ -1,4 +1,4 @@
-"""Imports the operators on optionals."""
+"""Import of the operators on optionals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def import_has_element(importer: Importer, node: Node) -> list[AnyValue]:
 def import_get_element(importer: Importer, node: Node) -> list[AnyValue]:
     """Import an OptionalGetElement; from opset 18 on, what is no optional is passed on.
 
-    ONNX leaves open what it gives where the optional turns out to be empty when the graph runs.
+    ONNX does not define the result where the optional turns out to be empty when the graph runs.
     """
     value = given(node, 0)
     if not isinstance(value, OptionalValue):

@@ -1,4 +1,4 @@
-"""Imports what goes from tensors to sequences and back: SplitToSequence and ConcatFromSequence."""
+"""Import of SplitToSequence and ConcatFromSequence."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _cut_by(importer: Importer, node: Node, value: Value, axis: int, sizes: Valu
     if sizes.is_static:
         listed = [int(size) for size in sizes.numpy()]
         if min(listed) < 0 or (extent is not None and sum(listed) != extent):
-            raise node.invalid(f"sizes {listed} do not cut extent {'?' if extent is None else extent}")
+            raise node.invalid(f"sizes {listed} do not cut an axis of {'?' if extent is None else extent}")
     if sizes.dtype.numpy.name != "int64":
         sizes = importer("Cast", [sizes], to=INT64)
     return importer.apply("Split", [value, sizes], {"axis": axis}, shape[0])
@@ -60,7 +60,7 @@ def _cut_evenly(importer: Importer, node: Node, value: Value, axis: int, chosen:
     extent = (value.dims or ())[axis]
     if extent is None:
         raise node.problem(
-            f"it splits axis {axis}, whose extent is open, so the number of pieces is not known",
+            f"it splits axis {axis}, which is dynamic, so the number of pieces is not known",
             "bind the open dimensions with --input_dim, --define_symbol or --batch",
         )
     size = 1
@@ -89,7 +89,7 @@ def _check_integers(node: Node, value: Value) -> None:
 
 @structural("ConcatFromSequence", layout=ANY)
 def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
-    """Import a ConcatFromSequence: a Concat, along a new axis if asked for."""
+    """Import a ConcatFromSequence: a Concat, along a new axis if the node states that."""
     elements, axis, adds = elements_of(node, 0), node.attr("axis"), bool(node.attr("new_axis", 0))
     if not elements:
         raise node.invalid("joins the elements of an empty sequence")

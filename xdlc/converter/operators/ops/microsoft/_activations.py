@@ -65,7 +65,7 @@ def activated(node: Node, b: Builder, x: Value, given: Sequence[float | None]) -
         node: The node.
         b: The builder.
         x: The value.
-        given: Parameters of the activation, None for one left out.
+        given: Parameters of the activation, None for an omitted one.
     """
     name = node.attr("activation", "")
     if not name:

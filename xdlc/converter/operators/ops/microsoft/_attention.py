@@ -1,7 +1,7 @@
-"""What the attention operators of com.microsoft share.
+"""Common parts of the attention operators of com.microsoft.
 
 Queries, keys and values are [batch, heads, length, head size] here.  Masks are added to the scores:
-``mask_filter_value`` where a key is masked, and a smaller number where it lies behind the query of a causal
+``mask_filter_value`` where a key is masked, and a smaller number where it is after the query of a causal
 attention, as onnxruntime's CPU kernels do it.
 """
 
@@ -56,7 +56,7 @@ def merged(b: Builder, x: Value) -> Value:
 
 
 def with_past(b: Builder, past: Value | None, x: Value) -> Value:
-    """Return ``x`` behind what came before it."""
+    """Return ``x`` after what came before it."""
     return x if past is None else joined(b, [past, x], 2)
 
 
@@ -79,7 +79,7 @@ def attend(
     return merged(b, multiply(node, b, weights, value))
 
 
-def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: Sizes) -> Value | None:
+def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Sizes) -> Value | None:
     """Return what a mask of keys adds to the scores.
 
     Args:
@@ -88,17 +88,17 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: S
         mask: Flags [batch, keys] or [batch, queries, keys] with 0 for masked, or positions: of the
             ends [batch], the ends and the starts [2 * batch], or the lengths first [3 * batch + 2].
         like: A value of the type of the scores.
-        extents: Dimensions of the attention.
+        sizes: Dimensions of the attention.
     """
     filler = float(node.attr("mask_filter_value", FILTER))
     if mask is None:
         return None
-    batch, queries, keys = extents.batch, extents.queries, extents.keys
+    batch, queries, keys = sizes.batch, sizes.queries, sizes.keys
     forms = {(batch, keys): (batch, 1, 1, keys), (batch, queries, keys): (batch, 1, queries, keys)}
     if mask.shape not in forms and mask.shape not in ((batch,), (2 * batch,), (3 * batch + 2,)):
         raise node.problem(f"a mask of shape {list(mask.shape)}", "export with a mask [batch, keys]")
     if mask.is_static:
-        return b.const(_known_mask(mask.numpy(), forms.get(mask.shape), extents, filler, like))
+        return b.const(_known_mask(mask.numpy(), forms.get(mask.shape), sizes, filler, like))
     flags = b.cast(mask, INT32)
     if mask.shape in forms:
         seen = compare(b, GREATER, b.reshape(flags, forms[mask.shape]), b.const(np.asarray([0], np.int32)))
@@ -113,15 +113,13 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: S
     return _chosen(b, hidden, like, filler, 0.0)
 
 
-def _known_mask(
-    mask: Array, form: tuple[int, ...] | None, extents: Sizes, filler: float, like: Value
-) -> Array:
+def _known_mask(mask: Array, form: tuple[int, ...] | None, sizes: Sizes, filler: float, like: Value) -> Array:
     """Return what a mask of known numbers adds to the scores; ``form`` is that of flags."""
-    batch = extents.batch
+    batch = sizes.batch
     if form is not None:
         seen = mask.reshape(form) > 0
     else:
-        position = np.arange(extents.keys)
+        position = np.arange(sizes.keys)
         seen = position < mask[:batch].reshape(batch, 1, 1, 1)
         if mask.shape == (2 * batch,):
             seen &= position >= mask[batch:].reshape(batch, 1, 1, 1)
@@ -137,11 +135,11 @@ def causal_mask(
     b: Builder,
     mask: Value | None,
     like: Value,
-    extents: Sizes,
+    sizes: Sizes,
     extra: Value | None,
     window: int = 0,
 ) -> Value:
-    """Return a mask that keeps queries from the keys behind them, too.
+    """Return a mask that keeps queries from the keys after them, too.
 
     It is the smallest number where a greater one might not outweigh what else is added to the scores.
 
@@ -150,17 +148,17 @@ def causal_mask(
         b: The builder.
         mask: The mask of the keys, or None.
         like: A value of the type of the scores.
-        extents: Dimensions of the attention.
+        sizes: Dimensions of the attention.
         extra: What else is added to the scores, or None.
         window: Number of keys that a query sees at most; 0 for all.
 
     Raises:
         UnsupportedOp: If there are other keys than those of the past and of the queries.
     """
-    if extents.keys != extents.past + extents.queries:
+    if sizes.keys != sizes.past + sizes.queries:
         raise node.problem("causal attention to the keys of another input")
-    query = extents.past + np.arange(extents.queries).reshape(-1, 1)
-    key = np.arange(extents.keys)
+    query = sizes.past + np.arange(sizes.queries).reshape(-1, 1)
+    key = np.arange(sizes.keys)
     hidden = key > query
     if window:
         hidden |= key <= query - window
@@ -169,5 +167,5 @@ def causal_mask(
     if extra is not None or filler < lowest:
         filler = lowest
     array = np.where(hidden, filler, 0.0).astype(like.dtype.numpy)
-    causal = b.const(array.reshape(1, 1, extents.queries, extents.keys))
+    causal = b.const(array.reshape(1, 1, sizes.queries, sizes.keys))
     return causal if mask is None else b.binary(MINIMUM, mask, causal)

@@ -13,14 +13,14 @@ from xdlc.ir.data import Array
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How integers stand for reals, block by block along one axis.
+    """Mapping of integers to floats, block by block along one axis.
 
     Attributes:
         bits: Bits of an integer: 2, 4 or 8.
         axis: Axis that is cut into blocks; the last one may reach over its end.
-        size: Extent of a block.
+        size: Size of a block.
         scales: One step for each block, of the rank of the integers.
-        zeros: Integers that stand for 0, one for each block; may have fractions.
+        zeros: Integers that denote 0, one for each block; may have fractions.
     """
 
     bits: int
@@ -30,7 +30,7 @@ class Blocks:
     zeros: Array
 
     def reals(self, stored: TensorData) -> TensorData:
-        """Return what unsigned integers stand for, in the type of the scales, stored small if possible."""
+        """Return the floats that unsigned integers denote, in the type of the scales, stored small."""
         size, axis = self.size, self.axis
         whole = stored.shape[axis] % size == 0
         exact = self.scales.dtype == np.float32 and np.all(np.isfinite(self.scales))
@@ -74,22 +74,22 @@ class Blocks:
         return ir.Dequantized(stored.transform(turned, dtype=np.int8), ir.dtype.SFIXED8, encoding)
 
 
-def unpacked(packed: TensorData, bits: int, extent: int) -> TensorData:
+def unpacked(packed: TensorData, bits: int, length: int) -> TensorData:
     """Return integers one element each; the bytes of the last axis hold several, the lowest bits first.
 
     Args:
         packed: Bytes.
         bits: Bits of an integer: 2, 4 or 8.
-        extent: Integers along the last axis; those behind are left out.
+        length: Integers along the last axis; later ones are omitted.
     """
-    shape = (*packed.shape[:-1], extent)
-    return packed.transform(lambda array: unpacked_array(array, bits, extent), shape=shape, dtype=np.uint8)
+    shape = (*packed.shape[:-1], length)
+    return packed.transform(lambda array: unpacked_array(array, bits, length), shape=shape, dtype=np.uint8)
 
 
-def unpacked_array(packed: Array, bits: int, extent: int) -> Array:
+def unpacked_array(packed: Array, bits: int, length: int) -> Array:
     """Return the integers that bytes hold, as ``unpacked`` does."""
     if bits == 8:
-        return packed[..., :extent]
+        return packed[..., :length]
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     apart = (packed[..., None] >> shifts) & ((1 << bits) - 1)
-    return apart.reshape(*packed.shape[:-1], -1)[..., :extent].astype(np.uint8)
+    return apart.reshape(*packed.shape[:-1], -1)[..., :length].astype(np.uint8)

@@ -26,7 +26,7 @@ def grid_sample(node: Node, b: Builder) -> Value:
 
 @importer("ExpandDims", domain=MICROSOFT, layout=ANY)
 def expand_dims(node: Node, b: Builder) -> Value:
-    """Insert an axis of extent 1."""
+    """Insert an axis of size 1."""
     x, given = node.required(0), node.static(1, "the axis")
     if given is None:
         raise node.problem("the axis (input 1) is missing")

@@ -68,10 +68,10 @@ def self_attention(
         key, value = (
             core.with_past(b, _state(b, past, index), held) for index, held in ((0, key), (1, value))
         )
-    extents = core.Sizes(x.shape[0], x.shape[1], key.shape[2], key.shape[2] - x.shape[1])
-    mask = core.key_mask(node, b, mask, x, extents)
+    sizes = core.Sizes(x.shape[0], x.shape[1], key.shape[2], key.shape[2] - x.shape[1])
+    mask = core.key_mask(node, b, mask, x, sizes)
     if node.attr("unidirectional", 0):
-        mask = core.causal_mask(node, b, mask, x, extents, extra)
+        mask = core.causal_mask(node, b, mask, x, sizes, extra)
     made = core.attend(node, b, query, key, value, mask, extra)
     if not any(node.outputs[1:]):
         return [made]

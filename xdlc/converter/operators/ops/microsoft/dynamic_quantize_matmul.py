@@ -41,7 +41,7 @@ def _clamped(b: Builder, x: Value, low: Value, high: Value) -> Value:
 
 @importer("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(node: Node, b: Builder) -> Value:
-    """Multiply the reals that the integers stand for; those of the first input may be computed."""
+    """Multiply the floats that the integers denote; those of the first input may be computed."""
     x, weight, step, start = node.required(0), node.required(1), node.required(2), node.input(4)
     if step.size != 1 or (start is not None and start.size != 1):
         raise node.problem(f"{step.size} scales of input 0", "use one scale")

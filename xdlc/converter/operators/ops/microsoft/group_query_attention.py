@@ -45,10 +45,10 @@ def group_query_attention(node: Node, b: Builder) -> list[Value]:
     query, key, value = (b.transpose(held, (0, 2, 1, 3)) for held in (query, key, value))
     key = core.with_past(b, past_key, key)
     value = core.with_past(b, past_value, value)
-    extents = core.Sizes(batch, length, past + length, past)
+    sizes = core.Sizes(batch, length, past + length, past)
     window, extra, mask = int(node.attr("local_window_size", -1)), node.input(_BIAS), None
     if node.attr("causal", 1):
-        mask = core.causal_mask(node, b, None, query, extents, extra, max(window, 0))
+        mask = core.causal_mask(node, b, None, query, sizes, extra, max(window, 0))
     keys, values = (_repeated(b, held, count // groups) for held in (key, value))
     return [core.attend(node, b, query, keys, values, mask, extra), key, value]
 

@@ -41,7 +41,7 @@ def matmul_nbits(node: Node, b: Builder) -> Value:
 
 @importer("GatherBlockQuantized", domain=MICROSOFT, layout=ANY)
 def gather_block_quantized(node: Node, b: Builder) -> Value:
-    """Map onto Gather from the reals that the blocks stand for."""
+    """Map onto Gather from the floats that the blocks denote."""
     bits, size = int(node.attr("bits", 4)), int(node.attr("block_size", 128))
     _check(node, bits, size)
     table, stored = node.required(0), _data(node, 0, "the table")

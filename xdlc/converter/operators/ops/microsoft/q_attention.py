@@ -11,7 +11,7 @@ from xdlc.converter.values import Value
 
 @importer("QAttention", domain=MICROSOFT)
 def q_attention(node: Node, b: Builder) -> list[Value]:
-    """Write as Attention of the reals that input and weights stand for."""
+    """Write as Attention of the floats that input and weights denote."""
     if node.attr("do_rotary", 0) or node.attr("past_present_share_buffer", 0):
         raise node.problem("rotary embedding or a shared buffer for past and present")
     x, weights = node.required(0), node.required(1)
