@@ -7,7 +7,7 @@ from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibration.calibrate import CHUNK, calibrate
-from xdlc.quant.calibration.statistics import DECAY, VALUES, Measured, spread
+from xdlc.quant.calibration.statistics import DECAY, VALUES, ModelStatistics, spread
 from xdlc.quant.samples import HELD_OUT
 from xdlc.runtime import CpuSession
 
@@ -219,6 +219,6 @@ def test_a_process_that_dies(net, monkeypatch):
 
 
 def test_measured_comes_back_from_its_file(tmp_path):
-    nothing = Measured()
+    nothing = ModelStatistics()
     nothing.save(tmp_path / "a.npz")
-    assert Measured.load(tmp_path / "a.npz") == nothing
+    assert ModelStatistics.load(tmp_path / "a.npz") == nothing

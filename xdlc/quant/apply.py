@@ -89,10 +89,7 @@ def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
     reason = f"{first.name!r} stays float: {placement.why_float(first)}"
     nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
     op = make_op(graph, "Dequantize", [tensor], [real], name=f"{name}_op", origin=Origin(nodes, reason))
-    if tensor.producer is not None:
-        graph.insert_after(tensor.producer, op)
-    else:
-        graph.insert_before(graph.ops[0], op)
+    insert_beside(graph, tensor, op)
     _reroute(graph, readers, real)
 
 
@@ -107,11 +104,16 @@ def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, rea
     does = f"computes with {dtype.bits} bits" if by_bits and not dtype.is_signed else f"reads {dtype}"
     origin = Origin(nodes, f"{first.name!r} {does}")
     op = make_op(graph, "Convert", [tensor], [other], name=f"{name}_op", origin=origin)
+    insert_beside(graph, tensor, op)
+    _reroute(graph, readers, other)
+
+
+def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
+    """Insert an op that reads a tensor after the op that writes it, or before all others."""
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
         graph.insert_before(graph.ops[0], op)
-    _reroute(graph, readers, other)
 
 
 def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:

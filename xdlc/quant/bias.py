@@ -17,6 +17,7 @@ from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import to_quantized
 from xdlc.quant.decision import Decision, Form
+from xdlc.quant.op_specs import numbers
 from xdlc.quant.placement import Placement
 
 
@@ -89,8 +90,8 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tup
             for axis, taps, pad, stride in zip(
                 (0, 1),
                 (height, width),
-                _numbers(op, "pad_amount", (0, 0, 0, 0))[::2],
-                _numbers(op, "stride", (1, 1)),
+                numbers(op, "pad_amount", (0, 0, 0, 0))[::2],
+                numbers(op, "stride", (1, 1)),
                 strict=True,
             )
         ]
@@ -101,7 +102,7 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tup
         mean[:, None] if groups == 1 else np.repeat(mean.reshape(groups, depth).T, count // groups, axis=1)
     )
     pads, strides, dilations = (
-        _numbers(op, key, default)
+        numbers(op, key, default)
         for key, default in (("pad_amount", (0, 0, 0, 0)), ("stride", (1, 1)), ("dilation", (1, 1)))
     )
     inside = [
@@ -111,11 +112,6 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tup
         )
     ]
     return inside[0], inside[1], beside
-
-
-def _numbers(op: Op, key: str, default: tuple[int, ...]) -> list[int]:
-    param = op.params.get(key)
-    return [int(value) for value in (param.numpy().reshape(-1) if isinstance(param, Tensor) else default)]
 
 
 def _inside(size: int, results: int, taps: int, pad: int, stride: int, dilation: int) -> Array:

@@ -42,7 +42,7 @@ def check_options(options: QuantOptions) -> None:
             if not arch.number
             else f"{arch.name} of {soc.name} takes no quantized graphs",
             where="target",
-            fix="leave the target out, or name a SoC whose generation is known",
+            fix="omit the target, or name a SoC whose generation is known",
         )
     for name, value, taken, accepted in _demands(options, soc):
         if not taken:
@@ -74,7 +74,7 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
             "float_bitwidth",
             str(bits),
             taken,
-            "16 and 32" if soc.fp16 else "quantized ops only: leave it out",
+            "16 and 32" if soc.fp16 else "quantized ops only: omit it",
         )
 
 
@@ -199,7 +199,7 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
             kinds.setdefault((op.type, value, accepted, widths), []).append(op)
     for op in placement.reasons:
         if not soc.fp16 and op.name in precision.acts and precision.act_bits_of(op) is None:
-            fix = "leave their widths out, or choose another target"
+            fix = "omit their widths, or choose another target"
             kinds.setdefault((op.type, "float", "quantized ops only", fix), []).append(op)
     return [
         ConstraintError(

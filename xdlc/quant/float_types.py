@@ -9,6 +9,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
+from xdlc.quant.apply import insert_beside
 
 LARGEST_FLOAT16 = 65504.0
 
@@ -81,10 +82,7 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
         cast = make_op(
             graph, "Cast", [tensor], [other], name=name, origin=Origin(nodes, _reason(tensor, dtype))
         )
-        if producer is None:
-            graph.insert_before(graph.ops[0], cast)
-        else:
-            graph.insert_after(producer, cast)
+        insert_beside(graph, tensor, cast)
         _reroute(graph, readers, tensor, other)
         return
     origin = Origin(producer.origin.nodes, _reason(tensor, dtype))

@@ -20,6 +20,7 @@ RENAMED = {
 }
 """Flags that go by another name here."""
 
+_METHODS = ("param_quantizer_calibration", "act_quantizer_calibration")
 _OPTIMIZATIONS = {"cle": "cle", "bc": "bias_correction"}
 _NOTHING_TO_DO = {
     "enable_per_row_quantized_bias": "a bias always has the scales of its input times its weights",
@@ -66,9 +67,14 @@ def modern(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 _Put = Callable[[str, str, Any], None]
 
 
-def _bitwidth(flag: str, value: Any, put: _Put) -> None:
-    for name in ("weights_bitwidth", "act_bitwidth", "bias_bitwidth"):
-        put(flag, name, value)
+def _same(*names: str, fixed: Any = None) -> Callable[[str, Any, _Put], None]:
+    """Return a translation that sets options to the flag's value, or to a fixed one."""
+
+    def translate(flag: str, value: Any, put: _Put) -> None:
+        for name in names:
+            put(flag, name, value if fixed is None else fixed)
+
+    return translate
 
 
 def _quantizer(kind: str) -> Callable[[str, Any, _Put], None]:
@@ -79,15 +85,6 @@ def _quantizer(kind: str) -> Callable[[str, Any, _Put], None]:
             put(flag, f"{kind}_quantizer_schema", schema)
 
     return translate
-
-
-def _enhanced(flag: str, value: Any, put: _Put) -> None:
-    put(flag, "param_quantizer_calibration", "sqnr")
-    put(flag, "act_quantizer_calibration", "sqnr")
-
-
-def _adjusted(flag: str, value: Any, put: _Put) -> None:
-    put(flag, "param_quantizer_calibration", "min-max")
 
 
 def _optimizations(flag: str, value: Any, put: _Put) -> None:
@@ -104,7 +101,7 @@ def _no_weights(flag: str, value: Any, put: _Put) -> None:
     raise UsageError(
         "leaving weights in float beside quantized activations has no kernel on any target",
         where=f"--{flag}",
-        fix="leave the flag out, or keep single ops in float with --quantization_overrides",
+        fix="omit the flag, or keep single ops in float with --quantization_overrides",
     )
 
 
@@ -113,11 +110,11 @@ def _steps(flag: str, value: Any, put: _Put) -> None:
 
 
 _TRANSLATED: dict[str, Callable[[str, Any, _Put], None]] = {
-    "bitwidth": _bitwidth,
+    "bitwidth": _same("weights_bitwidth", "act_bitwidth", "bias_bitwidth"),
     "param_quantizer": _quantizer("param"),
     "act_quantizer": _quantizer("act"),
-    "use_enhanced_quantizer": _enhanced,
-    "use_adjusted_weights_quantizer": _adjusted,
+    "use_enhanced_quantizer": _same(*_METHODS, fixed="sqnr"),
+    "use_adjusted_weights_quantizer": _same(_METHODS[0], fixed="min-max"),
     "optimizations": _optimizations,
     "no_weight_quantization": _no_weights,
     "restrict_quantization_steps": _steps,

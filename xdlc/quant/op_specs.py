@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import Traits, operation_name, traits
@@ -31,6 +33,12 @@ def is_real(tensor: Tensor) -> bool:
 def pad_value(op: Op) -> float:
     """Return the value that a Pad adds, 0.0 where it repeats values of its input."""
     return float(op.param("pad_constant_value", 0.0)) if op.param("scheme", 0) == 0 else 0.0
+
+
+def numbers(op: Op, key: str, default: Sequence[int]) -> list[int]:
+    """Return the integers of a parameter that is a tensor, row by row."""
+    param = op.params.get(key)
+    return [int(value) for value in (param.numpy().reshape(-1) if isinstance(param, Tensor) else default)]
 
 
 def crosses(op: Op) -> bool:

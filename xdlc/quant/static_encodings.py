@@ -96,7 +96,7 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
         f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); "
         f"the definition takes {place}",
         where=f"op {op.name!r} ({op.package}::{op.type})",
-        fix="leave the encoding out, or name its type in the configuration",
+        fix="omit the encoding, or name its type in the configuration",
         node=op.name,
         op=op.type,
     )

@@ -83,7 +83,7 @@ def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
             raise UsageError(
                 f"no quantization algorithm {name!r}; known: {', '.join(known) or 'none'}",
                 where="algorithms",
-                fix=f"use one of the known ({nearest})" if nearest else "leave the algorithm out",
+                fix=f"use one of the known ({nearest})" if nearest else "omit the algorithm",
             )
     held = _KNOWN.all()
     return sorted((held[name] for name in names), key=lambda found: found.stage)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
-from xdlc.quant.calibration.statistics import Measured, Statistics
+from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
 from xdlc.quant.calibration.worker import measure_in_processes
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.range_methods import Grid
@@ -101,7 +101,7 @@ def calibrate(
         )
     else:
         parts = _measure(Meter(model, watch, kernels=kernels), samples, give, progress)
-    measured, rest = Measured(), Measured()
+    measured, rest = ModelStatistics(), ModelStatistics()
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
@@ -118,7 +118,7 @@ def calibrate(
 
 def _measure(
     meter: Meter, samples: Iterable[Sample], give: Give | None, progress: Callable[[int], None] | None
-) -> Iterator[tuple[Measured, Measured]]:
+) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
     left, done = iter(samples), 0
     for first in left:
         measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, give, progress)

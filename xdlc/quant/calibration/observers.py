@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
-from xdlc.quant.calibration.statistics import Key, Reading, spread
+from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
 
 if TYPE_CHECKING:
     from xdlc.runtime.lowered import Lowered
@@ -120,7 +120,7 @@ class PartTaps:
         lowered.add_output(self.name, joined, dt.FLOAT32, (size,))
         return True
 
-    def read(self, results: Mapping[str, Array], reading: Reading) -> None:
+    def read(self, results: Mapping[str, Array], reading: SampleStatistics) -> None:
         """Add the part's vector."""
         import numpy as np
 
@@ -222,16 +222,16 @@ class Taps:
         for name in self._parts.keys() & results.keys():
             self._parts[name].read(results, self._reading)
 
-    def take(self) -> Reading:
+    def take(self) -> SampleStatistics:
         """Return the results of the runs since the last call."""
         taken, self._reading = self._reading, self._fresh()
         for part in self._parts.values():
             part.runs = 0
         return taken
 
-    def _fresh(self) -> Reading:
+    def _fresh(self) -> SampleStatistics:
         import numpy as np
 
         lows, highs = np.full(self._count, np.inf), np.full(self._count, -np.inf)
         values: list[list[Array]] = [[] for _ in range(self._count)] if self._limit else []
-        return Reading(lows, highs, np.zeros(self._count), values=values)
+        return SampleStatistics(lows, highs, np.zeros(self._count), values=values)

@@ -16,8 +16,8 @@ from xdlc.quant.calibration.statistics import (
     DECAY,
     Histogram,
     Key,
-    Measured,
-    Reading,
+    ModelStatistics,
+    SampleStatistics,
     Statistics,
     spread,
     values_each,
@@ -95,7 +95,7 @@ class Meter:
         first: int,
         give: Give | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> tuple[Measured, Measured]:
+    ) -> tuple[ModelStatistics, ModelStatistics]:
         """Return the statistics of some samples, and of those of them that are held out.
 
         Args:
@@ -108,7 +108,7 @@ class Meter:
             UsageError: If a sample does not fit the inputs.
             ModelError: If a value is NaN or infinite; names tensor and sample.
         """
-        rest, held = (_Total(self._keys, self._averaged) for _ in range(2))
+        rest, held = (_ChunkStatistics(self._keys, self._averaged) for _ in range(2))
         for number, sample in enumerate(samples, first):
             results = self._run(sample, number)
             (held if is_held_out(number) else rest).add(self._read(sample, number))
@@ -118,7 +118,7 @@ class Meter:
                 progress(number + 1)
         return rest.measured(), held.measured()
 
-    def _read(self, sample: Sample, number: int) -> Reading:
+    def _read(self, sample: Sample, number: int) -> SampleStatistics:
         import numpy as np
 
         reading = self._taps.take()
@@ -147,7 +147,7 @@ class Meter:
             raise
 
 
-class _Total:
+class _ChunkStatistics:
     """Statistics of a chunk of samples.
 
     Args:
@@ -168,7 +168,7 @@ class _Total:
         self._counts = dict.fromkeys(averaged, 0)
         self._values: list[list[list[Array]]] = []
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: SampleStatistics) -> None:
         import numpy as np
 
         reached = ~_unreached(reading)
@@ -183,7 +183,7 @@ class _Total:
         if reading.values:
             self._values.append(reading.values)
 
-    def measured(self) -> Measured:
+    def measured(self) -> ModelStatistics:
         """Return the statistics in the form that is merged."""
         import numpy as np
 
@@ -197,7 +197,7 @@ class _Total:
                 float(self._highs[index]),
                 Histogram.of(np.concatenate(parts)) if parts else Histogram(),
             )
-        return Measured(self._count, found, self._sums, self._counts)
+        return ModelStatistics(self._count, found, self._sums, self._counts)
 
 
 def keys_of(model: Model) -> dict[Tensor, Key]:
@@ -209,7 +209,7 @@ def keys_of(model: Model) -> dict[Tensor, Key]:
     }
 
 
-def _unreached(reading: Reading) -> Array:
+def _unreached(reading: SampleStatistics) -> Array:
     """Return for each watched tensor whether no run of the sample has computed it."""
     return reading.lows > reading.highs
 

@@ -213,7 +213,7 @@ def values_each(tensors: int) -> int:
 
 
 @dataclass
-class Reading:
+class SampleStatistics:
     """Statistics of one sample.
 
     Attributes:
@@ -234,7 +234,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ModelStatistics:
     """Statistics of activations over some samples.
 
     Attributes:
@@ -249,7 +249,7 @@ class Measured:
     sums: dict[Key, Array] = field(default_factory=dict)
     counts: dict[Key, int] = field(default_factory=dict)
 
-    def merge(self, later: Measured) -> Measured:
+    def merge(self, later: ModelStatistics) -> ModelStatistics:
         """Return the statistics of these samples and then those of ``later``."""
         found, sums, counts = dict(self.found), dict(self.sums), dict(self.counts)
         for name, statistics in later.found.items():
@@ -257,7 +257,7 @@ class Measured:
         for name, total in later.sums.items():
             sums[name] = sums[name] + total if name in sums else total
             counts[name] = counts.get(name, 0) + later.counts[name]
-        return Measured(self.count + later.count, found, sums, counts)
+        return ModelStatistics(self.count + later.count, found, sums, counts)
 
     def save(self, path: Path) -> None:
         """Write it to a file of plain arrays, bit for bit."""
@@ -280,7 +280,7 @@ class Measured:
         )
 
     @classmethod
-    def load(cls, path: Path) -> Measured:
+    def load(cls, path: Path) -> ModelStatistics:
         """Return what ``save`` wrote."""
         import numpy as np
 

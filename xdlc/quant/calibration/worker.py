@@ -27,7 +27,7 @@ from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
-from xdlc.quant.calibration.statistics import Measured
+from xdlc.quant.calibration.statistics import ModelStatistics
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.samples import Sample, stored_samples, write_samples
 from xdlc.runtime import child
@@ -52,7 +52,7 @@ def measure_in_processes(
     chunk: int,
     progress: Callable[[int], None] | None = None,
     source: KernelSource,
-) -> Iterator[tuple[Measured, Measured]]:
+) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
     """Yield the statistics of each chunk of samples, and of its held-out ones apart, in their order.
 
     Args:
@@ -84,7 +84,7 @@ def measure_in_processes(
         Model(dict(model.graphs), records=records).save(folder / MODEL)
         (folder / REQUEST).write_text(json.dumps(request))
         team = _Team(folder, jobs, stack)
-        waiting: deque[Future[tuple[Measured, Measured]]] = deque()
+        waiting: deque[Future[tuple[ModelStatistics, ModelStatistics]]] = deque()
         left, sent, done = iter(samples), 0, 0
         while True:
             while len(waiting) < _AHEAD * jobs and (piece := list(islice(left, chunk))):
@@ -114,7 +114,7 @@ class _Team:
         self._pool = ThreadPoolExecutor(size)
         stack.callback(self._pool.shutdown, cancel_futures=True)
 
-    def send(self, first: int, samples: Sequence[Sample]) -> Future[tuple[Measured, Measured]]:
+    def send(self, first: int, samples: Sequence[Sample]) -> Future[tuple[ModelStatistics, ModelStatistics]]:
         """Have a child measure a chunk."""
         write_samples(self._folder / f"{first}.npz", samples)
         if self._left:
@@ -122,7 +122,7 @@ class _Team:
             self._idle.put(self._stack.enter_context(_Child(self._folder, self._left)))
         return self._pool.submit(self._measure, first)
 
-    def _measure(self, first: int) -> tuple[Measured, Measured]:
+    def _measure(self, first: int) -> tuple[ModelStatistics, ModelStatistics]:
         worker = self._idle.get()
         try:
             return worker.measure(first)
@@ -153,7 +153,7 @@ class _Child:
         self._process.kill()
         self._process.communicate()
 
-    def measure(self, first: int) -> tuple[Measured, Measured]:
+    def measure(self, first: int) -> tuple[ModelStatistics, ModelStatistics]:
         """Return the statistics of the chunk with this first sample, and of its held-out samples apart.
 
         Raises:
@@ -173,7 +173,7 @@ class _Child:
             raise self._death()
         raise_all([child.error_of(words) for words in json.loads(reply)])
         rest, held = (self._folder / name.format(first) for name in (REST, HELD))
-        found = Measured.load(rest), Measured.load(held)
+        found = ModelStatistics.load(rest), ModelStatistics.load(held)
         rest.unlink()
         held.unlink()
         return found

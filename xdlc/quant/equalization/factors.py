@@ -29,7 +29,7 @@ QUIET = 1 / 32
 
 
 @dataclass(slots=True)
-class ChannelRanges:
+class ChannelStatistics:
     """What is known of each index of an activation's last axis; float64 arrays.
 
     Attributes:
@@ -42,7 +42,7 @@ class ChannelRanges:
     high: Array
     power: Array
 
-    def expected(self) -> ChannelRanges:
+    def expected(self) -> ChannelStatistics:
         """Return ranges that other samples are likely to keep.
 
         The largest of few values predicts little of the next ones: of channels that are alike, some have seen
@@ -57,16 +57,16 @@ class ChannelRanges:
         for end in (-self.low, self.high):
             ratio = (end[alive] / rms[alive]).max(initial=0.0)
             ends.append(np.maximum(end, np.minimum(ratio * rms, end.max(initial=0.0))))
-        return ChannelRanges(-ends[0], ends[1], self.power)
+        return ChannelStatistics(-ends[0], ends[1], self.power)
 
 
 _LOW, _HIGH = "ReduceMin", "ReduceMax"
 _KINDS = (_LOW, _HIGH, "ReduceSumSquare")
 
 
-def channel_ranges_of(
+def channel_statistics(
     job: Job, tensors: Sequence[Tensor], samples: Iterable[Sample]
-) -> dict[Tensor, ChannelRanges]:
+) -> dict[Tensor, ChannelStatistics]:
     """Return statistics of the channels of activations of the main graph.
 
     Args:
@@ -77,7 +77,7 @@ def channel_ranges_of(
     import numpy as np
 
     session = job.session(job.model, quantized=False, refine=_Reductions(tensors))
-    found: dict[Tensor, ChannelRanges] = {}
+    found: dict[Tensor, ChannelStatistics] = {}
     count = 0
     for sample in samples:
         results = session.run(sample)
@@ -87,7 +87,7 @@ def channel_ranges_of(
             mean = square * (tensor.shape[-1] / tensor.size)
             held = found.get(tensor)
             if held is None:
-                found[tensor] = ChannelRanges(low, high, mean)
+                found[tensor] = ChannelStatistics(low, high, mean)
             else:
                 held.low, held.high = np.minimum(held.low, low), np.maximum(held.high, high)
                 held.power = held.power + mean
@@ -132,7 +132,7 @@ class _Reader:
     """
 
     op: Op
-    seen: ChannelRanges
+    seen: ChannelStatistics
     energy: Array
     largest: Array
     taps: int
@@ -158,7 +158,7 @@ class _Reader:
 
 
 def best_factors(
-    chain: Chain, seen: dict[Op, ChannelRanges], options: QuantOptions, precision: Precision
+    chain: Chain, seen: dict[Op, ChannelStatistics], options: QuantOptions, precision: Precision
 ) -> tuple[Array, float]:
     """Return factors per channel for a chain, and by how many dB they lower the noise in the model.
 
@@ -196,7 +196,7 @@ def best_factors(
     return best[0], -10 * math.log10(best[1]) if best[1] > 0 else math.inf
 
 
-def _reader(sink: Op, seen: ChannelRanges, options: QuantOptions, precision: Precision) -> _Reader:
+def _reader(sink: Op, seen: ChannelStatistics, options: QuantOptions, precision: Precision) -> _Reader:
     import numpy as np
 
     tensor = sink.inputs[1]

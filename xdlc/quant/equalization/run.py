@@ -10,7 +10,7 @@ from xdlc.ir import Model, Op
 from xdlc.ir.data import Array
 from xdlc.quant.acceptance import Guard, keep_what_helps
 from xdlc.quant.equalization.chains import Chain, Shift, find_chains, rescale, shift
-from xdlc.quant.equalization.factors import ChannelRanges, best_factors, channel_ranges_of
+from xdlc.quant.equalization.factors import ChannelStatistics, best_factors, channel_statistics
 from xdlc.quant.job import Job
 
 TRIALS, MORE_TRIALS = 12, 3
@@ -83,10 +83,10 @@ def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
             job.notes.append(f"{name}: not {done} after {refused!r}: the outputs did not gain by it")
 
 
-def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelRanges]:
+def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelStatistics]:
     reads = {sink: sink.inputs[0] for chain in chains.values() for sink in chain.sinks}
     tensors = list(dict.fromkeys(tensor for tensor in reads.values() if tensor is not None))
-    found = channel_ranges_of(job, tensors, guard.seen)
+    found = channel_statistics(job, tensors, guard.seen)
     return {sink: found[tensor] for sink, tensor in reads.items() if tensor is not None}
 
 
@@ -106,7 +106,7 @@ def _make(model: Model, plan: _Plan) -> None:
     plan.edit(model.main, chain, plan.values)
 
 
-def _absorption(chain: Chain, seen: dict[Op, ChannelRanges], factors: Array | None) -> _Plan:
+def _absorption(chain: Chain, seen: dict[Op, ChannelStatistics], factors: Array | None) -> _Plan:
     """Plan to take from each channel the middle of its range, after Relu what all its values exceed."""
     import numpy as np
 

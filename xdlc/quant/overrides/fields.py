@@ -115,7 +115,7 @@ class Fields:
         except OverflowError:
             found = math.inf
         if not math.isfinite(found):
-            raise self.error(f"{key} is {found}, which no encoding can hold", "leave the entry out")
+            raise self.error(f"{key} is {found}, which no encoding can hold", "omit the entry")
         return found
 
     def _whole(self, key: str, value: Any) -> int:

@@ -49,7 +49,7 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
     match = re.fullmatch(r"(u?)int(\d{1,2})", dtype)
     if match is None or int(match[2]) not in INTEGER_BITS:
         known = ", ".join(f"{sign}int{bits}" for bits in INTEGER_BITS for sign in ("", "u"))
-        raise row.error(f"output_dtype is {shown(dtype)}", f"use one of {known}, or leave the entry out")
+        raise row.error(f"output_dtype is {shown(dtype)}", f"use one of {known}, or omit the entry")
     bits, signed = int(match[2]), not match[1]
     if isinstance(row.get("y_scale"), dict):
         inner = Fields(row.get("y_scale"), f"{where}: y_scale")

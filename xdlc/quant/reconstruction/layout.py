@@ -6,9 +6,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from xdlc.ir import Op, Tensor
+from xdlc.ir import Op
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import traits
+from xdlc.quant.op_specs import numbers
 
 
 class Layout(ABC):
@@ -176,17 +177,8 @@ def layout_of(op: Op) -> Layout | None:
         weight.shape,
         op.outputs[0].shape[1:-1],
         groups,
-        _numbers(op, "stride", count, 1),
-        _numbers(op, "dilation", count, 1),
-        _numbers(op, "pad_amount", 2 * count, 0)[::2],
+        numbers(op, "stride", [1] * count),
+        numbers(op, "dilation", [1] * count),
+        numbers(op, "pad_amount", [0] * (2 * count))[::2],
         transposed=op.type.startswith("Transpose"),
-    )
-
-
-def _numbers(op: Op, key: str, count: int, default: int) -> list[int]:
-    param = op.params.get(key)
-    return (
-        [int(value) for value in param.numpy().reshape(-1)]
-        if isinstance(param, Tensor)
-        else [default] * count
     )

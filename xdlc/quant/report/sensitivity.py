@@ -15,6 +15,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
+from xdlc.quant.apply import insert_beside
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.report.comparison import Step, Subject, groups, run
@@ -101,10 +102,7 @@ def _add_shift(graph: Graph, tensor: Tensor) -> str:
     readers = graph.consumers(tensor)
     params = {"operation": u32(ADD)}
     op = make_op(graph, "ElementWiseBinary", [tensor, shift], [moved], params, name=f"{name}_op")
-    if tensor.producer is not None:
-        graph.insert_after(tensor.producer, op)
-    else:
-        graph.insert_before(graph.ops[0], op)
+    insert_beside(graph, tensor, op)
     for reader in readers:
         graph.set_inputs(reader, [moved if read is tensor else read for read in reader.inputs])
     if graph.is_output(tensor):
