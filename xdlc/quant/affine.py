@@ -218,6 +218,15 @@ def stored_form(dtype: DType, encoding: Encoding) -> tuple[DType, Encoding]:
     return dtype, encoding
 
 
+def given_form(form: tuple[DType, Encoding], dtype: DType, *, is_own: bool) -> tuple[DType, Encoding]:
+    """Return a given form in the type of its tensor, or in that of what is read in its place."""
+    held, given = form
+    stays = is_own and (held.is_signed or not dtype.is_signed)
+    if stays or held is dtype or not isinstance(given, ScaleOffset):
+        return form
+    return stored_form(dtype, in_type(given, held, dtype))
+
+
 def activation_type(bits: int) -> DType:
     """Return the unsigned fixed-point type of activations: 8 or 16 bits."""
     return {8: dt.UFIXED8, 16: dt.UFIXED16}[bits]

@@ -10,7 +10,7 @@ from xdlc.quant.affine import (
     activation_type,
     asymmetric,
     centred,
-    in_type,
+    given_form,
     representable,
     second_factor,
     softmax_top,
@@ -56,15 +56,6 @@ def _is_softmax(tensor: Tensor) -> bool:
 def _unit_low(tensor: Tensor) -> int | None:
     rule = rule_of(tensor.producer) if tensor.producer is not None else None
     return rule.unit_low if rule is not None else None
-
-
-def _given_form(form: Form, dtype: DType, *, is_own: bool) -> Form:
-    """Return a given form in the type of its tensor, or in that of what is read in its place."""
-    held, given = form
-    stays = is_own and (held.is_signed or not dtype.is_signed)
-    if stays or held is dtype or not isinstance(given, ScaleOffset):
-        return form
-    return stored_form(dtype, in_type(given, held, dtype))
 
 
 class Decider:
@@ -262,7 +253,7 @@ class Decider:
         dtype = wanted or own
         form = self._given(tensor)
         if form is not None:
-            return _given_form(form, dtype, is_own=wanted is None)
+            return given_form(form, dtype, is_own=wanted is None)
         # What was rounded to fewer bits before has no values beyond the range of those.
         values, _ = self._useful(tensor, min(dtype, own, key=lambda held: held.bits))
         if dtype.is_signed:

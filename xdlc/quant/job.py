@@ -6,26 +6,22 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
-from xdlc.quant.apply import apply, convert_moves, sign
-from xdlc.quant.attention_masks import Masks, add_peaks, find_masks
+from xdlc.quant.apply import sign
+from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.auto_range import SAMPLE_BYTES, Choice, choose, most_samples
-from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibration.calibrate import Calibration, calibrate
 from xdlc.quant.calibration.session import Give
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
-from xdlc.quant.existing_encodings import forget_given
-from xdlc.quant.float_types import store_floats
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure, measured_outputs
-from xdlc.quant.placement import Placement, place
+from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import RangeMethod, find_range_method
 from xdlc.quant.samples import HELD_OUT, Kept, Sample, Samples, Spread, is_held_out
@@ -43,7 +39,7 @@ Step = Callable[[str, int, int], None]
 
 
 @dataclass
-class Job:
+class Job(GraphPlan):
     """A quantization under way.
 
     Attributes:
@@ -99,25 +95,8 @@ class Job:
     kernel_source: KernelSource = field(default_factory=KernelSource)
     _spread: Spread | None = None
 
-    @property
-    def graph(self) -> Graph:
-        """The main graph."""
-        return self.model.main
-
-    @cached_property
-    def placement(self) -> Placement:
-        """Which ops are quantized; settled when it is first read."""
-        return place(self.graph, self.precision)
-
-    @cached_property
-    def sharing(self) -> Sharing:
-        """Which tensors have one encoding; settled when it is first read."""
-        return Sharing(self.graph, self.placement)
-
-    @cached_property
-    def masks(self) -> Masks:
-        """The attention masks of the graph; settled when it is first read after calibration began."""
-        return find_masks(self.graph)
+    def __post_init__(self) -> None:
+        self.graph = self.model.main
 
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.
@@ -140,11 +119,6 @@ class Job:
         """
         if self.step is not None:
             self.step(title, done, total)
-
-    def place(self) -> None:
-        """Settle placement and sharing anew, after graph or precision have changed."""
-        for name in ("placement", "sharing"):
-            self.__dict__.pop(name, None)
 
     def calibrate(self) -> None:
         """Run the float model on all samples and keep what is to be known of activations."""
@@ -196,8 +170,7 @@ class Job:
         self, samples: Iterable[Sample], *, give: Give | None = None, progress: Progress | None = None
     ) -> Calibration:
         """Return the calibration of some samples; ``give`` gets the results of the float model."""
-        watched = watch_list(self.graph, self.placement, self.sharing)
-        parts: list[Job | Inner] = [self, *self.inner]
+        parts: list[GraphPlan] = [self, *self.inner]
         marks = [(part.graph, part.graph.mark()) for part in parts]
         outputs = measured_outputs(self.graph) if give is not None else ()
         peaks = {}
@@ -206,12 +179,9 @@ class Job:
         try:
             calibration = calibrate(
                 self.model,
-                [*watched, *(tensor for inner in self.inner for tensor in inner.watched), *peaks.values()],
+                [*(tensor for part in parts for tensor in part.watched), *peaks.values()],
                 samples,
-                averaged=[
-                    *averaged_inputs(self.graph, self.placement),
-                    *(tensor for inner in self.inner for tensor in inner.averaged),
-                ],
+                averaged=[tensor for part in parts for tensor in part.averaged],
                 histograms=self._method.histogram and (not self._method.needs_network or self._has_choice()),
                 outputs=outputs,
                 give=give,
@@ -237,14 +207,14 @@ class Job:
     def decide(self) -> None:
         """Choose the stored form of every tensor that quantized ops touch."""
         self.place()
-        self.decision = self._decider().decide()
+        self.decision = self.decider(self.calibration, self.options, self.choice).decide()
         for inner in self.inner:
             inner.decide(self.calibration, self.options, self.choice)
 
     def decide_activations(self) -> Decision:
         """Return what would be decided of activations; changes nothing but the placement."""
         self.place()
-        return self._decider().activations()
+        return self.decider(self.calibration, self.options, self.choice).activations()
 
     @contextmanager
     def without_held_out(self) -> Iterator[None]:
@@ -252,7 +222,8 @@ class Job:
         whole, decision = self.calibration, self.decision
         if self.holds_out:
             self.calibration = replace(whole, found=whole.rest)
-            found = self._decider(Sharing(self.graph, self.placement)).activations()
+            sharing = Sharing(self.graph, self.placement)
+            found = self.decider(self.calibration, self.options, self.choice, sharing).activations()
             self.decision = replace(
                 decision, activations=found.activations, converted=found.converted, useful=found.useful
             )
@@ -265,25 +236,10 @@ class Job:
             for inner in self.inner:
                 inner.decide(whole, self.options, self.choice)
 
-    def _decider(self, sharing: Sharing | None = None) -> Decider:
-        return Decider(
-            self.graph,
-            self.placement,
-            sharing or self.sharing,
-            self.calibration,
-            self.masks,
-            self.options,
-            self.precision,
-            self.choice,
-        )
-
     def finish(self) -> None:
         """Make the model a quantized one: correct biases, store what was decided."""
-        correct_biases(self.graph, self.placement, self.decision, self.calibration.means)
-        apply(self.graph, self.placement, self.decision)
-        convert_moves(self.graph, self.placement)
-        forget_given(self.graph)  # of what stays float
-        store_floats(self.graph, self.options.float_bitwidth)
+        self.store(self.decision, self.calibration.means)
+        self.store_floats(self.options)
         for inner in self.inner:
             self.notes += inner.finish(self.calibration.means, self.options)
         self.notes += self.decision.notes
@@ -297,13 +253,8 @@ class Job:
         source = self.model if weights_of is None else weights_of
         twin = Job(source.clone(), self.options, self.samples, self.precision, kernels=self.kernels)
         ops = dict(zip(self.graph.ops, twin.graph.ops, strict=True))
-        tensors = twin.graph.tensors
-        twin.decision = self.decision.moved(ops, tensors, statics=weights_of is None)
-        means = {
-            tensors[tensor.name]: mean
-            for tensor, mean in self.calibration.means.items()
-            if self.graph.tensors.get(tensor.name) is tensor
-        }
+        twin.decision = self.decision.moved(ops, twin.graph.tensors, statics=weights_of is None)
+        means = self.means_of(self.calibration.means, twin.graph)
         for inner in self.inner:
             copy, more = inner.twin(twin.model, self.calibration.means, statics=weights_of is None)
             twin.inner.append(copy)

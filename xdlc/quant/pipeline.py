@@ -25,11 +25,12 @@ from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
 from xdlc.quant.overrides.matching import note_names
 from xdlc.quant.placement import Placement
+from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.samples import Samples, Source, read_samples
-from xdlc.quant.subgraphs import Inner, inner_graphs
+from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
@@ -201,7 +202,7 @@ def _quantize(
         job.place()
     if not job.options.enable_float_fallback:
         job.inner = inner_graphs(job.model, job.options, job.precision.udos)
-    parts: list[Job | Inner] = [job, *job.inner]
+    parts: list[GraphPlan] = [job, *job.inner]
     job.notes += check_udos(parts)
     _refuse_quantized(job.placement, job.graph)
     # Early, for calibration takes time; and again, for algorithms may have changed widths.

@@ -9,38 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_op
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import WHILE, Loop, called, is_control_flow, reachable
 from xdlc.passes.dequantize_weights import DequantizeWeights
-from xdlc.quant.apply import apply, convert_moves
-from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.auto_range import Choice
-from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
-from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.float_rewrites import matmul_to_fully_connected
-from xdlc.quant.float_types import store_floats
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement, place
+from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision
-from xdlc.quant.sharing import Sharing
 from xdlc.quant.udo import UdoConstraints
 
 
 @dataclass
-class Inner:
+class Inner(GraphPlan):
     """A branch or loop body under quantization.
 
     Attributes:
         graph: The graph, with borders.
         precision: Bit widths of its ops.
-        placement: Which of them are quantized.
         borders: The ops at its inputs and outputs, which only keep both float.
         decision: The stored form of its tensors; None while it is float.
         basis: What that was decided from.
@@ -49,45 +40,19 @@ class Inner:
 
     graph: Graph
     precision: Precision
-    placement: Placement
     borders: list[Op]
     decision: Decision | None = None
     basis: tuple[Calibration, Choice | None] | None = None
     missed: list[Tensor] = field(default_factory=list)
 
-    @cached_property
-    def masks(self) -> Masks:
-        """The attention masks of the graph; settled when it is first read."""
-        return find_masks(self.graph)
-
-    @property
-    def watched(self) -> list[Tensor]:
-        """The activations whose ranges must be seen."""
-        return watch_list(self.graph, self.placement, Sharing(self.graph, self.placement))
-
-    @property
-    def averaged(self) -> list[Tensor]:
-        """The activations whose means are wanted."""
-        return averaged_inputs(self.graph, self.placement)
-
     def decide(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> None:
         """Choose the stored form of tensors, unless no sample has reached some."""
         if (calibration, choice) == self.basis:
             return
+        self.place()
         self.basis = calibration, choice
         self.missed = [t for t in self.watched if t.size and not calibration.found[t].count]
-        self.decision = None
-        if not self.missed:
-            self.decision = Decider(
-                self.graph,
-                self.placement,
-                Sharing(self.graph, self.placement),
-                calibration,
-                self.masks,
-                options,
-                self.precision,
-                choice,
-            ).decide()
+        self.decision = None if self.missed else self.decider(calibration, options, choice).decide()
 
     def finish(self, means: Mapping[Tensor, Array], options: QuantOptions) -> list[str]:
         """Store what was decided, and take the borders away; return what a user should know."""
@@ -97,14 +62,11 @@ class Inner:
             for tensor in self.missed[:1]
         ]
         if self.decision is not None:
-            correct_biases(self.graph, self.placement, self.decision, means)
-            apply(self.graph, self.placement, self.decision)
-            convert_moves(self.graph, self.placement)
+            self.store(self.decision, means)
             notes += self.decision.notes
         for op in self.borders:
             _remove(self.graph, op)
-        forget_given(self.graph)
-        store_floats(self.graph, options.float_bitwidth)
+        self.store_floats(options)
         return notes
 
     def twin(
@@ -119,14 +81,9 @@ class Inner:
         """
         graph = model.graphs[self.graph.name]
         ops = dict(zip(self.graph.ops, graph.ops, strict=True))
-        placement = place(graph, self.precision)
         decision = None if self.decision is None else self.decision.moved(ops, graph.tensors, statics=statics)
-        moved = {
-            graph.tensors[tensor.name]: mean
-            for tensor, mean in means.items()
-            if self.graph.tensors.get(tensor.name) is tensor
-        }
-        return Inner(graph, self.precision, placement, [ops[op] for op in self.borders], decision), moved
+        twin = Inner(graph, self.precision, [ops[op] for op in self.borders], decision)
+        return twin, self.means_of(means, graph)
 
 
 def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> list[Inner]:
@@ -156,7 +113,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> l
         growing = grown.get(graph.name, set())
         precision.acts.update((op.name, None) for op in growing)
         borders = _add_borders(graph, growing)
-        found.append(Inner(graph, precision, place(graph, precision), borders))
+        found.append(Inner(graph, precision, borders))
     return found
 
 

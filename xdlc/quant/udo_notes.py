@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from xdlc.errors import raise_all
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.placement import Placement
+from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision
 from xdlc.quant.udo import Place
 
@@ -17,24 +17,7 @@ _NAMED = 5
 """Most ops that a note names."""
 
 
-class Part(Protocol):
-    """A graph under quantization.
-
-    Attributes:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
-        precision: The requested widths, and what definitions allow.
-    """
-
-    @property
-    def graph(self) -> Graph: ...
-    @property
-    def placement(self) -> Placement: ...
-    @property
-    def precision(self) -> Precision: ...
-
-
-def check_udos(parts: Sequence[Part]) -> list[str]:
+def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
     """Refuse encodings that definitions do not take; return notes on what is not as requested.
 
     Args:
@@ -59,7 +42,7 @@ def check_udos(parts: Sequence[Part]) -> list[str]:
     return [f"{text} ({_listed(names)})" for text, names in found.items()]
 
 
-def one_scale_notes(parts: Sequence[Part]) -> list[str]:
+def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     """Return a note on static data that get one scale where one per channel was requested."""
     names = [
         f"{op.package}::{op.type} {place.name!r}"
