@@ -33,7 +33,7 @@ def test_the_mean_of_each_channel_stays(net, groups, monkeypatch):
     model = n.done(n.graph.tensors["y"])
     samples = list(positive(n, 8))
     corrected = mean_error(model, samples)
-    monkeypatch.setattr("xdlc.quant.job.correct_biases", lambda *given: None)
+    monkeypatch.setattr("xdlc.quant.plan.correct_biases", lambda *given: None)
     assert corrected < 0.2 < mean_error(model, samples)
 
 
@@ -48,7 +48,7 @@ def test_transposed(net, monkeypatch, stride):
     model = n.done(n.op("TransposeConv2d", [n.x, weight, bias], (1, extent, extent, 8), "y", **params))
     samples = list(positive(n, 8))
     corrected = mean_error(model, samples)
-    monkeypatch.setattr("xdlc.quant.job.correct_biases", lambda *given: None)
+    monkeypatch.setattr("xdlc.quant.plan.correct_biases", lambda *given: None)
     assert corrected < 0.6 * mean_error(model, samples)
 
 
@@ -58,7 +58,7 @@ def test_fully_connected(net, monkeypatch):
     model = n.done(n.op("FullyConnected", [n.x, weight, bias], (8, 10), "y"))
     samples = list(positive(n, 16))
     corrected = mean_error(model, samples)
-    monkeypatch.setattr("xdlc.quant.job.correct_biases", lambda *given: None)
+    monkeypatch.setattr("xdlc.quant.plan.correct_biases", lambda *given: None)
     assert corrected < mean_error(model, samples)
 
 
