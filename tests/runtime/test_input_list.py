@@ -171,7 +171,7 @@ def test_files_that_do_not_tell_open_extents(tmp_path: Path) -> None:
     text = str(caught.value)
     for size in (28, 0):
         assert f"has {size} bytes, input 'x' takes 12 or a multiple of it (?x1x3 of float32)" in text
-    assert "a.npy holds float64 [4, 1, 2], input 'x' takes ?x1x3" in text
+    assert "a.npy holds float64 [4, 1, 2], input 'x' has ?x1x3" in text
     with pytest.raises(UsageError, match=r"'x' has 2 dynamic dimensions \(\?x\?x3 of float32\)") as several:
         read_input_list(listing(tmp_path, many), graph(two))
     assert "save the array as .npy" in str(several.value.fix)
@@ -215,7 +215,7 @@ def test_wrong_npy(tmp_path: Path) -> None:
     path = listing(tmp_path, tmp_path / "a.npy", tmp_path / "b.npy")
     with pytest.raises(ProblemList) as caught:
         read_input_list(path, graph(Tensor("x", (2,), FLOAT32)))
-    assert "holds float64 [3], input 'x' takes 2" in str(caught.value)
+    assert "holds float64 [3], input 'x' has 2" in str(caught.value)
     assert "b.npy cannot be read" in str(caught.value)
 
 

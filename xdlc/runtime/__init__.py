@@ -41,7 +41,7 @@ def run(
         feeds: One array per input.
         runtime: ``cpu`` for onnxruntime, ``htp`` for the vendor's emulation, ``aip`` for the sections of the
             model's AIP record one by one.
-        native: Give fixed-point outputs as quantized values instead of float32; ``htp`` then takes
+        native: Give fixed-point outputs as quantized values instead of float32; ``htp`` then accepts
             quantized values for fixed-point inputs too.
         options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession`, of
             :func:`xdlc.runtime.htp.run` or of :class:`xdlc.runtime.sections.SectionSession`.
@@ -64,7 +64,7 @@ def run(
         return SectionSession(_whole(model), **options).run(feeds, native=native)
     raise UsageError(
         f"runtime {runtime!r} is not one of {', '.join(RUNTIMES)}",
-        fix=nearest_names(runtime, RUNTIMES) or "take one of these",
+        fix=nearest_names(runtime, RUNTIMES) or "use one of these",
     )
 
 

@@ -70,7 +70,7 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
 
 
 def ending(status: int) -> str:
-    """Return how a process ended, from its status as ``subprocess`` returns it.
+    """Return the end of a process in words, from its status as ``subprocess`` returns it.
 
     Example:
         >>> ending(-11), ending(1)

@@ -87,7 +87,7 @@ class CpuSession:
         """Return the outputs by tensor name.
 
         Args:
-            feeds: One array per input.  A fixed-point input takes float values (any float type) or
+            feeds: One array per input.  A fixed-point input accepts float values (any float type) or
                 quantized values (its own integer type).
             native: Give fixed-point outputs as quantized values instead of float32.
 
@@ -127,11 +127,11 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
 
 
 def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what the engine takes for each input of a graph, by name.
+    """Return the engine's inputs of a graph, by name.
 
     Args:
         graph: The graph.
-        feeds: What ``feed`` takes for each input.
+        feeds: The argument of ``feed`` for each input.
 
     Raises:
         UsageError: If an input is missing, unknown, or has another shape or type; a ProblemList of several.
@@ -159,7 +159,7 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def feed(tensor: Tensor, value: Array) -> Array:
-    """Return what the engine takes for an input.
+    """Return the engine's input.
 
     Args:
         tensor: The input.
@@ -232,7 +232,7 @@ class AdjustableSession:
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
 
     def encodings(self, given: Mapping[str, Encoding]) -> dict[str, Array]:
-        """Return what is to be fed so that activations have some encodings.
+        """Return the feeds that set encodings of activations.
 
         Args:
             given: By tensor name; those of unsigned 16-bit tensors may use fewer ``bits``, from zero on.

@@ -48,7 +48,7 @@ class Engine:
                     data.release()  # most were copied into another layout; what was not is read again
                 return session
             except engine_errors() as error:
-                refusal = refusal or self._failure("onnxruntime does not take the graph", error)
+                refusal = refusal or self._failure("onnxruntime rejects the graph", error)
         assert refusal is not None
         raise refusal
 

@@ -65,12 +65,12 @@ def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
 
 
 def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str) -> tuple[str, str]:
-    """Return what is wrong with the size of a raw file, and what to do.
+    """Return the problem of a raw file's size and its fix.
 
     Args:
         path: The file.
         found: Its bytes.
-        unit: Bytes that the input takes if all dynamic dimensions are 1.
+        unit: Bytes of the input if all dynamic dimensions are 1.
         tensor: The input.
         kind: Data type of the file.
     """

@@ -24,7 +24,7 @@ def came_quantized(model: Model) -> bool:
 
 
 def with_producer(source: Tensor, function: str) -> bool:
-    """Return whether an activation function takes its input unrounded.
+    """Return whether an activation function reads its input unrounded.
 
     Args:
         source: The function's input.

@@ -54,7 +54,7 @@ class InputFile:
     shape: file_shapes.Shape
 
     def read(self) -> Array:
-        """Return the values in the type that the runtime takes.
+        """Return the values in the type of the runtime.
 
         Raises:
             StorageError: If the file has gone or become shorter since it was checked.
@@ -298,7 +298,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
     held = file_shapes.of_array(array.shape, tensor)
     if held is None or array.dtype.kind not in "biuf":
         raise UsageError(
-            f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} takes "
+            f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} has "
             f"{file_shapes.shown(tensor)}",
             where=where,
             fix="save an array of numbers in the shape of the input",

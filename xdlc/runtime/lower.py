@@ -112,7 +112,7 @@ def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
         UsageError(
             f"has no tensor {name!r} to give out",
             where=f"graph {graph.name!r}",
-            fix=nearest_names(name, graph.tensors) or "take a name from the list of tensors",
+            fix=nearest_names(name, graph.tensors) or "use a name from the list of tensors",
         )
         for name in names
         if name not in graph.tensors

@@ -163,7 +163,7 @@ class Lowered:
         and dynamic dimensions: a single zero leaves the tensor as it is.
 
         Args:
-            tensor: A float32 tensor that an op computes or the graph takes, and no inner graph reads.
+            tensor: A float32 tensor that an op computes or the graph has as input, and no inner graph reads.
         """
         from onnx import TensorProto, helper
 

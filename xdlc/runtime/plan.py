@@ -193,12 +193,12 @@ def _observed(
 
 
 def _is_small(graph: Graph) -> bool:
-    """Return whether a partition moves so little that threads of its own are not worth having."""
+    """Return whether a partition moves so little that threads of its own do not pay off."""
     return sum(tensor.nbytes for tensor in graph.tensors.values()) < SMALL
 
 
 def constant(tensor: Tensor) -> Array:
-    """Return static data in the form in which graphs take values."""
+    """Return static data in the form of graph inputs."""
     data = float_data(tensor) if as_float(tensor.dtype) else unpacked(tensor)
     return contiguous(data.numpy()).reshape(tensor.shape)
 

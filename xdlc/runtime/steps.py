@@ -204,7 +204,7 @@ class UdoStep:
 
         Raises:
             UnsupportedOp: If there is no kernel for it.
-            BackendError: If its kernel does not take it.
+            BackendError: If its kernel rejects it.
             ModelError: If a fixed-point value has no usable encoding.
         """
         if kernels is None:

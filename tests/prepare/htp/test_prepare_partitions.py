@@ -90,7 +90,7 @@ def test_what_is_left_is_told_with_the_reason() -> None:
     assert [(left.op, left.type) for left in plan.left] == [("softmax_s", "Softmax")]
     assert prepared.notices[0] == "sm8550: 3 of 4 ops are cached, in 2 partition(s)"
     assert prepared.notices[1].startswith("sm8550: left to the CPU: 1 Softmax ('softmax_s'): ")
-    assert prepared.notices[-1] == "1 tensor(s) that partitions give to others are outputs now: 'a'"
+    assert prepared.notices[-1] == "1 tensor(s) between partitions are outputs now: 'a'"
     assert prepared.model.metadata["history"][-1]["args"]["partition"] == "True"
 
 
@@ -288,7 +288,7 @@ def test_where_no_part_compiles_the_compilers_words_are_given(fake: Callable[...
     made, compiled = fake(partly(quantized=True), "softmax_s", lambda ops: BackendError("finalize failed"))
     (problem,) = made.problems()
     assert (
-        "HTP takes no partition of it: it is odd; the compiler fails on its partition: finalize failed"
+        "HTP supports no partition of it: it is odd; the compiler fails on its partition: finalize failed"
         in str(problem)
     )
     assert len(compiled) < 16

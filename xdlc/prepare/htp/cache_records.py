@@ -61,7 +61,7 @@ def check_foreign(held: ExistingCache, model: Model, target: Target, where: str)
 
 
 def difference(held: ExistingCache, selection: Selection, options: CompileOptions, build: str) -> str | None:
-    """Return why a cache cannot be kept, or None if it is what would be made again.
+    """Return the difference that invalidates a cache, or None if it would be made again the same.
 
     Args:
         held: The cache.

@@ -92,11 +92,11 @@ class CompileJobs:
                 yield target, result
 
     def problems(self) -> tuple[XdlcError, ...]:
-        """Return why the others failed, in the order wanted."""
+        """Return the errors of the others, in the order wanted."""
         return tuple(self.failures().values())
 
     def failures(self) -> dict[str, XdlcError]:
-        """Return why SoCs failed, in the order wanted."""
+        """Return the errors of SoCs by name, in the order wanted."""
         results = ((soc, self._results[soc]) for soc in self._wanted)
         return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 

@@ -79,12 +79,12 @@ def plan_partitions(
     refused: Mapping[tuple[str, str], CpuFallback],
     cuts: Collection[tuple[str, str]] = (),
 ) -> PartitionPlan:
-    """Return how a model divides for a SoC.
+    """Return the partition plan of a model for a SoC.
 
     Args:
         model: The model.
         soc: Name of the SoC.
-        refused: The ops that its HTP does not take, by graph and name.
+        refused: The ops that its HTP does not support, by graph and name.
         cuts: Graph and name of ops before which the partition that holds them is cut in two.
     """
     partitions: list[PlannedPartition] = []
@@ -116,7 +116,7 @@ def _names(partitions: Sequence[PlannedPartition]) -> set[str]:
 def _groups(
     graph: Graph, refused: Collection[tuple[str, str]], cuts: Collection[tuple[str, str]]
 ) -> tuple[list[list[Op]], set[Op]]:
-    """Return the ops of each partition, in order, and those that are not worth one."""
+    """Return the ops of each partition, in order, and those that do not pay off in one."""
     taken = {op for op in graph.ops if (graph.name, op.name) not in refused}
     numbers, costly = (
         partition(graph, taken) if len(taken) < len(graph) else (dict.fromkeys(graph.ops, 0), [])

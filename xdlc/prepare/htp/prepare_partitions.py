@@ -112,16 +112,16 @@ class PartitionJobs:
         return [(state.target, state.outcome) for _, state in found if state.outcome is not None]
 
     def problems(self) -> tuple[XdlcError, ...]:
-        """Return why the others failed, in the order wanted."""
+        """Return the errors of the others, in the order wanted."""
         return tuple(self._failed[soc] for soc in self._wanted if soc in self._failed)
 
     def plans(self) -> tuple[PartitionPlan, ...]:
-        """Return how the model divides for the SoCs that did not fail, in the order wanted."""
+        """Return the partition plans of the SoCs that did not fail, in the order wanted."""
         found = (self._states[soc].plan for soc in self._wanted if soc in self._states)
         return tuple(plan for plan in found if plan is not None)
 
     def notices(self) -> list[str]:
-        """Return in words how the model divides, and what that makes of its outputs."""
+        """Return lines on the partitions of the model and its additional outputs."""
         found = [line for plan in self.plans() for line in plan.lines()]
         for soc, state in self._states.items():
             for (_, op), reason in state.cuts.items():
@@ -130,9 +130,7 @@ class PartitionJobs:
                 )
         if self.marked:
             names = ", ".join(map(repr, self.marked))
-            found.append(
-                f"{len(self.marked)} tensor(s) that partitions give to others are outputs now: {names}"
-            )
+            found.append(f"{len(self.marked)} tensor(s) between partitions are outputs now: {names}")
             found += [
                 f"{soc}: {held.cache.name} is of the model without these outputs; prepare {soc} again"
                 for soc, held in self._held.items()
@@ -252,14 +250,14 @@ def _nothing(state: _State, place: str) -> XdlcError:
         return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
     reasons = sorted({left.reason for left in state.report.unsupported.values()})
     return ConstraintError(
-        f"HTP takes no partition of it: {'; '.join(reasons) or 'it has no op'}",
+        f"HTP supports no partition of it: {'; '.join(reasons) or 'it has no op'}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
     )
 
 
 def _is_about_parts(error: XdlcError) -> bool:
-    """Return whether the compiler objects to what it was given, and may take less."""
+    """Return whether the compiler rejects its input, and may accept less."""
     if isinstance(error, ChildDiedError):
         return not error.is_late
     return all(isinstance(problem, BackendError | ConstraintError) for problem in each_problem(error))

@@ -65,7 +65,7 @@ def export(
     if encodings not in ENCODINGS:
         hint = nearest_names(encodings, ENCODINGS)
         raise UsageError(
-            f"encodings {encodings!r} is not one of {', '.join(ENCODINGS)}", fix=hint or "take one of these"
+            f"encodings {encodings!r} is not one of {', '.join(ENCODINGS)}", fix=hint or "use one of these"
         )
     graphs = model.graphs if isinstance(model, Model) else None
     lowered = lower(

@@ -179,7 +179,7 @@ def run(
 
     Args:
         model: A model, a graph, or the path of a DLC.
-        feeds: One array per graph input, in the input's shape.  A quantized input takes float values
+        feeds: One array per graph input, in the input's shape.  A quantized input accepts float values
             (any float type) or quantized values (its own type).
         soc: Name of the SoC to emulate.
         native: Give quantized outputs as quantized values instead of float32.
@@ -214,7 +214,7 @@ def run_cache(
 
     Raises:
         UsageError: If an array is missing or does not fit.
-        BackendError: If the library is missing, unknown, or does not take the binary.
+        BackendError: If the library is missing, unknown, or does not load the binary.
     """
     with WorkerSession.of_cache(cache, timeout=timeout) as served:
         return served.run(feeds, native=native, graph=graph, timeout=timeout)

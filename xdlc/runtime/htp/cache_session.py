@@ -200,7 +200,7 @@ class PartitionSession:
         """Return the outputs by tensor name.
 
         Args:
-            feeds: One array per input.  A fixed-point input takes float values (any float type) or
+            feeds: One array per input.  A fixed-point input accepts float values (any float type) or
                 quantized values (its own integer type).
             native: Give fixed-point outputs as quantized values instead of float32.
 
@@ -217,12 +217,12 @@ class PartitionSession:
 
 
 def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> Array:
-    """Return what an input stores.
+    """Return the stored values of an input.
 
     Args:
         tensor: The input.
         feeds: The arrays of the caller.
-        given: The same as the CPU takes it.
+        given: The same in the form of the CPU.
     """
     import numpy
 

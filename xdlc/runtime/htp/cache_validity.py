@@ -45,7 +45,7 @@ class CacheValidity:
             self._damage = f"what is recorded about the caches {error.problem}"
 
     def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
-        """Yield what is broken of the rules ``outputs`` and ``graph``, and what cannot be judged."""
+        """Yield violations of the rules ``outputs`` and ``graph``, and rules that cannot be judged."""
         facts = self._facts.get(record)
         yield from self._outputs(entry, facts)
         if self._main is None:
@@ -99,7 +99,7 @@ class CacheValidity:
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
     def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unchecked]:
-        """Yield which graphs of the model are not in a cache; the main one has to be."""
+        """Yield the graphs of the model that a cache lacks; the main one is required."""
         for name, graph in self._model.graphs.items():
             if name not in held and graph is self._main:
                 yield Finding("graph", f"no graph {_short(name)}", "one that holds it")
@@ -215,7 +215,7 @@ def _requested(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, 
 
 
 def float_ops(graph: Graph) -> int:
-    """Return how many ops compute with floats, and do not just convert from or to them."""
+    """Return the number of ops that compute with floats, without conversions from or to them."""
     return sum(_is_float(op.outputs) and _is_float(op.inputs) for op in graph.ops)
 
 

@@ -215,7 +215,7 @@ class Choice:
 
 
 def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) -> Choice:
-    """Return what a device runs: of the caches it can use, the one made for it, or else the most capable.
+    """Return the choice of a device: of the usable caches its own one, or else the most capable.
 
     Args:
         model: The model.
@@ -268,7 +268,7 @@ def _rank(cache: tuple[Cache, CacheEntry], device: Soc) -> tuple[bool, int, int]
 def refuse_to_compile(
     choice: Choice, failures: Sequence[str] = (), outputs: Sequence[str] = ()
 ) -> ConstraintError:
-    """Return the error of a caller who wants a cache and nothing else.
+    """Return the error where a cache is required and none is usable.
 
     Args:
         choice: The verdicts on the caches.

@@ -53,7 +53,7 @@ class GraphIO:
         return numpy.zeros(self.lowered.shape, self.lowered.dtype.numpy)
 
     def stored(self, array: Array) -> Array:
-        """Return what the graph reads for ``array``.
+        """Return the stored values of ``array``.
 
         Args:
             array: Float values of any float type, which are quantized for a quantized input, or stored
@@ -198,7 +198,7 @@ def given_results(
 
 
 def read_feeds(folder: Path, inputs: Sequence[GraphIO], request: Mapping[str, Any]) -> list[Array]:
-    """Return what the graph reads, in the order of its inputs.
+    """Return the stored inputs of the graph, in order.
 
     Raises:
         UsageError: If arrays are missing, left over, or do not fit.

@@ -39,7 +39,7 @@ _CONTEXT_SHARED_WEIGHTS = 18
 
 
 def device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
-    """Return what sets a device to a SoC, or to any SoC of an architecture."""
+    """Return the option of a device for a SoC, or for any SoC of an architecture."""
     if arch is None:
         config = st.HtpConfig(option=_DEVICE_SOC)
         config.words[0] = soc_id
@@ -50,7 +50,7 @@ def device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
 
 
 def context_options(share_weights: bool) -> list[st.HtpConfig]:
-    """Return what a context is created with."""
+    """Return the options of a context."""
     if not share_weights:
         return []
     config = st.HtpConfig(option=_CONTEXT_SHARED_WEIGHTS)
@@ -59,7 +59,7 @@ def context_options(share_weights: bool) -> list[st.HtpConfig]:
 
 
 def graph_options(options: CompileOptions) -> list[st.HtpConfig]:
-    """Return what a graph is created with; what the caller leaves to the library is not in it."""
+    """Return the options of a graph without those left to the library."""
     chosen = []
 
     def option(number: int, *words: int) -> None:

@@ -118,7 +118,7 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[Sche
 def _order(
     graph: Graph, owner: Mapping[Op, str], members: Mapping[_Node, Sequence[Op]]
 ) -> tuple[dict[_Node, set[_Node]], dict[_Node, list[_Node]]]:
-    """Return what each partition and op waits for, and what waits for it."""
+    """Return the predecessors and the successors of each partition and op."""
     waits: dict[_Node, set[_Node]] = {node: set() for node in members}
     followers: dict[_Node, list[_Node]] = {node: [] for node in members}
     for op in graph.ops:

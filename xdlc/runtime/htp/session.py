@@ -51,7 +51,7 @@ class HtpSession:
         outputs: Names of tensors to give beside the graph's outputs.
         validate: Fail instead of compiling if no cache is usable.
         divide: Called with the model and the SoC's name if the HTP refuses the model; returns the model with
-            a cache of the partitions that it takes.  Default: that is an error.
+            a cache of the partitions that it supports.  Default: that is an error.
         notify: Called with sentences that the user should read.
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
@@ -112,7 +112,7 @@ class HtpSession:
         self._owned = ExitStack()
 
     def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> _Runs | None:
-        """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
+        """Load the best cache that the library accepts; add the error of others to ``failures``."""
         for cache in self.choice.records:
             try:
                 stored = CacheSession(self._model, cache, timeout=self._timeout, kernels=self._kernels)
@@ -172,7 +172,7 @@ class HtpSession:
         """Return the outputs by tensor name.
 
         Args:
-            feeds: One array per graph input, in the input's shape.  A quantized input takes float
+            feeds: One array per graph input, in the input's shape.  A quantized input accepts float
                 values (any float type) or quantized values (its own type).
             native: Give quantized outputs as quantized values instead of float32.
 

@@ -175,7 +175,7 @@ def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
 
 
 def _holders(op: Op, text: str) -> list[str]:
-    """Return what of the op has a value: offsets of tensors and parameters, or else ranks."""
+    """Return the places of a value in the op: offsets of tensors and parameters, or else ranks."""
     value = _number(text)
     if value is None:
         return []

@@ -86,7 +86,7 @@ def _model(request: dict[str, Any], step: Step) -> Model:
 
 
 def _adapt(graphs: Iterable[Graph]) -> None:
-    """Bring graphs into the form that HTP takes."""
+    """Rewrite graphs to the form of HTP."""
     from xdlc import passes
 
     problems: list[XdlcError] = []

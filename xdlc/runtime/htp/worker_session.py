@@ -199,7 +199,7 @@ class WorkerSession:
             name: What messages call the cache.
 
         Raises:
-            BackendError: If the library is missing, unknown, or does not take the binary.
+            BackendError: If the library is missing, unknown, or does not load the binary.
             StorageError: If there is no space for temporary files.
         """
         from xdlc.targets import find_soc
@@ -236,7 +236,7 @@ class WorkerSession:
         """Run a graph and return its outputs by name.
 
         Args:
-            feeds: One array per graph input, in the input's shape.  A quantized input takes float
+            feeds: One array per graph input, in the input's shape.  A quantized input accepts float
                 values (any float type) or quantized values (its own type).
             native: Give quantized outputs as quantized values instead of float32.
             graph: Name of a graph of the cache; default: the only or first one.

@@ -36,7 +36,7 @@ def u8_results(b: Builder, held: Product, value: str, multiply: Multiply, *, who
     Args:
         b: The builder.
         held: The product.
-        value: Stored integers of the input as ``multiply`` takes them.
+        value: Quantized values of the input, in the form of ``multiply``.
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
