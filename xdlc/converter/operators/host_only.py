@@ -8,19 +8,18 @@ runtime needs no history: :mod:`xdlc.converter.operators.upgrades` brings older 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.host_faults import check_results
 from xdlc.converter.operators.inference import Spec
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.upgrades import upgraded
 from xdlc.converter.values import Value, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, Param, Scalar, Tensor, TensorData
-from xdlc.ir.dtype import INT64
+from xdlc.ir.dtype import FLOAT64, INT64
 from xdlc.runtime.host_kernels import DOMAIN, has_kernel, opset_of
 
 
@@ -44,7 +43,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     node.read.update(node.attributes)
     node = upgraded(node, builder)
     _check_attributes(node)
-    check_results(node)
+    _check_results(node)
     while len(outputs) > 1 and not node.outputs[len(outputs) - 1]:
         outputs = outputs[:-1]
     made = [
@@ -130,3 +129,48 @@ def _param(node: Node, name: str, value: Any) -> Param:
         whole = all(isinstance(item, int) for item in value)
         return ir.static("", numpy.asarray(value, numpy.int64 if whole else numpy.float32))
     raise node.problem(f"attribute {name} has no form in a DLC", "rewrite the node without it")
+
+
+# ------------------------------------------------------------------ faults of the host's kernels
+
+
+def _check_results(node: Node) -> None:
+    """Refuse a node that the host would execute wrongly.
+
+    The faults were found by the node tests of the onnx package, with onnxruntime 1.31.
+
+    Raises:
+        UnsupportedOp: With what differs.
+    """
+    rule = _RULES.get(node.type) if not node.domain else None
+    found = rule(node) if rule is not None else None
+    if found is not None:
+        raise node.problem(*found)
+
+
+def _max_unpool(node: Node) -> tuple[str, str] | None:
+    if node.input(2) is None:
+        return None
+    return (
+        "onnxruntime reads the indices as positions in output_shape, ONNX as positions in the pooled input",
+        "make output_shape a constant, or omit it",
+    )
+
+
+def _dft(node: Node) -> tuple[str, str] | None:
+    x = node.input(0)
+    if x is not None and x.dtype is FLOAT64:
+        return None
+    if not node.attributes.get("inverse", 0) or node.attributes.get("onesided", 0):
+        return None
+    return (
+        "an inverse DFT of complex values: ONNX's single-precision algorithm is not the host's, "
+        "and what cancels out differs",
+        "write it as a product with the matrix of the transform",
+    )
+
+
+_RULES: dict[str, Callable[[Node], tuple[str, str] | None]] = {
+    "DFT": _dft,
+    "MaxUnpool": _max_unpool,
+}

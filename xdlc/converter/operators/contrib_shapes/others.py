@@ -1,10 +1,143 @@
-"""Output shapes of operators that belong to no family."""
+"""Output shapes of contributed normalizations, products, quantized operators and others."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from xdlc.converter.operators.contrib_shapes.rules import Output, int64
+from xdlc.converter.operators.contrib_shapes.rules import (
+    Output,
+    at,
+    channels_first,
+    channels_last,
+    float32,
+    int64,
+    stand_in,
+    times,
+)
+from xdlc.converter.values import Dims
+
+
+def skip_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """The sum normalized, mean, deviation, and the sum."""
+    shape, dtype = shapes[0], dtypes[0]
+    mean = None if shape is None else (*shape[:-1], 1)
+    return [(shape, dtype), (mean, float32()), (mean, float32()), (shape, dtype)]
+
+
+def simplified_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """The input normalized, and its deviation, whose normalized axes are of size 1."""
+    shape = shapes[0]
+    if shape is None:
+        return [(None, dtypes[0]), (None, float32())]
+    axis = attributes.get("axis", -1) % len(shape)
+    return [(shape, dtypes[0]), ((*shape[:axis], *(1,) * (len(shape) - axis)), float32())]
+
+
+def embed_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """Embeddings [batch, length, width], normalized; lengths [batch]; embeddings as they are."""
+    import numpy
+
+    batch, length = shapes[0]
+    width = shapes[2][1]
+    real = float32() if dtypes[2].kind in "iu" else dtypes[2]
+    return [
+        ((batch, length, width), real),
+        ((batch,), numpy.dtype(numpy.int32)),
+        ((batch, length, width), real),
+    ]
+
+
+def _product(left: Dims | None, right: Dims | None) -> Dims | None:
+    return stand_in("MatMul", {}, [left, right])
+
+
+def _turned(shape: Dims | None, last: int, batch: int) -> Dims | None:
+    """Return the shape of a matrix operand after FusedMatMul's transpositions."""
+    if shape is None:
+        return None
+    if batch and len(shape) > 2:
+        shape = (*shape[1:-1], shape[0], shape[-1])
+    return (*shape[:-2], shape[-1], shape[-2]) if last and len(shape) > 1 else shape
+
+
+def fused_matmul(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A product of operands that are transposed first."""
+    left, right = (
+        _turned(shapes[index], attributes.get(f"trans{side}", 0), attributes.get(f"transBatch{side}", 0))
+        for index, side in ((0, "A"), (1, "B"))
+    )
+    return [(_product(left, right), dtypes[0])]
+
+
+def real_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A product of integers that ends as real numbers."""
+    return [(_product(shapes[0], shapes[1]), float32())]
+
+
+def integer_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A product of integers that ends as integers."""
+    import numpy
+
+    return [(_product(shapes[0], shapes[1]), numpy.dtype(numpy.int32))]
+
+
+def block_product(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A product with weights that are packed, so that attributes state their dimensions."""
+    units = attributes["N"] if attributes.get("transB", 1) else attributes["K"]
+    return [(None if shapes[0] is None else (*shapes[0][:-1], units), dtypes[0])]
+
+
+def quantized_gemm(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A Gemm of quantized operands; it ends as real numbers where input 8 is omitted."""
+    found = stand_in("Gemm", {**attributes, "beta": 1.0}, [shapes[0], shapes[3]])
+    return [(found, at(dtypes, 8) or float32())]
+
+
+def channels_last_pool(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A MaxPool of a value in channel-last layout."""
+    found = stand_in("MaxPool", attributes, [channels_first(shapes[0])])
+    return [(channels_last(found), dtypes[0])]
+
+
+def quantized_conv(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A Conv of quantized operands, which ``channels_last`` may turn round."""
+    last = bool(attributes.get("channels_last"))
+    x = channels_first(shapes[0]) if last else shapes[0]
+    found = stand_in("Conv", attributes, [x, shapes[3]])
+    return [(channels_last(found) if last else found, at(dtypes, 7) or dtypes[0])]
+
+
+def quantized_concat(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A Concat of operands that come with a scale and a zero point each, after those of the result."""
+    return [(stand_in("Concat", attributes, list(shapes[2::3])), dtypes[2])]
+
+
+def quantize(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """The input in the type of the zero point, uint8 where that is omitted."""
+    import numpy
+
+    return [(shapes[0], at(dtypes, 2) or numpy.dtype(numpy.uint8))]
+
+
+def gather_block_quantized(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """A Gather from a table, several elements of which may lie in a byte."""
+    import numpy
+
+    data, indices = shapes[0], shapes[1]
+    if data is None or indices is None:
+        return [(None, dtypes[2])]
+    if dtypes[0] == numpy.uint8:
+        data = (*data[:-1], times(data[-1], 8 // attributes.get("bits", 4)))
+    axis = attributes.get("gather_axis", 0) % len(data)
+    return [((*data[:axis], *indices, *data[axis + 1 :]), dtypes[2])]
+
+
+def quantized_lstm(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    """All states [length, ways, batch, hidden], then the last state and cell."""
+    (length, batch, _), hidden = shapes[0], attributes["hidden_size"]
+    ways = 2 if attributes.get("direction", "forward") == "bidirectional" else 1
+    state = (ways, batch, hidden)
+    return [((length, *state), dtypes[0]), (state, dtypes[0]), (state, dtypes[0])]
 
 
 def crop_and_resize(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
