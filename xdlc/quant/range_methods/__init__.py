@@ -145,18 +145,19 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
     Raises:
         UsageError: If there is no such method for them; lists those that there are.
     """
-    known = known_range_methods(weights=weights)
     plain = legacy(name)[0]
     if weights:
         plain = _LEGACY_OF_WEIGHTS.get(name, plain)
-    if plain not in known:
+    method = _KNOWN.find(plain)
+    if method is None or (method.weights if weights else method.activations) is None:
+        known = known_range_methods(weights=weights)
         kind = "weight range method" if weights else "range method"
         raise UsageError(
             f"no {kind} {name!r}; known: {', '.join(known)}",
             where=f"{'param' if weights else 'act'}_quantizer_calibration",
             fix=nearest_names(name, (*known, *_LEGACY)) or "use one of them",
         )
-    return _KNOWN.all()[plain]
+    return method
 
 
 def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
