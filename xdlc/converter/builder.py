@@ -62,7 +62,7 @@ class Builder(Emitter):
         tensor = Tensor(held.name, data.shape, held.dtype, encoding, data, ir.Role.STATIC)
         return Value(tensor, identity(len(data.shape)))
 
-    def physical(self, value: Value, order: Order, *, why: str | None = None) -> Tensor:
+    def to_layout(self, value: Value, order: Order, *, why: str | None = None) -> Tensor:
         """Return a tensor that holds ``value`` in the given axis order.
 
         Args:
@@ -85,7 +85,7 @@ class Builder(Emitter):
 
     def source_order(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` in the source's own axis order."""
-        return self.physical(value, identity(value.rank), why=f"{self.node} needs the source's axis order")
+        return self.to_layout(value, identity(value.rank), why=f"{self.node} needs the source's axis order")
 
     def source_form(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` in the source's own axis order and rank.
@@ -108,7 +108,7 @@ class Builder(Emitter):
 
     def channel_last(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` with its axis 1 (channels) at the end."""
-        return self.physical(value, channel_last(value.rank), why=f"{self.node} works channel-last")
+        return self.to_layout(value, channel_last(value.rank), why=f"{self.node} works channel-last")
 
     def _form(self, value: Value, order: Order) -> Tensor | None:
         """Return what holds a value in an axis order, if that is still in the graph."""
@@ -154,10 +154,10 @@ class Builder(Emitter):
         """Return ``value`` with its source axes permuted in the tensor: a Transpose of its own."""
         order = tuple(perm)
         if value.order == order or value.is_static or self._form(value, order) is not None:
-            return Value(self.physical(value, order), identity(value.rank))
+            return Value(self.to_layout(value, order), identity(value.rank))
         before, noted, self.noted = self.base, self.noted, None
         self.base = noted[0] if noted else before
-        tensor = self.physical(value, order, why=why)
+        tensor = self.to_layout(value, order, why=why)
         self.base = before
         return Value(tensor, identity(value.rank))
 
@@ -185,7 +185,7 @@ class Builder(Emitter):
             made = reshaped_order(value.shape, near, wanted) if near is not None else None
             if near is not None and made == channel_last(len(wanted)):
                 order = made
-                tensor = self.physical(value, near, why=f"{self.node} joins axes that lie apart")
+                tensor = self.to_layout(value, near, why=f"{self.node} joins axes that lie apart")
         if order is None:
             tensor, order = self.source_order(value), identity(len(wanted))
         lying = tuple(wanted[axis] for axis in order) or (1,)
@@ -217,7 +217,7 @@ class Builder(Emitter):
         if not value.is_static:
             if order == identity(rank) and value.order == identity(value.rank) and value.rank:
                 return value.tensor
-            return self.physical(
+            return self.to_layout(
                 self.with_rank(value, rank), order, why=f"{self.node} combines values of different axis order"
             )
         key = (trim, rank, *order)

@@ -14,7 +14,7 @@ from xdlc.ir import DType, Graph, Origin, Param, Tensor
 _CONVERSIONS = ("Cast", "Quantize", "Dequantize", "Reinterpret")
 
 
-class Noted(NamedTuple):
+class RecordedNames(NamedTuple):
     """Names that the source records for an op.
 
     Attributes:
@@ -54,10 +54,10 @@ class Emitter:
     @node.setter
     def node(self, name: str) -> None:
         self._node = self.stem = name
-        self.noted: Noted | None = None
+        self.noted: RecordedNames | None = None
         self.base: str | None = None
 
-    def begin(self, node: str, noted: Noted | None = None) -> None:
+    def begin(self, node: str, noted: RecordedNames | None = None) -> None:
         """Work for another source node, of whose op the source may record names."""
         self.node = node
         if noted is not None:
@@ -172,16 +172,16 @@ class Emitter:
         graph.rename_op(op, noted.name)
         self.noted = None
 
-    def attempt(self) -> Callable[[], None]:
+    def checkpoint(self) -> Callable[[], None]:
         """Return a function that takes back what has been added since now."""
         graph, mark = self.graph, self.graph.mark()
         noted, base = self.noted, self.base
 
-        def retract() -> None:
+        def rollback() -> None:
             graph.retract(mark)
             self.noted, self.base = noted, base
 
-        return retract
+        return rollback
 
     def _linked(self, tensor: Tensor) -> Tensor:
         """Give a static tensor a free name before its first use."""

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 import xdlc
-from xdlc.converter.emitter import Noted
+from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.onnx.roundtrip_metadata import LONGEST, recorded_names
 
 
@@ -27,11 +27,11 @@ def relu(op=None, origin=None, name="n"):
     [
         (None, None, None),
         ("", None, None),
-        ("a", None, Noted("a", "", (), "a")),
-        ("a_3", '[null, "b", "a"]', Noted("a_3", "", (), "a")),
-        ("a_3", '["moved", "a", "b"]', Noted("a_3", "", (), "a")),
-        ("other", '[null, "a", "b"]', Noted("other", "", (), "b")),
-        ("a_b", '[null, "a"]', Noted("a_b", "", (), "a")),
+        ("a", None, RecordedNames("a", "", (), "a")),
+        ("a_3", '[null, "b", "a"]', RecordedNames("a_3", "", (), "a")),
+        ("a_3", '["moved", "a", "b"]', RecordedNames("a_3", "", (), "a")),
+        ("other", '[null, "a", "b"]', RecordedNames("other", "", (), "b")),
+        ("a_b", '[null, "a"]', RecordedNames("a_b", "", (), "a")),
         ("a", "[", None),
         ("a", "7", None),
         ("a", "[]", None),

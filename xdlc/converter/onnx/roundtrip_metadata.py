@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xdlc.converter.emitter import Noted
+from xdlc.converter.emitter import RecordedNames
 
 OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
 LONGEST = 1 << 16
 
 
-def recorded_names(proto: Any) -> Noted | None:
+def recorded_names(proto: Any) -> RecordedNames | None:
     """Return the names that a ``NodeProto`` records; None if there are none, or in another form."""
     notes = {entry.key: entry.value for entry in proto.metadata_props if len(entry.value) <= LONGEST}
     name = notes.get(OP)
@@ -32,7 +32,7 @@ def recorded_names(proto: Any) -> Noted | None:
         return None
     if not all(isinstance(text, str) for text in (*nodes, *statics)) or not isinstance(reason, str | None):
         return None
-    return Noted(name, notes.get(TYPE, ""), statics, _made_for(name, nodes))
+    return RecordedNames(name, notes.get(TYPE, ""), statics, _made_for(name, nodes))
 
 
 def _made_for(name: str, nodes: list[str]) -> str:

@@ -228,7 +228,7 @@ class Operators:
         entry = find(node.domain, node.type, node.opset)
         if entry is None:
             return self._no_mapping(node, where)
-        retract = self.builder.attempt()
+        rollback = self.builder.checkpoint()
         try:
             if not _takes_dynamic(entry, node):
                 raise node.problem(REASON, _BIND)
@@ -239,7 +239,7 @@ class Operators:
             self.context.accept(node, values, where)
             return None
         except UnsupportedOp as refusal:
-            retract()
+            rollback()
             for name in entry.ignores:
                 if not functions.has_attribute(node.type, node.domain, name):
                     node.attributes.pop(name, None)
@@ -277,14 +277,14 @@ class Operators:
             return False
         context, graph = self.context, self.builder.graph
         last, problems, unresolved = graph.last, len(context.problems), set(context.frame.unresolved)
-        retract, expanded = self.builder.attempt(), self._expanded
+        rollback, expanded = self.builder.checkpoint(), self._expanded
         self.expand(body, node)
         failed = len(context.problems) > problems
         if keeps and (failed or any(op.package == ir.HOST_PACKAGE for op in graph.since(last))):
             del context.problems[problems:]
             context.frame.unresolved.intersection_update(unresolved)
             self._expanded = expanded
-            retract()
+            rollback()
             for name in node.outputs:
                 context.values.pop(name, None)
             return False

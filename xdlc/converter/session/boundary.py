@@ -201,7 +201,7 @@ def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dt
         builder.node = tensor.name
         order = channel_last(tensor.rank)
         why = f"input {tensor.name!r} is channel-first, the graph works channel-last"
-        value = Value(builder.physical(value, order, why=why), order, {identity(tensor.rank): tensor})
+        value = Value(builder.to_layout(value, order, why=why), order, {identity(tensor.rank): tensor})
         context.diagnostics.note_layout(name, value)
     context.values[name] = value
 
@@ -251,7 +251,7 @@ def _add_output(context: ImportContext, name: str) -> None:
     value = context.values.tensor(name)
     builder.node = name
     context.diagnostics.note_layout(name, value)
-    tensor = builder.known_scalar(value) or builder.physical(
+    tensor = builder.known_scalar(value) or builder.to_layout(
         value, identity(value.rank), why=f"output {name!r} keeps the source's axis order"
     )
     shared = tensor.producer is None or graph.is_output(tensor) or tensor.rank != value.rank

@@ -299,7 +299,7 @@ class ImportContext:
             self.problems.append(UnsupportedOp(str(error), where=f"{self.source.path}: tensor {name!r}"))
             self.frame.unresolved.add(name)
 
-    def attempt(self) -> Callable[[], list[XdlcError]]:
+    def checkpoint(self) -> Callable[[], list[XdlcError]]:
         """Return a function that removes the problems and graphs since now, and returns the problems."""
         problems, graphs = len(self.problems), len(self.graphs)
 

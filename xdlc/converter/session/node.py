@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.emitter import Noted
+from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
@@ -53,7 +53,7 @@ class Node:
     read: set[str] = field(default_factory=set)
     load: Callable[[bool], dict[str, Any]] | None = None
     message: Any = None
-    recorded: Noted | None = None
+    recorded: RecordedNames | None = None
     is_applied: bool = False
 
     def __post_init__(self) -> None:

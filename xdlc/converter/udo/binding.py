@@ -184,7 +184,7 @@ def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
 def in_layout(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
     """Return a computed value in a layout; dynamic dimensions move with their axes."""
     if not value.is_dynamic or value.order == order:
-        return builder.physical(value, order, why=why)
+        return builder.to_layout(value, order, why=why)
     tensor = value.tensor
     perm = [value.order.index(axis) for axis in order]
     shape = [tensor.shape[axis] for axis in perm]

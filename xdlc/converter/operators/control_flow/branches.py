@@ -74,7 +74,7 @@ def _branch(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
     So one that fails is tried once more as if the dimensions of what it reads were dynamic.
     """
-    forget = importer.context.attempt()
+    forget = importer.context.checkpoint()
     sub, results = _attempt(importer, branch, name)
     if results is not None or importer.context.frame.opens or not sub.captured:
         return sub, results

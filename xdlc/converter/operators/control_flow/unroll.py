@@ -24,7 +24,7 @@ def unrolled(importer: Importer, loop: Repeat) -> list[AnyValue] | None:
         return None
     if count != 0 and not _ends_known(importer, loop):
         return None
-    forget = importer.context.attempt()
+    forget = importer.context.checkpoint()
     made = _iterations(importer, loop, count, limit)
     if made is None:
         forget()
@@ -93,7 +93,7 @@ def _empty(importer: Importer, loop: Repeat) -> list[Value]:
     """Return scan outputs without elements, whose types an import of the body shows."""
     import numpy
 
-    forget = importer.context.attempt()
+    forget = importer.context.checkpoint()
     with sub_graph(importer.context, graph_name(importer, loop.node, "none")) as sub:
         states = [
             sub.input(f"state{index}", *kind_of(value))

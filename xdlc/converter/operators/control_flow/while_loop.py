@@ -70,7 +70,7 @@ def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
     if loop.trip is not None:
         importer.context.values[f"{loop.node.name}~trip"] = loop.trip
     while True:
-        forget = importer.context.attempt()
+        forget = importer.context.checkpoint()
         body = _Body(importer, loop, assumed)
         with sub_graph(importer.context, graph_name(importer, loop.node, "body")) as sub:
             other = body.build(sub)

@@ -45,7 +45,7 @@ def reduced(b: Builder, type: str, x: Value, axes: Sequence[int], *, keep: bool 
         "axes": ir.u32s(lying),
         "keep_dims": ir.b8(keeps),
     }
-    out = b.emit(type, [b.physical(x, x.order)], shape, x.dtype, params)
+    out = b.emit(type, [b.to_layout(x, x.order)], shape, x.dtype, params)
     if keeps:
         made = Value(out, x.order)
         return made if keep else b.reshape(made, ())
@@ -102,7 +102,7 @@ def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
     if len(values) == 1:
         return values[0]
     order = next((value.order for value in values if not value.is_static), values[0].order)
-    tensors = [b.physical(value, order) for value in values]
+    tensors = [b.to_layout(value, order) for value in values]
     lying = order.index(axis)
     shape = list(tensors[0].shape)
     shape[lying] = sum(tensor.shape[lying] for tensor in tensors)
@@ -130,7 +130,7 @@ def picked(b: Builder, x: Value, axis: int, positions: Array) -> Value:
         return x
     index = b.source_order(b.const(positions.astype(np.int32), f"{b.stem}_positions"))
     lying = x.order.index(axis)
-    tensor = b.physical(x, x.order)
+    tensor = b.to_layout(x, x.order)
     shape = [len(positions) if held == lying else extent for held, extent in enumerate(tensor.shape)]
     params = {"axis": ir.i32(lying)}
     out = b.emit("Gather", [tensor, index], shape, x.dtype, params, encoding=x.tensor.encoding)

@@ -94,7 +94,7 @@ def taps(node: Node, b: Builder, x: Value, view: Window, fill: float) -> Taps:
             "pad_constant_value": ir.f32(fill) if x.dtype.is_float else ir.i32(int(fill)),
         }
         shape = [extent + sum(amount) for extent, amount in zip(x.tensor.shape, lying, strict=True)]
-        padded = Value(b.emit("Pad", [b.physical(x, x.order)], shape, x.dtype, params), x.order)
+        padded = Value(b.emit("Pad", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)
     room = tuple(extent + after for extent, after in zip(spatial, view.after, strict=True))
     return Taps(padded, floor, spatial, view.extents(spatial), room)
 

@@ -25,7 +25,7 @@ def concat(node: Node, b: Builder) -> Value:
             weights[value.order] = weights.get(value.order, 0) + value.tensor.nbytes
     order = max(weights, key=lambda key: (weights[key], key != tuple(range(first.rank))), default=first.order)
     tensors = [
-        b.physical(value, order, why=f"{node.name} joins values of different axis order") for value in values
+        b.to_layout(value, order, why=f"{node.name} joins values of different axis order") for value in values
     ]
     if len(tensors) == 1:
         return values[0]

@@ -74,7 +74,7 @@ def _emit(
 ) -> Tensor:
     depthwise = group > 1 and group == x.shape[1] and view.rank == 2
     kernel_last = (*range(2, weight.rank), 1, 0)  # OIHW to HWIO
-    inputs: list[Tensor | None] = [b.channel_last(x), b.physical(weight, kernel_last)]
+    inputs: list[Tensor | None] = [b.channel_last(x), b.to_layout(weight, kernel_last)]
     if bias is not None:
         inputs.append(b.source_order(bias))
     params = view.params("stride", "pad_amount", "dilation")

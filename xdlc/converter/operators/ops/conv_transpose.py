@@ -57,7 +57,7 @@ def conv_transpose(node: Node, b: Builder) -> Value:
         params["dilation"] = ir.u32s(dilations)
     inputs: list[Tensor | None] = [
         b.channel_last(x),
-        b.physical(weight, (*range(2, weight.rank), 0, 1)),  # IOHW to HWIO
+        b.to_layout(weight, (*range(2, weight.rank), 0, 1)),  # IOHW to HWIO
     ]
     if bias is not None:
         inputs.append(b.source_order(bias))

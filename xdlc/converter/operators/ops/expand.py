@@ -37,4 +37,4 @@ def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
     lying = [repeats[axis] for axis in x.order]
     params = {"multiples": ir.u32s(lying)}
     shape = [extent * count for extent, count in zip(x.tensor.shape, lying, strict=True)]
-    return Value(b.emit("Tile", [b.physical(x, x.order)], shape, x.dtype, params), x.order)
+    return Value(b.emit("Tile", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)

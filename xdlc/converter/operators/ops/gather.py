@@ -51,7 +51,7 @@ def gather(node: Node, b: Builder) -> Value:
 
 
 def _data(b: Builder, x: Value) -> ir.Tensor:
-    return b.physical(x, x.order)
+    return b.to_layout(x, x.order)
 
 
 def index_value(node: Node, b: Builder, indices: Value, extent: int) -> Value:

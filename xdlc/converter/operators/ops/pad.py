@@ -46,7 +46,7 @@ def pad(node: Node, b: Builder) -> Value:
             fill = given.reshape(-1)[0]
         params["pad_constant_value"] = _fill(node, x, fill)
     shape = [extent + sum(amount) for extent, amount in zip(x.tensor.shape, lying, strict=True)]
-    return Value(b.emit("Pad", [b.physical(x, x.order)], shape, x.dtype, params), x.order)
+    return Value(b.emit("Pad", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)
 
 
 def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
@@ -58,7 +58,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
     lying = [ranges[axis] for axis in x.order]
     params = {"ranges": ir.static("", np.asarray(lying, np.int32))}
     shape = [end - start for start, end, _ in lying]
-    return Value(b.emit("StridedSlice", [b.physical(x, x.order)], shape, x.dtype, params), x.order)
+    return Value(b.emit("StridedSlice", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)
 
 
 def _wrapped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:

@@ -37,6 +37,6 @@ def along(b: Builder, type: str, value: Value, axis: int) -> Value:
         moved = b.reshape(value, (*rest, value.shape[axis]))
         return b.reshape(along(b, type, moved, value.rank - 1), value.shape)
     order = (*(held for held in value.order if held != axis), axis)
-    tensor = b.physical(value, order, why=f"{b.node} works along the last axis")
+    tensor = b.to_layout(value, order, why=f"{b.node} works along the last axis")
     params = {"axis": ir.u32(len(order) - 1), "beta": ir.f32(1.0)}
     return Value(b.emit(type, [tensor], tensor.shape, value.dtype, params), order)

@@ -19,7 +19,7 @@ def top_k(node: Node, b: Builder) -> list[Value]:
     if not 0 < k <= x.shape[axis]:
         raise node.problem(f"k = {k} of {x.shape[axis]} elements")
     order = (*(held for held in x.order if held != axis), axis)
-    tensor = b.physical(x, order, why=f"{node.name} works along the last axis")
+    tensor = b.to_layout(x, order, why=f"{node.name} works along the last axis")
     shape = (*tensor.shape[:-1], k)
     params = {"k": ir.u32(k), "largest": ir.b8(bool(node.attr("largest", 1)))}
     values, indices = b.emit_many("TopK", [tensor], [(shape, x.dtype), (shape, INT32)], params)
