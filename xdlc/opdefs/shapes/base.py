@@ -71,7 +71,7 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
         except (ShapeError, *_FAULTS):
             continue
         pairs = zip(op.outputs, shapes or (), strict=False)
-        wrong = next((pair for pair in pairs if not _fits(pair[0].shape, pair[1])), None)
+        wrong = next((pair for pair in pairs if not _fits(*pair)), None)
         if wrong is not None:
             stated = ", ".join("?" if extent is None else str(extent) for extent in wrong[1])
             problems.append(
@@ -84,9 +84,11 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
     return problems
 
 
-def _fits(found: Sequence[int], dims: Dims) -> bool:
-    return len(found) == len(dims) and all(
-        stated is None or extent == stated for extent, stated in zip(found, dims, strict=True)
+def _fits(tensor: Tensor, dims: Dims) -> bool:
+    """Return whether a tensor has the dimensions; of dynamic ones its shape holds an example only."""
+    return tensor.rank == len(dims) and all(
+        stated is None or size == stated or axis in tensor.dynamic_axes
+        for axis, (size, stated) in enumerate(zip(tensor.shape, dims, strict=True))
     )
 
 
