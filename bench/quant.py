@@ -48,7 +48,7 @@ def random_samples(path: Path, counts: tuple[int, int]) -> tuple[list[Feeds], li
 
 
 def _random(value: Any, rng: np.random.Generator) -> Any:
-    shape = [extent if isinstance(extent, int) else 1 for extent in value.shape]
+    shape = [dim if isinstance(dim, int) else 1 for dim in value.shape]
     if value.type.startswith("tensor(int"):
         dtype = value.type[7:-1]
         if "mask" in value.name:

@@ -107,8 +107,8 @@ def live_reference(path: Path) -> Reference:
         if not value.type.startswith("tensor(") or value.type == "tensor(string)":
             raise NoTensors(f"{value.name!r} is a {value.type}")
     names = [value.name for value in session.get_outputs()]
-    for extents in EXTENTS:
-        feeds = made_inputs(session.get_inputs(), extents)
+    for dims in EXTENTS:
+        feeds = made_inputs(session.get_inputs(), dims)
         try:
             results = session.run(names, feeds)
         except Exception as error:  # onnxruntime has no base class for its errors
@@ -119,17 +119,17 @@ def live_reference(path: Path) -> Reference:
     raise last
 
 
-def made_inputs(values: Sequence[Any], extents: Sequence[int]) -> dict[str, Any]:
-    """Return normal numbers, small integers and booleans; each open dimension has its own extent."""
+def made_inputs(values: Sequence[Any], dims: Sequence[int]) -> dict[str, Any]:
+    """Return normal numbers, small integers and booleans; each open dimension has its own dim."""
     rng = np.random.default_rng(0)
     symbols: dict[Any, int] = {}
     feeds = {}
     for value in values:
         shape = [
-            extent
-            if isinstance(extent, int)
-            else symbols.setdefault(extent or (value.name, axis), extents[len(symbols) % len(extents)])
-            for axis, extent in enumerate(value.shape)
+            dim
+            if isinstance(dim, int)
+            else symbols.setdefault(dim or (value.name, axis), dims[len(symbols) % len(dims)])
+            for axis, dim in enumerate(value.shape)
         ]
         dtype = np.dtype(NUMPY_TYPES[value.type[7:-1]])
         array = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, 2, shape)

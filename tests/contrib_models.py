@@ -37,7 +37,7 @@ def contrib(
         inputs: Arrays by position, None for an input left out.
         outputs: How many outputs are used, or their names; an empty one is left out.
         static: Positions of the inputs that are constants.
-        open_axes: Whether the extents of the inputs are unknown to the model.
+        open_axes: Whether the dims of the inputs are unknown to the model.
         domain: Its domain.
         opset: Version of the default domain.
         attributes: Its attributes.

@@ -41,7 +41,7 @@ class Net:
 
     def conv(self, x: Tensor, units: int, *, taps: int = 1, stride: int = 1) -> Tensor:
         pad = [[taps // 2, (taps - 1) // 2]] * 2
-        height, width = ((extent - 1) // stride + 1 for extent in x.shape[1:3])
+        height, width = ((dim - 1) // stride + 1 for dim in x.shape[1:3])
         inputs = [x, self.weights(taps, taps, x.shape[3], units), self.weights(units)]
         return self.op("Conv2d", inputs, (x.shape[0], height, width, units), **window([stride] * 2, pad))
 

@@ -55,13 +55,11 @@ def test_prose_is_comments_docstrings_and_messages():
     assert sorted(prose(text)) == [(1, "A doc string."), (2, "# a comment"), (2, "a message")]
 
 
-@pytest.mark.xfail(reason="the words are being replaced", strict=False)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_code(package: str):
     assert found_in_code(ROOT / "xdlc" / package, banned()) == []
 
 
-@pytest.mark.xfail(reason="the words are being replaced", strict=False)
 def test_modules_at_the_top():
     pattern = banned()
     lines = [
@@ -73,7 +71,6 @@ def test_modules_at_the_top():
     assert lines == []
 
 
-@pytest.mark.xfail(reason="the words are being replaced", strict=False)
 @pytest.mark.parametrize(
     "page",
     ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))],

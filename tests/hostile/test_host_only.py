@@ -209,8 +209,8 @@ def _spoil(draw: Any, model: Model) -> None:
         )
     elif what == "shape" and op.outputs:
         tensor = draw(st.sampled_from(op.outputs))
-        extents = st.sampled_from([0, 1, 3, 1 << 20, (1 << 31) - 1])
-        tensor.shape, tensor.dynamic_axes = tuple(draw(st.lists(extents, max_size=5))), ()
+        dims = st.sampled_from([0, 1, 3, 1 << 20, (1 << 31) - 1])
+        tensor.shape, tensor.dynamic_axes = tuple(draw(st.lists(dims, max_size=5))), ()
 
 
 @settings(

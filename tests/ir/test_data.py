@@ -83,7 +83,7 @@ def test_reshaping_a_range_stays_a_range(weight):
     with pytest.raises(ValueError, match=r"cannot reshape \(2, 3, 4\) to \(25,\)"):
         weight.reshape((25,))
     moved = MappedData(*weight.location, (1, 6, 4), "<f4").transpose((1, 0, 2))
-    assert isinstance(moved, MappedData)  # only an axis of extent 1 moved
+    assert isinstance(moved, MappedData)  # only an axis of dim 1 moved
     assert moved.shape == (6, 1, 4)
 
 

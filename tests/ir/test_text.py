@@ -15,7 +15,7 @@ from xdlc.ir.equality import differences
 from xdlc.ir.literals import data_shape
 
 names = st.text(st.sampled_from('ab1_./:- "\\%\né€'), min_size=0, max_size=6)
-extents = st.integers(0, 4)
+dims = st.integers(0, 4)
 int32s = st.integers(-(2**31), 2**31 - 1)
 singles = st.floats(width=32)
 data_types = st.sampled_from([t for t in dt.BY_NAME.values() if t.kind not in ("string", "undefined")])
@@ -56,7 +56,7 @@ def encodings(draw):
 
 @st.composite
 def tensors(draw, name, *, static=False, role=None):
-    shape = tuple(draw(st.lists(extents, max_size=3)))
+    shape = tuple(draw(st.lists(dims, max_size=3)))
     dtype = draw(data_types)
     tensor = ir.Tensor(name, shape, dtype, draw(encodings()))
     tensor.dynamic_axes = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))

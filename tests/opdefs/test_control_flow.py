@@ -73,14 +73,14 @@ def test_condition_of_an_if():
     assert only(model).where == "graph 'main': op 'choose' (If)"
 
 
-@pytest.mark.parametrize("change", ["dtype", "extent", "rank", "count", "encoding"])
+@pytest.mark.parametrize("change", ["dtype", "dim", "rank", "count", "encoding"])
 def test_branches_have_the_signature_of_the_op(change):
     model = if_model()
     branch = model.graphs["main_else"]
     tensor = branch.outputs[0]
     if change == "dtype":
         tensor.dtype = FLOAT16
-    if change == "extent":
+    if change == "dim":
         tensor.shape = (2, 4)
     if change == "rank":
         tensor.shape = (1, 2, 3)

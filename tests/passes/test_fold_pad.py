@@ -28,11 +28,11 @@ def padded(kind, spatial, kernel, pads, *, own=None, strides=None, dilation=None
     own = np.zeros((rank, 2), int) if own is None else np.asarray(own)
     strides, dilation = strides or [1] * rank, dilation or [1] * rank
     pads = np.asarray(pads)
-    inner = [extent + sum(pair) for extent, pair in zip(spatial, pads, strict=True)]
-    reach = [step * (extent - 1) + 1 for extent, step in zip(kernel, dilation, strict=True)]
+    inner = [dim + sum(pair) for dim, pair in zip(spatial, pads, strict=True)]
+    reach = [step * (dim - 1) + 1 for dim, step in zip(kernel, dilation, strict=True)]
     out = [
-        (extent + sum(pair) - span) // stride + 1
-        for extent, pair, span, stride in zip(inner, own, reach, strides, strict=True)
+        (dim + sum(pair) - span) // stride + 1
+        for dim, pair, span, stride in zip(inner, own, reach, strides, strict=True)
     ]
     window = f"stride={ints(strides)}, pad_amount={ints(own)}"
     weight, reads = "", "%p_out"
@@ -68,7 +68,7 @@ def drawn(kind, seed):
     rank = int(kind[-2])
     kernel = rng.integers(1, 4, rank).tolist()
     dilation = [1] * rank if kind.startswith("Pool") else rng.integers(1, 3, rank).tolist()
-    reach = np.array([step * (extent - 1) + 1 for extent, step in zip(kernel, dilation, strict=True)])
+    reach = np.array([step * (dim - 1) + 1 for dim, step in zip(kernel, dilation, strict=True)])
     own = rng.integers(0, reach[:, None].repeat(2, 1))
     pads = rng.integers(0, 3, (rank, 2))
     pads[0, 0] += not pads.any()

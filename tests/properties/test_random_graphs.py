@@ -51,8 +51,8 @@ class Random:
 
     def constant_operand(self, value, shape):
         rank = self.rng.integers(len(shape) + 1)
-        extents = [self.pick([1, extent]) for extent in shape[len(shape) - rank :]]
-        operand = self.floats(*extents)
+        dims = [self.pick([1, dim]) for dim in shape[len(shape) - rank :]]
+        operand = self.floats(*dims)
         inputs = [value, operand] if self.rng.random() < 0.5 else [operand, value]
         self.add(self.pick(["Add", "Mul", "Sub", "Max"]), inputs, shape)
 
@@ -75,9 +75,9 @@ class Random:
         size = int(np.prod(shape))
         target, rest = [], size
         for _ in range(self.rng.integers(1, 5)):
-            extent = int(self.pick([n for n in range(1, 13) if rest % n == 0]))
-            target.append(extent)
-            rest //= extent
+            dim = int(self.pick([n for n in range(1, 13) if rest % n == 0]))
+            target.append(dim)
+            rest //= dim
         target.insert(int(self.rng.integers(len(target) + 1)), rest)
         if len(target) <= 4:
             self.add("Reshape", [value, self.constant(np.asarray(target))], target)

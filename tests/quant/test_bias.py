@@ -43,9 +43,9 @@ def test_transposed(net, monkeypatch, stride):
     weight, bias = n.weights("w", 3, 3, 16, 8), n.weights("b", 8)
     pair = static("pair", np.full(2, stride, np.uint32))
     pads = static("pads", np.array([[1, 0], [0, 1]], np.uint32))
-    extent = 7 * stride + 3 - 1
+    dim = 7 * stride + 3 - 1
     params = {"stride": pair, "pad_amount": pads, "group": u32(1)}
-    model = n.done(n.op("TransposeConv2d", [n.x, weight, bias], (1, extent, extent, 8), "y", **params))
+    model = n.done(n.op("TransposeConv2d", [n.x, weight, bias], (1, dim, dim, 8), "y", **params))
     samples = list(positive(n, 8))
     corrected = mean_error(model, samples)
     monkeypatch.setattr("xdlc.quant.plan.correct_biases", lambda *given: None)

@@ -1,4 +1,4 @@
-"""Real networks with other outputs, types and extents: the vendor composes and compiles them as they are."""
+"""Real networks with other outputs, types and dims: the vendor composes and compiles them as they are."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def _value(stored: Any) -> Any:
     dtype = known.numpy if known is not None and known.bits >= 8 and not known.is_fixed else None
     if dtype is None or not isinstance(data, str) or not isinstance(shape, list) or len(shape) > _MOST_AXES:
         raise ValueError("an array without type, shape and data")
-    if not all(type(extent) is int and 0 <= extent <= _LARGEST_TEXT for extent in shape):
+    if not all(type(dim) is int and 0 <= dim <= _LARGEST_TEXT for dim in shape):
         raise ValueError(f"an array of shape {shape}")
     content = base64.b64decode(data, validate=True)
     if math.prod(shape) * dtype.itemsize != len(content):

@@ -171,7 +171,7 @@ class Builder(Emitter):
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Return ``value`` under another source shape of as many elements."""
-        wanted = tuple(int(extent) for extent in shape)
+        wanted = tuple(int(dim) for dim in shape)
         if value.is_dynamic:
             raise UnsupportedOp(f"{value.tensor.name!r} has dynamic dimensions and is to be reshaped")
         if wanted == value.shape:
@@ -257,7 +257,7 @@ class Builder(Emitter):
         tensors, order = self.aligned(values)
         rank = len(order)
         full = [((1,) * (rank - value.rank) + value.shape) for value in values]
-        shape = tuple(broadcast([extents[axis] for extents in full]) for axis in range(rank))
+        shape = tuple(broadcast([dims[axis] for dims in full]) for axis in range(rank))
         lying = tuple(shape[axis] for axis in order) or (1,)
         out = self.emit(
             type, tensors, lying, dtype or values[0].dtype, params, encoding=encoding, package=package

@@ -190,16 +190,16 @@ class Emitter:
             self.graph.add_tensor(tensor)
         return tensor
 
-    def check_table(self, *extents: int) -> None:
+    def check_table(self, *dims: int) -> None:
         """Refuse to lay out a table that a few bytes of the model request, once all of them are large.
 
         Raises:
             UnsupportedOp: If it is too large; the host may compute it when the graph runs.
         """
-        check_table(*extents)
-        self._laid_out = self._within(TABLES_LIMIT, self._laid_out, extents)
+        check_table(*dims)
+        self._laid_out = self._within(TABLES_LIMIT, self._laid_out, dims)
 
-    def check_fill(self, *extents: int) -> None:
+    def check_fill(self, *dims: int) -> None:
         """Refuse equal elements that a few bytes of the model request, once all are too many.
 
         They are made when they are written, and not held together: weights of test models are such.
@@ -207,10 +207,10 @@ class Emitter:
         Raises:
             UnsupportedOp: If there are too many; the host may make them when the graph runs.
         """
-        self._filled = self._within(FILLS_LIMIT, self._filled, extents)
+        self._filled = self._within(FILLS_LIMIT, self._filled, dims)
 
-    def _within(self, limit: int, before: int, extents: Sequence[int]) -> int:
-        count = math.prod(extents)
+    def _within(self, limit: int, before: int, dims: Sequence[int]) -> int:
+        count = math.prod(dims)
         if before + count > limit:
             raise UnsupportedOp(f"takes a table of {count} elements, after others of {before} in all")
         return before + count

@@ -80,7 +80,7 @@ ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file
 ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file, with onnx.load and onnx.save")
 LFS = Format("a pointer of git LFS, not the file itself", "fetch the file: `git lfs pull`")
 EMPTY = Format("empty", f"{_AGAIN}: its download may have failed")
-HTML = Format("an HTML page", f"{_AGAIN}: the download gave a page of the web site")
+HTML = Format("an HTML page", f"{_AGAIN}: the download returned a page of the web site")
 NUMPY = Format(
     "a file of numpy arrays", "give the .onnx file; arrays are samples of xdlc-quant and xdlc-net-run"
 )

@@ -90,4 +90,5 @@ _NAMES = {
     ".tensor": "Param Role Scalar Tensor b8 f32 i32 static string u32 u32s",
     ".text": "parse to_text",
 }
-__getattr__ = names_of(__name__, {name: home for home, names in _NAMES.items() for name in names.split()})
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+__getattr__ = names_of(__name__, _HOMES)

@@ -51,11 +51,11 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
         raise ValueError(f"{layer.name} has no weights")
     if scale is not None:
         axis = traits(layer).channel_axis or 0
-        extents = [1] * weight.rank
-        extents[axis] = -1
+        dims = [1] * weight.rank
+        dims[axis] = -1
 
         def scaled(array: Array, factor: Array) -> Array:
-            return (array * factor.reshape(extents)).astype(array.dtype, copy=False)
+            return (array * factor.reshape(dims)).astype(array.dtype, copy=False)
 
         data = Transform([weight.data, scale], scaled, weight.data.shape, weight.data.dtype)
         weight = _static(graph, weight.name, weight, data)

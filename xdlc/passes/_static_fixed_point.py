@@ -122,12 +122,12 @@ def _expansion(
 
     block = encoding.block_shape
     if numpy.any(encoding.offsets) or any(
-        extent != 1 for position, extent in enumerate(block) if position != along
+        dim != 1 for position, dim in enumerate(block) if position != along
     ):
         return None
-    if any(extent != 1 for position, extent in enumerate(shape) if position not in (axis, along)):
+    if any(dim != 1 for position, dim in enumerate(shape) if position not in (axis, along)):
         return None
-    grid = [extent // size for extent, size in zip(shape, block, strict=True)]
+    grid = [dim // size for dim, size in zip(shape, block, strict=True)]
     steps = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
     steps = numpy.moveaxis(steps, (axis, along), (0, 1)).reshape(shape[axis], -1)
     scales: list[float] = []

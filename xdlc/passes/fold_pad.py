@@ -59,7 +59,7 @@ def _fold(graph: Graph, pad: Op) -> bool:
         return False
     for view, cut in views:
         result = view.outputs[0]
-        result.shape = tuple(extent - sum(pair) for extent, pair in zip(result.shape, cut, strict=True))
+        result.shape = tuple(dim - sum(pair) for dim, pair in zip(result.shape, cut, strict=True))
     _widen(reader, amounts)
     reader.origin = reader.origin.merged(pad.origin)
     graph.replace(padded, source)
@@ -81,9 +81,7 @@ def _moved(view: Op, tensor: Tensor, amounts: Amounts) -> Amounts | None:
     if view.type == "Transpose":
         return [amounts[int(axis)] for axis in view.param("perm")]
     result = view.outputs[0]
-    before, after = (
-        [axis for axis, extent in enumerate(held.shape) if extent != 1] for held in (tensor, result)
-    )
+    before, after = ([axis for axis, dim in enumerate(held.shape) if dim != 1] for held in (tensor, result))
     if [tensor.shape[axis] for axis in before] != [result.shape[axis] for axis in after]:
         return None
     moved = [(0, 0)] * result.rank
@@ -111,13 +109,13 @@ def _takes(reader: Op, pad: Op, amounts: Amounts) -> bool:
 def _reaches(reader: Op) -> list[int] | None:
     """Return how many elements a window spans along each spatial axis, or None if an op has no windows."""
     if traits(reader).pool in ("average", "max"):
-        return [int(extent) for extent in reader.param("filter_size")]
+        return [int(dim) for dim in reader.param("filter_size")]
     weight = reader.inputs[1] if traits(reader).macs == "convolution" else None
     if weight is None:
         return None
-    extents = weight.shape[:-2]
-    dilation = reader.param("dilation", [1] * len(extents))
-    return [int(step) * (extent - 1) + 1 for extent, step in zip(extents, dilation, strict=True)]
+    dims = weight.shape[:-2]
+    dilation = reader.param("dilation", [1] * len(dims))
+    return [int(step) * (dim - 1) + 1 for dim, step in zip(dims, dilation, strict=True)]
 
 
 def _windows_meet_data(reader: Op, amounts: Amounts, reaches: Sequence[int]) -> bool:

@@ -26,7 +26,7 @@ Array = Any  # numpy.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of using something once.
+    """Result of using something once.
 
     Attributes:
         target: What was tried: ``host``, ``library``, or an architecture with the SoC that stood for it.
@@ -44,7 +44,7 @@ class Runtime:
     Attributes:
         name: ``cpu``, ``htp`` or ``aip``.
         library: What computes, with its version.
-        core: What it stands for.
+        core: The core that it denotes.
         trials: What was tried.
     """
 
@@ -68,8 +68,8 @@ class Machine:
         system: Operating system and processor.
         processors: Processors that this process may use.
         versions: Version by name of what matters; None if it is not installed.
-        runtimes: The runtimes that were asked for.
-        socs: The SoCs that were asked for.
+        runtimes: The runtimes requested.
+        socs: The SoCs requested.
     """
 
     system: str
@@ -84,7 +84,7 @@ def check_platform(runtimes: Sequence[str] = RUNTIMES, soc: str | None = None) -
 
     Args:
         runtimes: Names of the runtimes to try.
-        soc: Name of the one SoC to tell of and to emulate; default: all of them, and one of each
+        soc: Name of the one SoC to report on and to emulate; default: all of them, and one of each
             architecture.
 
     Raises:
@@ -134,7 +134,7 @@ def _tried(target: str, run: Callable[[Model, Array], Array]) -> Trial:
         found = run(_probe(), stored)
         if not numpy.array_equal(found, numpy.maximum(stored, _ZERO)):
             raise BackendError(
-                "gives wrong numbers for a graph of one Relu", fix="reinstall it, and report this"
+                "computes wrong numbers for a graph of one Relu", fix="reinstall it, and report this"
             )
     except XdlcError as error:
         return Trial(target, error)

@@ -34,7 +34,7 @@ def _has_static_matrix(op: Op) -> bool:
         and weight.encoding is None
         and weight.rank >= 2
         and source.rank >= max(2, weight.rank)
-        and all(extent == 1 for extent in weight.shape[:-2])
+        and all(dim == 1 for dim in weight.shape[:-2])
         and not op.param("transpose_in0", False)
     )
 

@@ -180,7 +180,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
         shape, fortran, dtype = _header(file, where)
     if dtype.kind not in "biuf":
         raise UsageError(f"holds {dtype}, not numbers", where=where, fix="save an array of numbers")
-    if fortran and len([extent for extent in shape if extent > 1]) > 1:
+    if fortran and len([dim for dim in shape if dim > 1]) > 1:
         raise UsageError(
             "is in column-major order, which cannot be read sample by sample",
             where=where,
@@ -212,8 +212,7 @@ def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ..
 def _fits(shape: tuple[int, ...], tensor: Tensor, start: int) -> bool:
     """Return whether a shape is that of a tensor from an axis on."""
     return len(shape) == tensor.rank - start and all(
-        extent == tensor.shape[axis] or axis in tensor.dynamic_axes
-        for axis, extent in enumerate(shape, start)
+        dim == tensor.shape[axis] or axis in tensor.dynamic_axes for axis, dim in enumerate(shape, start)
     )
 
 
@@ -229,7 +228,7 @@ def _header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtyp
         shape, fortran, dtype = read(file)
     except _DAMAGE as error:
         raise _unreadable(where, error) from error
-    if any(extent < 0 for extent in shape) or prod(shape) * dtype.itemsize >= 1 << 62:
+    if any(dim < 0 for dim in shape) or prod(shape) * dtype.itemsize >= 1 << 62:
         raise _unreadable(where, ValueError(f"it has shape {list(shape)}"))
     return shape, fortran, dtype
 

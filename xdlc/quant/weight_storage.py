@@ -24,13 +24,13 @@ _TOP = 1 << LPBQ_BITS
 def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
     """Return why a weight cannot have a scale per block of ``size`` input channels, or None if it can."""
     if op.type == "FullyConnected":
-        extent = weight.shape[1]
+        dim = weight.shape[1]
     elif op.type == "Conv2d" and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1:
-        extent = weight.shape[2]
+        dim = weight.shape[2]
     else:
         return "only Conv2d of 1x1 without groups and FullyConnected have scales per block"
-    if extent % size:
-        return f"its {extent} input channels are no multiple of {size}"
+    if dim % size:
+        return f"its {dim} input channels are no multiple of {size}"
     return None
 
 

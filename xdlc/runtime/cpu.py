@@ -36,7 +36,7 @@ class CpuSession:
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily, which is faster unless sessions take turns.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
-        plain: Compute reals and round what has an encoding, where HTP rounds less or more; quicker.
+        plain: Compute float values and round what has an encoding, where HTP rounds less or more; quicker.
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
         observer: What looks at values of the graph and of those that it runs.
         kernels: Kernels of UDOs; the caller closes them.
@@ -192,8 +192,8 @@ def feed(tensor: Tensor, value: Array) -> Array:
 
 def _check_shape(tensor: Tensor, array: Array) -> None:
     fits = array.ndim == tensor.rank and all(
-        extent == wanted or axis in tensor.dynamic_axes
-        for axis, (extent, wanted) in enumerate(zip(array.shape, tensor.shape, strict=True))
+        dim == wanted or axis in tensor.dynamic_axes
+        for axis, (dim, wanted) in enumerate(zip(array.shape, tensor.shape, strict=True))
     )
     if not fits:
         raise UsageError(

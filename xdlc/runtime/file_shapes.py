@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 def unit_shape(tensor: Tensor) -> Shape:
     """Return the shape of an input whose dynamic dimensions are 1."""
-    return tuple(1 if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
+    return tuple(1 if axis in tensor.dynamic_axes else dim for axis, dim in enumerate(tensor.shape))
 
 
 def holds_integers(tensor: Tensor) -> bool:
@@ -58,8 +58,8 @@ def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
     if not tensor.dynamic_axes:
         return of_size(math.prod(shape), tensor.size, tensor.size, tensor)
     fits = len(shape) == tensor.rank and all(
-        extent == wanted or axis in tensor.dynamic_axes
-        for axis, (extent, wanted) in enumerate(zip(shape, tensor.shape, strict=True))
+        dim == wanted or axis in tensor.dynamic_axes
+        for axis, (dim, wanted) in enumerate(zip(shape, tensor.shape, strict=True))
     )
     return tuple(shape) if fits else None
 
@@ -90,5 +90,5 @@ def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str)
 
 def shown(tensor: Tensor) -> str:
     """Return the shape of an input for a message, ``?`` for a dynamic dimension."""
-    extents = ("?" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape))
-    return "x".join(extents) or "a scalar"
+    dims = ("?" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape))
+    return "x".join(dims) or "a scalar"

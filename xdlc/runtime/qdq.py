@@ -123,8 +123,8 @@ def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) -> str | None:
     """Return static fixed-point data as integers before a DequantizeLinear, or None if that has no form.
 
-    Where encodings of activations are fed, ops compute with reals: onnxruntime rearranges weights for its
-    kernels once, when they are constants, and would dequantize integers in each run.
+    Where encodings of activations are fed, ops compute with float values: onnxruntime rearranges weights
+    for its kernels once, when they are constants, and would dequantize integers in each run.
 
     Args:
         b: The builder.
@@ -157,10 +157,10 @@ def _static_blocks(b: Builder, tensor: Tensor, order: Perm) -> str | None:
     if not isinstance(encoding, BlockScaleOffset | BlockwiseExpansion):
         return None
     block = block_shape(encoding, tensor.shape)
-    wide = [axis for axis, extent in enumerate(block or ()) if extent != 1]
+    wide = [axis for axis, dim in enumerate(block or ()) if dim != 1]
     if block is None or len(wide) != 1:
         return None
-    first = tuple(slice(None, None, extent) for extent in block)
+    first = tuple(slice(None, None, dim) for dim in block)
     scale, offset = (
         numpy.broadcast_to(found, tensor.shape)[first].transpose(order)
         for found in scale_and_offset(encoding, tensor.shape, where=where)

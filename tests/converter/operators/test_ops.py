@@ -538,13 +538,13 @@ def test_group_normalization(models):
 
 @pytest.mark.parametrize("type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize(
-    ("extent", "kernel", "stride"),
+    ("dim", "kernel", "stride"),
     [(1, 3, 1), (2, 3, 2), (3, 5, 4), (5, 3, 7), (2, 3, 1), (2, 5, 2), (3, 7, 1)],
 )
-def test_pool_of_one_result_has_no_padding(models, type, extent, kernel, stride):
+def test_pool_of_one_result_has_no_padding(models, type, dim, kernel, stride):
     pads = [kernel // 2] * 4
     nodes = [node(type, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads)]
-    converted = check(models, nodes, {"x": floats(1, 2, extent, extent)})
+    converted = check(models, nodes, {"x": floats(1, 2, dim, dim)})
     (pool,) = (op for op in converted.main.ops if op.type.startswith("Pool"))
     assert not pool.param("pad_amount").any()
 

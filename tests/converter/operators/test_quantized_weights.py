@@ -193,7 +193,7 @@ def test_the_way_to_onnx_and_back_keeps_them(models, tmp_path, reader, kind, for
     grid[along] //= 16
     zeros, options = None, {"axis": along, "block_size": 16}
     if form == "expansion":
-        start = [1 if at == along else extent for at, extent in enumerate(shape)]
+        start = [1 if at == along else dim for at, dim in enumerate(shape)]
         scales = positive(*start) * RNG.integers(1, 17, grid)
     else:
         options = {"tensor": {}, "axis": {"axis": axis}, "blocks": options}[form]
@@ -221,7 +221,7 @@ def test_htp_gets_reals(models, reader, kind):
 
     shape = READERS[reader][1]
     along = 0 if reader == "MatMul" else 1
-    grid = [extent // (16 if axis == along else 1) for axis, extent in enumerate(shape)]
+    grid = [dim // (16 if axis == along else 1) for axis, dim in enumerate(shape)]
     path, feeds = weight_only(models, reader, kind, positive(*grid), None, axis=along, block_size=16)
     model, _ = saved(path)
     found = htp.run(model, feeds)["y"]

@@ -41,11 +41,11 @@ def convert(folder, channels=4, config=None, **attributes):
     return api.convert(folder / "m.onnx", udo_config_paths=[config])
 
 
-@pytest.mark.parametrize(("attributes", "extents"), [({"factor": 3}, (1, 15, 9, 4)), ({}, (1, 10, 6, 4))])
-def test_the_shape_follows_from_its_text(attributes, extents, tmp_path):
+@pytest.mark.parametrize(("attributes", "dims"), [({"factor": 3}, (1, 15, 9, 4)), ({}, (1, 10, 6, 4))])
+def test_the_shape_follows_from_its_text(attributes, dims, tmp_path):
     model = convert(tmp_path, **attributes)
     (op,) = [op for op in model.main.ops if op.package == "Grow"]
-    assert op.outputs[0].shape == extents
+    assert op.outputs[0].shape == dims
     assert op.inputs[1] is None
     assert op.inputs[2].is_static
 

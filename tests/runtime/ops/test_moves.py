@@ -49,10 +49,10 @@ def test_concat_pack_split_unpack(one_op, x):
 def test_strided_slice(one_op, data):
     x = np.arange(30, dtype=np.float32).reshape(5, 6)
     ranges, picks = [], []
-    for extent in x.shape:
+    for dim in x.shape:
         step = data.draw(st.sampled_from([1, 2, -1, -2]))
-        begin = data.draw(st.integers(0, extent - 1))
-        end = data.draw(st.integers(begin + 1, extent) if step > 0 else st.integers(-1, begin - 1))
+        begin = data.draw(st.integers(0, dim - 1))
+        end = data.draw(st.integers(begin + 1, dim) if step > 0 else st.integers(-1, begin - 1))
         ranges.append((begin, end, step))
         picks.append(np.arange(begin, end, step))
     want = x[np.ix_(*picks)]
@@ -198,8 +198,8 @@ def test_channel_shuffle(one_op, x):
 
 def test_shapes_as_values(one_op, x):
     np.testing.assert_array_equal(one_op("Shape", [x], [((2,), "uint32")], {"start": 1, "end": 3}), [3, 4])
-    extents = np.array([2, 2], np.uint32)
-    found = one_op("ConstantOfShape", [extents], [(2, 2)], {"value": 1.5})
+    dims = np.array([2, 2], np.uint32)
+    found = one_op("ConstantOfShape", [dims], [(2, 2)], {"value": 1.5})
     np.testing.assert_array_equal(found, np.full((2, 2), 1.5))
     flags = np.array([[0, 1], [2, 0]], np.float32)
     np.testing.assert_array_equal(one_op("NonZero", [flags], [((4, 2), "int32")]), [[0, 1], [1, 0]])

@@ -70,9 +70,9 @@ def test_batchnorm_and_prelu(one_op, image, affine):
 @pytest.mark.parametrize("axes", [(3,), (2, 3), (1, 3), (1,)])
 @pytest.mark.parametrize("with_factors", [False, True])
 def test_layer_and_rms_norm(one_op, rng, image, axes, with_factors):
-    extents = tuple(image.shape[axis] for axis in axes)
+    dims = tuple(image.shape[axis] for axis in axes)
     spread = [image.shape[axis] if axis in axes else 1 for axis in range(4)]
-    factors = [rng.normal(size=extents).astype(np.float32) for _ in range(2)] if with_factors else []
+    factors = [rng.normal(size=dims).astype(np.float32) for _ in range(2)] if with_factors else []
     centred = image - image.mean(axes, keepdims=True)
     layer = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 0.01)
     rms = image / np.sqrt((image**2).mean(axes, keepdims=True) + 0.01)

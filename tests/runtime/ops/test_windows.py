@@ -78,8 +78,8 @@ def test_transpose_conv2d(one_op, rng, group):
 def _pool(x, size, stride, pads, shape, reduce, fill):
     reach = [(n - 1) * s + k for n, s, k in zip(shape, stride, size, strict=True)]
     after = [
-        max(after, need - before - extent)
-        for (before, after), need, extent in zip(pads, reach, x.shape[1:3], strict=True)
+        max(after, need - before - dim)
+        for (before, after), need, dim in zip(pads, reach, x.shape[1:3], strict=True)
     ]
     x = np.pad(x, [(0, 0), (pads[0][0], after[0]), (pads[1][0], after[1]), (0, 0)], constant_values=fill)
     out = np.zeros((x.shape[0], *shape, x.shape[3]), np.float32)
@@ -119,23 +119,23 @@ def test_l2_pool(one_op, rng):
     np.testing.assert_allclose(one_op("L2Pool2d", [x], [(1, 2, 2, 2)], params), want, rtol=1e-5)
 
 
-def _positions(extent, size, align, half):
+def _positions(dim, size, align, half):
     out = np.arange(size, dtype=np.float64)
     if align:
-        return out * (extent - 1) / max(size - 1, 1)
-    return (out + 0.5) * extent / size - 0.5 if half else out * extent / size
+        return out * (dim - 1) / max(size - 1, 1)
+    return (out + 0.5) * dim / size - 0.5 if half else out * dim / size
 
 
 MODES = [(False, False), (True, False), (False, True)]
 
 
 @pytest.mark.parametrize(("align", "half"), MODES)
-@pytest.mark.parametrize(("extent", "size"), [(4, 7), (7, 4), (5, 10)])
-def test_resize_bilinear(one_op, rng, align, half, extent, size):
-    x = rng.normal(size=(1, extent, extent, 2)).astype(np.float32)
-    at = np.clip(_positions(extent, size, align, half), 0, extent - 1)
+@pytest.mark.parametrize(("dim", "size"), [(4, 7), (7, 4), (5, 10)])
+def test_resize_bilinear(one_op, rng, align, half, dim, size):
+    x = rng.normal(size=(1, dim, dim, 2)).astype(np.float32)
+    at = np.clip(_positions(dim, size, align, half), 0, dim - 1)
     low = np.floor(at).astype(int)
-    high, part = np.minimum(low + 1, extent - 1), at - low
+    high, part = np.minimum(low + 1, dim - 1), at - low
     rows = x[:, low] * (1 - part)[:, None, None] + x[:, high] * part[:, None, None]
     want = rows[:, :, low] * (1 - part)[:, None] + rows[:, :, high] * part[:, None]
     params = {"align_corners": align, "half_pixel_centers": half}
@@ -144,12 +144,12 @@ def test_resize_bilinear(one_op, rng, align, half, extent, size):
 
 
 @pytest.mark.parametrize(("align", "half"), MODES)
-@pytest.mark.parametrize(("extent", "size"), [(4, 7), (7, 4), (5, 10), (3, 5)])
-def test_resize_nearest(one_op, rng, align, half, extent, size):
+@pytest.mark.parametrize(("dim", "size"), [(4, 7), (7, 4), (5, 10), (3, 5)])
+def test_resize_nearest(one_op, rng, align, half, dim, size):
     """Half up with aligned corners, else the element that holds the point, as on the emulation of HTP."""
-    x = rng.normal(size=(1, extent, extent, 2)).astype(np.float32)
-    at = _positions(extent, size, align, half)
-    index = np.floor(at + (0.5 if align or half else 0)).astype(int).clip(0, extent - 1)
+    x = rng.normal(size=(1, dim, dim, 2)).astype(np.float32)
+    at = _positions(dim, size, align, half)
+    index = np.floor(at + (0.5 if align or half else 0)).astype(int).clip(0, dim - 1)
     params = {"align_corners": align, "half_pixel_centers": half}
     found = one_op("ResizeNearestNeighbor", [x], [(1, size, size, 2)], params)
     np.testing.assert_array_equal(found, x[:, index][:, :, index])

@@ -1,4 +1,4 @@
-"""Types of outputs whose shape function gives extents only."""
+"""Types of outputs whose shape function gives dims only."""
 
 from __future__ import annotations
 

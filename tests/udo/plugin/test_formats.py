@@ -38,7 +38,7 @@ def test_nc1hwc0_puts_channels_of_a_block_beside_each_other(shape, dtype, data):
     block = 32 if array.dtype.itemsize == 1 else 16
     packed = find_format("NC1HWC0").pack(array)
     assert packed.shape == (shape[0], -(-shape[1] // block), shape[2], shape[3], block)
-    n, c, h, w = (data.draw(st.integers(0, extent - 1)) for extent in shape)
+    n, c, h, w = (data.draw(st.integers(0, dim - 1)) for dim in shape)
     assert packed[n, c // block, h, w, c % block] == array[n, c, h, w]
 
 
@@ -50,7 +50,7 @@ def test_fractal_z_puts_weights_into_squares(shape, dtype, data):
     packed = find_format("FRACTAL_Z").pack(array)
     c1 = -(-shape[1] // block)
     assert packed.shape == (c1 * shape[2] * shape[3], -(-shape[0] // 16), 16, block)
-    n, c, h, w = (data.draw(st.integers(0, extent - 1)) for extent in shape)
+    n, c, h, w = (data.draw(st.integers(0, dim - 1)) for dim in shape)
     row = (c // block * shape[2] + h) * shape[3] + w
     assert packed[row, n // 16, n % 16, c % block] == array[n, c, h, w]
 

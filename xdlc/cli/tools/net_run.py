@@ -34,7 +34,7 @@ _RUNTIME_OF = {
 @tool(
     "xdlc-net-run",
     epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
-    "are asked for; a slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows "
+    "are requested; a slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows "
     "from the size of the input's raw file; inputs with several of them take .npy files, which state "
     "their shapes.",
 )

@@ -62,7 +62,7 @@ class Diagnostics:
         values: Float tensors that hold the values of names of the main graph, the best first.
         notices: What is good to know and no problem.
         used: UDO definitions that matched a node, once for each.
-        uncovered: Nodes whose operators have no mapping; some may have been settled in another way since.
+        uncovered: Nodes whose operators have no mapping; some may have been imported in another way since.
         requested: Operators whose nodes count as uncovered even if they have a mapping.
     """
 
@@ -166,7 +166,7 @@ def _reason(frame: Frame, outputs: Sequence[str]) -> str | None:
 
 
 def _holders(value: Value) -> Iterator[Tensor]:
-    """Iterate over tensors that hold the reals of a value, if maybe in another order or shape."""
+    """Iterate over tensors that hold the float values of a value, if maybe in another order or shape."""
     yield from value.forms.values()
     tensor: Tensor | None = value.tensor
     while tensor is not None:

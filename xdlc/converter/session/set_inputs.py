@@ -72,14 +72,14 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None]) -> Array:
             f"{in_words(given)} does not fit the input's data type, {dtype}",
             fix=f"give values that {dtype} holds",
         )
-    fixed = [extent for extent in shape if extent is not None]
+    fixed = [dim for dim in shape if dim is not None]
     if not array.ndim and len(fixed) == len(shape):
         array = np.full(fixed, array)
     fits = array.ndim == len(shape) and all(
-        extent in (None, found) for extent, found in zip(shape, array.shape, strict=True)
+        dim in (None, found) for dim, found in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        wanted = ["N" if extent is None else extent for extent in shape]
+        wanted = ["N" if dim is None else dim for dim in shape]
         raise UsageError(
             f"the value has shape {list(array.shape)}, the input takes {wanted}".replace("'", ""),
             fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",

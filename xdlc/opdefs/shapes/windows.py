@@ -26,7 +26,7 @@ def window_reaches(op: Op) -> list[int]:
         return integers(op, "filter_size", count)
     dilation = integers(op, "dilation", count, default=1)
     kernel = operand(op, 1).shape[:-2]
-    return [step * (extent - 1) + 1 for step, extent in zip(dilation, kernel, strict=True)]
+    return [step * (dim - 1) + 1 for step, dim in zip(dilation, kernel, strict=True)]
 
 
 def around(op: Op, spatial: Sequence[int]) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ def pool_shapes(op: Op) -> list[tuple[int, ...]]:
     source = operand(op, 0)
     rounds_up = bool(op.param("rounding_mode", 0))
     spatial = _positions(op, window_reaches(op), rounds_up=rounds_up)
-    accepted = [spatial] if not rounds_up else [spatial, [max(1, extent - 1) for extent in spatial]]
+    accepted = [spatial] if not rounds_up else [spatial, [max(1, dim - 1) for dim in spatial]]
     return [(*around(op, held), source.shape[-1]) for held in accepted]
 
 

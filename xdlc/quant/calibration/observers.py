@@ -175,13 +175,9 @@ def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
     """
     if tensor.dynamic_axes or not tensor.rank:
         return None
-    extents = [tensor.shape[axis] for axis in order]
-    first = next((axis for axis, extent in enumerate(extents) if extent > 1), 0)
-    return (
-        first
-        if first < tensor.rank - 1
-        else next((i for i, extent in enumerate(extents) if extent == 1), None)
-    )
+    dims = [tensor.shape[axis] for axis in order]
+    first = next((axis for axis, dim in enumerate(dims) if dim > 1), 0)
+    return first if first < tensor.rank - 1 else next((i for i, dim in enumerate(dims) if dim == 1), None)
 
 
 class Taps:

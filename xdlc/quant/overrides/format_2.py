@@ -73,7 +73,7 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
         block_axis, axis, order = _by_channel(row, "y_scale", shape, axis)
         scales, points, grain = [scales[i] for i in order], [points[i] for i in order], Grain.BLOCK
     elif shape and (axis is not None or len(scales) > 1):
-        if axis is None or sum(extent > 1 for extent in shape) > 1:
+        if axis is None or sum(dim > 1 for dim in shape) > 1:
             raise row.error(
                 f"has {len(scales)} scales, which lie along no single axis",
                 "write one scale for each index of an axis, and that axis",
@@ -103,7 +103,7 @@ def _by_channel(
             f"{key} has {rank} axes, the block axis is {axis}", "write the scales in the tensor's axes"
         )
     block_axis = axis % rank
-    others = [index for index, extent in enumerate(shape) if extent > 1 and index != block_axis]
+    others = [index for index, dim in enumerate(shape) if dim > 1 and index != block_axis]
     if len(others) > 1:
         raise row.error(f"{key} of shape {list(shape)} has more than two axes", "give a scale to each block")
     channel_axis = others[0] if others else (1 if block_axis == 0 and rank > 1 else 0)

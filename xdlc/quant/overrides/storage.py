@@ -195,7 +195,7 @@ def _open_axis(override: Override, tensor: Tensor) -> int:
     """Return the axis of channels; by default the first that has as many elements."""
     count, stated = len(override.scales), override.axis
     if stated is None:
-        found = [axis for axis, extent in enumerate(tensor.shape) if extent == count]
+        found = [axis for axis, dim in enumerate(tensor.shape) if dim == count]
     else:
         found = [stated % tensor.rank] if -tensor.rank <= stated < tensor.rank else []
     found = [axis for axis in found if tensor.shape[axis] == count]

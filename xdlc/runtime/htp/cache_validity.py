@@ -189,9 +189,9 @@ def _is_same(one: CachedTensor, other: CachedTensor) -> bool:
 
 
 def _words(tensor: CachedTensor) -> str:
-    extents = "x".join(map(str, tensor.shape or ())) or ("scalar" if tensor.shape == () else "of no shape")
+    dims = "x".join(map(str, tensor.shape or ())) or ("scalar" if tensor.shape == () else "of no shape")
     step = "" if tensor.scale is None else f" scale {tensor.scale:.7g} offset {tensor.offset}"
-    return f"{_short(tensor.name)} {tensor.dtype} {extents}{step}"
+    return f"{_short(tensor.name)} {tensor.dtype} {dims}{step}"
 
 
 def _graph_of(entry: CacheEntry, facts: CacheFacts | None, main: Graph | None) -> CachedGraph | None:

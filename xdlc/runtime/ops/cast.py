@@ -13,7 +13,7 @@ from xdlc.runtime.ops.reinterpret import keep_stored, keeps_stored
 def cast(op: Op, b: Builder) -> None:
     """Lower to Cast; narrow integers wrap around as the stored type would, float16 is rounded.
 
-    Between fixed point and integers of the same width the stored integers stay, as on HTP (emulation of
+    Between fixed point and integers of the same width the quantized values stay, as on HTP (emulation of
     SDK 2.51, SM8650).
     """
     source, target = args.operand(op, 0), args.result(op)

@@ -49,11 +49,11 @@ def split(op: Op, b: Builder) -> None:
     """Lower to Split; ``split_index`` lists where each output after the first begins."""
     source = args.operand(op, 0)
     axis = args.axis(op, source.rank)
-    extent = source.shape[axis]
-    bounds = [0, *args.integers(op, "split_index"), extent]
+    dim = source.shape[axis]
+    bounds = [0, *args.integers(op, "split_index"), dim]
     sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
     if min(sizes) < 0 or len(sizes) != len(op.outputs):
-        raise ModelError(f"'split_index' {bounds[1:-1]} does not cut {extent} into {len(op.outputs)} outputs")
+        raise ModelError(f"'split_index' {bounds[1:-1]} does not cut {dim} into {len(op.outputs)} outputs")
     values = b.nodes_out("Split", [b.read(source), b.ints(*sizes)], len(sizes), axis=axis)
     for tensor, value in zip(op.outputs, values, strict=True):
         b.write(tensor, value)

@@ -18,10 +18,10 @@ def _mode(op: Op) -> int:
     return mode
 
 
-def _divided(extent: int, by: int, what: str) -> int:
-    if by < 1 or extent % by:
-        raise ModelError(f"{what} of {extent} does not divide by {by}")
-    return extent // by
+def _divided(dim: int, by: int, what: str) -> int:
+    if by < 1 or dim % by:
+        raise ModelError(f"{what} of {dim} does not divide by {by}")
+    return dim // by
 
 
 @lowering("DepthToSpace")
@@ -87,7 +87,7 @@ def channel_shuffle(op: Op, b: Builder) -> None:
     source, target = args.operand(op, 0), args.result(op)
     axis = args.axis(op, source.rank, default=source.rank - 1)
     groups = int(args.required(op, "num_groups"))
-    share = _divided(source.shape[axis], groups, "extent")
+    share = _divided(source.shape[axis], groups, "dim")
     shape = source.shape
     value = b.reshape(b.read(source), (*shape[:axis], groups, share, *shape[axis + 1 :]))
     order = list(range(source.rank + 1))

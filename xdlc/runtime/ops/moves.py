@@ -20,7 +20,7 @@ def reshape(op: Op, b: Builder) -> None:
             f"output {target.name!r} has {len(target.dynamic_axes)} dynamic axes, one can be inferred",
             "fix the shape of the graph's inputs",
         )
-    shape = [-1 if axis in target.dynamic_axes else extent for axis, extent in enumerate(target.shape)]
+    shape = [-1 if axis in target.dynamic_axes else dim for axis, dim in enumerate(target.shape)]
     b.write(target, b.reshape(b.read(source, dtype=b.held(source)), shape), dtype=b.held(source))
 
 

@@ -51,8 +51,8 @@ def layer_norm(op: Op, b: Builder) -> None:
     epsilon = float(op.param("epsilon", 0.001))
     axes = tuple(sorted(args.axes(op, source.rank)))
     first = source.rank - len(axes)
-    extents = source.shape[first:]
-    if axes == tuple(range(first, source.rank)) and gamma is not None and gamma.shape == extents:
+    dims = source.shape[first:]
+    if axes == tuple(range(first, source.rank)) and gamma is not None and gamma.shape == dims:
         inputs = [
             b.read(tensor, dtype=b.dtype(source)) for tensor in (source, gamma, beta) if tensor is not None
         ]

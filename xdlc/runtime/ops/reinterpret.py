@@ -26,7 +26,7 @@ def keeps_stored(source: DType, target: DType) -> bool:
 
 
 def keep_stored(source: Tensor, target: Tensor, b: Builder) -> None:
-    """Write the stored integers of ``source`` to ``target``."""
+    """Write the quantized values of ``source`` to ``target``."""
     order = b.orders(source)[0]
     if not source.dtype.is_fixed:
         value = b.read(source, order, dtype=target.dtype.numpy)

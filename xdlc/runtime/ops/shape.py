@@ -23,9 +23,9 @@ def shape(op: Op, b: Builder) -> None:
 @lowering("ConstantOfShape")
 def constant_of_shape(op: Op, b: Builder) -> None:
     """Lower to Expand of the value."""
-    extents, target = args.operand(op, 0), args.result(op)
+    dims, target = args.operand(op, 0), args.result(op)
     value = b.like(target, numpy.asarray(args.required(op, "value")).reshape(-1)[0])
-    b.write(target, b.node("Expand", [value, b.read(extents, dtype=INDEX)]))
+    b.write(target, b.node("Expand", [value, b.read(dims, dtype=INDEX)]))
 
 
 @lowering("NonZero")

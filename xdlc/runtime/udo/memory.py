@@ -87,8 +87,8 @@ class Memory:
         import numpy
 
         count = 1
-        for extent in shape:
-            count *= extent
+        for dim in shape:
+            count *= dim
         if count == 0:
             return numpy.zeros(shape, dtype)
         return numpy.frombuffer(self._map, dtype, count, place).reshape(shape)

@@ -32,7 +32,7 @@ def kernel(package: str, type: str) -> Callable[[Function], Function]:
     It is called as ``f(inputs, params, outputs)``: arrays by position, None for an omitted input;
     parameters by name, an enumeration under the name of its value; a :class:`xdlc.opdefs.op_view.TensorSpec`
     for each output.  It returns an array, or a sequence of one for each output, of these shapes and types.
-    Quantized values, static ones included, and halves come and go as float32 reals; arrays that come
+    Quantized values, static ones included, and halves come and go as float32; arrays that come
     cannot be written.
 
     Example:

@@ -178,15 +178,15 @@ def _name(function: Any) -> str:
 
 
 def _spec_of(item: Any, dtype: DType) -> TensorSpec | None:
-    extents = item.shape if isinstance(item, TensorSpec) else item
+    dims = item.shape if isinstance(item, TensorSpec) else item
     stated = item.dtype if isinstance(item, TensorSpec) else dtype
-    if not isinstance(stated, DType) or not isinstance(extents, Sequence) or isinstance(extents, str):
+    if not isinstance(stated, DType) or not isinstance(dims, Sequence) or isinstance(dims, str):
         return None
     try:
-        shape = tuple(None if extent is None else operator.index(extent) for extent in extents)
+        shape = tuple(None if dim is None else operator.index(dim) for dim in dims)
     except TypeError:
         return None
-    if len(shape) > MAX_RANK or any(extent is not None and not 0 <= extent < OPEN_EXTENT for extent in shape):
+    if len(shape) > MAX_RANK or any(dim is not None and not 0 <= dim < OPEN_EXTENT for dim in shape):
         return None
     named = item if isinstance(item, TensorSpec) else TensorSpec((), stated)
     return TensorSpec(shape, stated, str(named.name), str(named.layout))

@@ -77,7 +77,7 @@ def default_tensor(place: Place) -> Quoted:
 def _element(value: Any, dtype: DType, type: str) -> str:
     if dtype.is_float and dtype.bits == 16:
         return f"{{{int.from_bytes(struct.pack('<e', value), 'little')}}}"
-    if dtype.is_fixed:  # reals that have no scale yet are taken as they would be stored
+    if dtype.is_fixed:  # float values that have no scale yet are taken as they would be stored
         return _integer(round(value))
     return str(literal(int(value) if isinstance(value, bool) else value, type))
 

@@ -19,13 +19,14 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir.data import TensorData
 
 LETTERS = "ifso"
-MAX_TEXT = 1 << 14
+MAX_TEXT, MAX_DEPTH = 1 << 14, 32
 Pattern = list[Any]  # letters, and lists of them
 
 
@@ -61,9 +62,10 @@ def flattened(placeholders: str, values: Sequence[Any]) -> tuple[str, tuple[Any,
 
 def _parsed(text: str) -> Pattern:
     """Return the letters in nested lists; the text is JSON but for its brackets and quotes."""
-    if isinstance(text, str) and len(text) <= MAX_TEXT and set(text) <= set(f"{LETTERS}(), \n\t"):
+    known = isinstance(text, str) and len(text) <= MAX_TEXT and set(text) <= set(f"{LETTERS}(), \n\t")
+    if known and max(accumulate((c == "(") - (c == ")") for c in text), default=0) <= MAX_DEPTH:
         listed = re.sub(f"[{LETTERS}]", r'"\g<0>"', text.translate(str.maketrans("()", "[]")))
-        with suppress(ValueError, RecursionError):
+        with suppress(ValueError):
             return list(json.loads(f"[{listed}]"))
     raise UsageError(
         f"arguments {str(text)[:60]!r} cannot be read",

@@ -63,7 +63,7 @@ class Format(ABC):
         Raises:
             UsageError: If it is not.
         """
-        plain = tuple(int(extent) for extent in shape)
+        plain = tuple(int(dim) for dim in shape)
         expected = self.packed_shape(plain, array.dtype.itemsize)
         if tuple(array.shape) != expected:
             raise UsageError(

@@ -150,7 +150,7 @@ class PluginHooks:
                     fix="return one TensorSpec for each",
                 )
             for place, spec in enumerate(specs):
-                bad = [extent for extent in spec.shape if extent is not None and not _is_extent(extent)]
+                bad = [dim for dim in spec.shape if dim is not None and not _is_extent(dim)]
                 if bad:
                     raise UsageError(
                         f"output {place} has shape {list(spec.shape)}", fix="return dimensions above 0"
@@ -223,7 +223,7 @@ class PluginHooks:
                     fix="omit it in weight_formats, or return False in accepts for such nodes",
                 )
             values[f"{tensor.name}_format"] = format.name
-            values[f"{tensor.name}_shape"] = [int(extent) for extent in spec.data.shape]
+            values[f"{tensor.name}_shape"] = [int(dim) for dim in spec.data.shape]
         return values
 
     def padded(self, inputs: Sequence[Any]) -> list[Any]:
@@ -255,7 +255,7 @@ class PluginHooks:
         kind = self.declaration.kinds.get(name)
         if value is None or (kind is None and name not in self._shapes):
             return value
-        return [int(extent) for extent in value] if kind is None else kind.read(value)
+        return [int(dim) for dim in value] if kind is None else kind.read(value)
 
     def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
         inputs = self.padded(op.inputs)
@@ -263,7 +263,7 @@ class PluginHooks:
             shape = op.params.get(f"{tensor.name}_shape")
             spec = inputs[place]
             if f"{tensor.name}_format" in op.params and shape is not None and spec is not None:
-                inputs[place] = replace(spec, shape=tuple(int(extent) for extent in shape))
+                inputs[place] = replace(spec, shape=tuple(int(dim) for dim in shape))
         return tuple(inputs)
 
 

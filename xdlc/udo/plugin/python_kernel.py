@@ -69,7 +69,7 @@ def _packed_spec(hooks: PluginHooks, place: int, spec: TensorSpec) -> TensorSpec
     format = hooks.output_at(place)
     if not format.is_packed:
         return spec
-    shape = tuple(extent for extent in spec.shape if extent is not None)
+    shape = tuple(dim for dim in spec.shape if dim is not None)
     if len(shape) != len(spec.shape):
         raise open_output(place, format)
     is_real = spec.dtype.is_fixed or spec.dtype.bits == 16
@@ -83,4 +83,4 @@ def _unpacked(hooks: PluginHooks, place: int, array: Any, spec: TensorSpec) -> A
     if not format.is_packed or not hasattr(array, "dtype"):
         return array
     with user_code(hooks.name, "compute", hooks.place, f"output {place}"):
-        return format.unpack(array, tuple(int(extent or 0) for extent in spec.shape))
+        return format.unpack(array, tuple(int(dim or 0) for dim in spec.shape))

@@ -54,11 +54,11 @@ def broadcast(*specs: TensorSpec | None) -> TensorSpec:
     found = [_there(spec) for spec in specs]
     rank = max(len(spec.shape) for spec in found)
     padded = [(1,) * (rank - len(spec.shape)) + tuple(spec.shape) for spec in found]
-    return with_shape(found[0], [_common(extents, found) for extents in zip(*padded, strict=True)])
+    return with_shape(found[0], [_common(dims, found) for dims in zip(*padded, strict=True)])
 
 
-def _common(extents: Sequence[Extent], specs: Sequence[TensorSpec]) -> Extent:
-    wide = {extent for extent in extents if extent not in (1, None)}
+def _common(dims: Sequence[Extent], specs: Sequence[TensorSpec]) -> Extent:
+    wide = {dim for dim in dims if dim not in (1, None)}
     if len(wide) > 1:
         shapes = " and ".join(str(list(spec.shape)) for spec in specs)
         raise UsageError(
@@ -66,7 +66,7 @@ def _common(extents: Sequence[Extent], specs: Sequence[TensorSpec]) -> Extent:
         )
     if wide:
         return wide.pop()
-    return None if None in extents else 1
+    return None if None in dims else 1
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -108,8 +108,8 @@ def reduced(spec: TensorSpec | None, axes: Sequence[int] | None = None, *, keep:
     found = _there(spec)
     rank = len(found.shape)
     gone = set(range(rank)) if axes is None else {axis_of(axis, rank) for axis in axes}
-    extents = [1 if axis in gone else extent for axis, extent in enumerate(found.shape)]
-    return with_shape(found, extents if keep else [extents[axis] for axis in range(rank) if axis not in gone])
+    dims = [1 if axis in gone else dim for axis, dim in enumerate(found.shape)]
+    return with_shape(found, dims if keep else [dims[axis] for axis in range(rank) if axis not in gone])
 
 
 def _there(spec: TensorSpec | None) -> TensorSpec:

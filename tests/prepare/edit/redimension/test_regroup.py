@@ -95,10 +95,10 @@ def test_a_batch_in_front_goes_on_in_front(rest: list[int], batch: int, seed: in
 
 
 def _refactored(count: int, random: Random) -> list[int]:
-    """Return extents of that many elements."""
+    """Return dims of that many elements."""
     shape = []
     while count > 1 and random.random() < 0.8:
-        extent = random.choice([divisor for divisor in range(1, count + 1) if count % divisor == 0])
-        shape.append(extent)
-        count //= extent
+        dim = random.choice([divisor for divisor in range(1, count + 1) if count % divisor == 0])
+        shape.append(dim)
+        count //= dim
     return [*shape, count] if count > 1 or random.random() < 0.5 else shape

@@ -38,9 +38,9 @@ def reduced(b: Builder, type: str, x: Value, axes: Sequence[int], *, keep: bool 
     """Append a reduction over source axes, from 0; without ``keep`` they are dropped."""
     lying = sorted(x.order.index(axis) for axis in axes)
     keeps = keep or len(axes) == x.rank
-    shape = [1 if axis in lying else extent for axis, extent in enumerate(x.tensor.shape)]
+    shape = [1 if axis in lying else dim for axis, dim in enumerate(x.tensor.shape)]
     if not keeps:
-        shape = [extent for axis, extent in enumerate(shape) if axis not in lying]
+        shape = [dim for axis, dim in enumerate(shape) if axis not in lying]
     params: dict[str, ir.Param] = {
         "axes": ir.u32s(lying),
         "keep_dims": ir.b8(keeps),
@@ -83,7 +83,7 @@ def strided(b: Builder, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
 
 
 def _cut(shape: Sequence[int], where: Sequence[slice]) -> tuple[int, ...]:
-    return tuple(len(range(*one.indices(extent))) for one, extent in zip(where, shape, strict=True))
+    return tuple(len(range(*one.indices(dim))) for one, dim in zip(where, shape, strict=True))
 
 
 def part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
@@ -115,7 +115,7 @@ def cut(b: Builder, x: Value, axis: int, count: int) -> list[Value]:
     if count == 1 or x.is_static:
         return [part(b, x, axis, index * size, (index + 1) * size) for index in range(count)]
     lying = x.order.index(axis)
-    shape = [size if held == lying else extent for held, extent in enumerate(x.tensor.shape)]
+    shape = [size if held == lying else dim for held, dim in enumerate(x.tensor.shape)]
     params: dict[str, ir.Param] = {
         "axis": ir.u32(lying),
         "split_index": ir.static("", np.arange(size, size * count, size, dtype=np.uint32)),
@@ -131,7 +131,7 @@ def picked(b: Builder, x: Value, axis: int, positions: Array) -> Value:
     index = b.source_order(b.const(positions.astype(np.int32), f"{b.stem}_positions"))
     lying = x.order.index(axis)
     tensor = b.to_layout(x, x.order)
-    shape = [len(positions) if held == lying else extent for held, extent in enumerate(tensor.shape)]
+    shape = [len(positions) if held == lying else dim for held, dim in enumerate(tensor.shape)]
     params = {"axis": ir.i32(lying)}
     out = b.emit("Gather", [tensor, index], shape, x.dtype, params, encoding=x.tensor.encoding)
     return Value(out, x.order)

@@ -93,10 +93,10 @@ def taps(node: Node, b: Builder, x: Value, view: Window, fill: float) -> Taps:
             "pad_amount": ir.u32s(lying),
             "pad_constant_value": ir.f32(fill) if x.dtype.is_float else ir.i32(int(fill)),
         }
-        shape = [extent + sum(amount) for extent, amount in zip(x.tensor.shape, lying, strict=True)]
+        shape = [dim + sum(amount) for dim, amount in zip(x.tensor.shape, lying, strict=True)]
         padded = Value(b.emit("Pad", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)
-    room = tuple(extent + after for extent, after in zip(spatial, view.after, strict=True))
-    return Taps(padded, floor, spatial, view.extents(spatial), room)
+    room = tuple(dim + after for dim, after in zip(spatial, view.after, strict=True))
+    return Taps(padded, floor, spatial, view.dims(spatial), room)
 
 
 def dilated_maximum(node: Node, b: Builder, x: Value, view: Window) -> Value:
@@ -149,11 +149,11 @@ def padding_share(view: Window, spatial: tuple[int, ...]) -> Array:
     """Return by how much a mean over whole windows is too small where they hang over the padding."""
     floor = view.rounded_down(spatial)
     shares = np.ones((1, 1, *(1,) * len(spatial)))
-    for axis, count in enumerate(view.extents(spatial)):
+    for axis, count in enumerate(view.dims(spatial)):
         start = np.arange(count) * floor.strides[axis] - floor.before[axis]
         inside = np.minimum(start + view.kernel[axis], spatial[axis] + view.after[axis]) - start
-        extents = [-1 if held == axis else 1 for held in range(len(spatial))]
-        shares = shares * (view.kernel[axis] / inside).reshape(1, 1, *extents)
+        dims = [-1 if held == axis else 1 for held in range(len(spatial))]
+        shares = shares * (view.kernel[axis] / inside).reshape(1, 1, *dims)
     return shares
 
 
@@ -171,5 +171,5 @@ def _counts(window: Taps, counts_padding: bool) -> Array:
     return total
 
 
-def _strides(extents: tuple[int, ...]) -> list[int]:
-    return [int(np.prod(extents[axis + 1 :])) for axis in range(len(extents))]
+def _strides(dims: tuple[int, ...]) -> list[int]:
+    return [int(np.prod(dims[axis + 1 :])) for axis in range(len(dims))]

@@ -1,9 +1,9 @@
 """Scales and zero points of quantized operators as encodings.
 
 Whatever form a source has, it is imported the same way: integers are dequantized, an operation on
-reals follows, and its result is quantized.  Values of integer type stay plain integers, as in the
+float values follows, and its result is quantized.  Values of integer type stay plain integers, as in the
 source; between them and the fixed-point tensors stands Reinterpret, an op of the host that keeps the
-stored integers and changes only what they denote.  The pass ``fold_quantize_dequantize`` makes of
+quantized values and changes only what they denote.  The pass ``fold_quantize_dequantize`` makes of
 all this operations on fixed-point tensors.
 """
 
@@ -105,7 +105,7 @@ def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> Bloc
     if value.shape[axis] % block_size:
         raise node.problem(f"blocks of {block_size} do not divide {value.shape[axis]}")
     block = tuple(block_size if position == axis else 1 for position in range(value.rank))
-    grid = tuple(extent // size for extent, size in zip(value.shape, block, strict=True))
+    grid = tuple(dim // size for dim, size in zip(value.shape, block, strict=True))
     if scales.shape != grid:
         raise node.problem(f"scales {list(scales.shape)} for {list(grid)} blocks of {block_size}")
     return BlockScaleOffset(block, scales.reshape(-1), (-zeros).reshape(-1).astype(np.int32))
@@ -159,12 +159,12 @@ def _stored(b: Builder, value: Value, dtype: DType, given: ScaleOffset | AxisSca
 def quantized(
     node: Node, b: Builder, value: Value, dtype: DType, given: ScaleOffset | AxisScaleOffset
 ) -> Value:
-    """Return the integers that reals are rounded to, as the result of a node.
+    """Return the integers that float values are rounded to, as the result of a node.
 
     The fixed-point tensor that stores them takes the name that the source has for the result.
     """
     if value.dtype is not ir.dtype.FLOAT32:
-        raise node.problem(f"reals of type {value.dtype}; QNN quantizes float32")
+        raise node.problem(f"values of type {value.dtype}; QNN quantizes float32")
     rounded = b.unary("Quantize", value, dtype=dtype, encoding=given)
     name = node.outputs[0]
     if name and name not in b.graph.tensors:

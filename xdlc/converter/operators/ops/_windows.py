@@ -44,14 +44,14 @@ class Window:
             self.ceil,
         )
 
-    def extents(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+    def dims(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
         """Return the output sizes (ONNX operator documentation of Conv and MaxPool)."""
         out = []
-        for axis, extent in enumerate(spatial):
+        for axis, dim in enumerate(spatial):
             reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
-            room = extent + self.before[axis] + self.after[axis] - reach
+            room = dim + self.before[axis] + self.after[axis] - reach
             steps = -(-room // self.strides[axis]) if self.ceil else room // self.strides[axis]
-            if self.ceil and steps * self.strides[axis] >= extent + self.before[axis]:
+            if self.ceil and steps * self.strides[axis] >= dim + self.before[axis]:
                 steps -= 1  # the last window must start inside the data or the padding before them
             out.append(steps + 1)
         return tuple(out)
@@ -59,9 +59,9 @@ class Window:
     def rounded_down(self, spatial: tuple[int, ...]) -> Window:
         """Return a window of the same output that rounds down: what hangs over becomes padding."""
         after = []
-        for axis, extent in enumerate(self.extents(spatial)):
+        for axis, dim in enumerate(self.dims(spatial)):
             reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
-            end = (extent - 1) * self.strides[axis] + reach
+            end = (dim - 1) * self.strides[axis] + reach
             after.append(max(self.after[axis], end - spatial[axis] - self.before[axis]))
         return replace(self, after=tuple(after), ceil=False)
 
@@ -73,7 +73,7 @@ class Window:
             and self.kernel[axis] - self.before[axis] >= spatial[axis]
             and self.dilations[axis] == 1
             else 1
-            for axis, outputs in enumerate(self.extents(spatial))
+            for axis, outputs in enumerate(self.dims(spatial))
         )
 
     def trimmed(self, spatial: tuple[int, ...]) -> Window:
@@ -85,8 +85,8 @@ class Window:
         kernel, strides, before, after = (
             list(part) for part in (self.kernel, self.strides, self.before, self.after)
         )
-        for axis, extent in enumerate(self.extents(spatial)):
-            if extent == repeats[axis] or (extent == 1 and self.dilations[axis] == 1):
+        for axis, dim in enumerate(self.dims(spatial)):
+            if dim == repeats[axis] or (dim == 1 and self.dilations[axis] == 1):
                 kernel[axis] = min(spatial[axis], kernel[axis] - before[axis])
                 strides[axis] = spatial[axis]
                 before[axis] = after[axis] = 0
@@ -129,15 +129,15 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         before = after = (0,) * rank
     elif automatic in ("SAME_UPPER", "SAME_LOWER"):
         total = [
-            max(0, (-(-extent // stride) - 1) * stride + dilation * (size - 1) + 1 - extent)
-            for extent, stride, dilation, size in zip(spatial, strides, dilations, kernel, strict=True)
+            max(0, (-(-dim // stride) - 1) * stride + dilation * (size - 1) + 1 - dim)
+            for dim, stride, dilation, size in zip(spatial, strides, dilations, kernel, strict=True)
         ]
         small, large = tuple(pad // 2 for pad in total), tuple(pad - pad // 2 for pad in total)
         before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
     if any(pad < 0 for pad in (*before, *after)):
         raise node.problem(f"negative padding {list(pads)}", "cut the input with Slice instead")
     made = Window(kernel, strides, dilations, before, after, bool(node.attr("ceil_mode", 0)))
-    if any(extent < 1 for extent in made.extents(spatial)):
+    if any(dim < 1 for dim in made.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
             "give a larger --input_dim",

@@ -21,7 +21,7 @@ def arg(node: Node, b: Builder) -> Value:
         value = reversed_along(b, value, axis)
     lying = value.axis(axis)
     keep = bool(node.attr("keepdims", 1)) or value.rank == 1
-    shape = [1 if position == lying else extent for position, extent in enumerate(value.tensor.shape)]
+    shape = [1 if position == lying else dim for position, dim in enumerate(value.tensor.shape)]
     if not keep:
         del shape[lying]
     params = {"axis": ir.u32(lying), "keep_dims": ir.b8(keep)}

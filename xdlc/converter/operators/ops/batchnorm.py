@@ -21,10 +21,10 @@ def batch_normalization(node: Node, b: Builder) -> Value | list[Value]:
     x = node.required(0)
     momentum, spatial = node.attr("momentum", 0.9), node.attr("spatial", 1)
     statistics = [node.required(index) for index in range(1, 5)]
-    extents = x.shape[1:] if spatial == 0 else x.shape[1:2]
+    dims = x.shape[1:] if spatial == 0 else x.shape[1:2]
     for index, value in enumerate(statistics, 1):
-        if value.shape != extents:
-            raise node.invalid(f"input {index} has shape {list(value.shape)} for {list(extents)} channels")
+        if value.shape != dims:
+            raise node.invalid(f"input {index} has shape {list(value.shape)} for {list(dims)} channels")
     if node.attr("training_mode", 0):
         return _training(node, b, x, statistics, momentum)
     if len(node.outputs) > 1 and node.outputs[1]:

@@ -55,9 +55,9 @@ def _places(node: Node, image: list[int], block: list[int]) -> Array:
         count = (image[axis] + pads[axis] + pads[axis + axes] - reach) // strides[axis] + 1
         taps, windows = np.arange(block[axis]) * dilations[axis], np.arange(max(count, 0)) * strides[axis]
         place = taps[:, None] + windows - pads[axis]
-        extents = [1] * (2 * axes)
-        extents[axis], extents[axes + axis] = place.shape
-        place = place.reshape(extents)
+        dims = [1] * (2 * axes)
+        dims[axis], dims[axes + axis] = place.shape
+        place = place.reshape(dims)
         flat = flat * image[axis] + place
         outside = outside | (place < 0) | (place >= image[axis])
     return np.where(outside, -1, flat).reshape(-1)

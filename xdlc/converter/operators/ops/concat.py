@@ -43,14 +43,14 @@ def split(node: Node, b: Builder) -> list[Value]:
     """Cut a value along an axis."""
     value = node.required(0)
     axis = node.axis(node.attr("axis", 0), value.rank)
-    extent, count = value.shape[axis], len(node.outputs)
+    dim, count = value.shape[axis], len(node.outputs)
     sizes = node.ints(1, "split", "the sizes")
     if sizes is None:
         count = node.attr("num_outputs", count)
-        step = -(-extent // count)
-        sizes = [min(step, extent - step * index) for index in range(count)]
-    if sum(sizes) != extent or any(size < 0 for size in sizes) or len(sizes) != len(node.outputs):
-        raise node.problem(f"sizes {sizes} do not cut {extent} elements into {len(node.outputs)} outputs")
+        step = -(-dim // count)
+        sizes = [min(step, dim - step * index) for index in range(count)]
+    if sum(sizes) != dim or any(size < 0 for size in sizes) or len(sizes) != len(node.outputs):
+        raise node.problem(f"sizes {sizes} do not cut {dim} elements into {len(node.outputs)} outputs")
     full = [size for size in sizes if size]
     made = iter(_parts(b, value, axis, full))
     empty = (*value.shape[:axis], 0, *value.shape[axis + 1 :])

@@ -29,7 +29,7 @@ def constant(node: Node, b: Builder) -> Value:
 def constant_of_shape(node: Node, b: Builder) -> Value:
     """Fill a shape with one value, when it is written and not before."""
     shape = tuple(node.ints(0, "shape", "the shape") or ())
-    if any(extent < 0 for extent in shape):
+    if any(dim < 0 for dim in shape):
         raise node.problem(f"its shape {list(shape)} has a negative dimension")
     b.check_fill(*shape)
     given = node.attr("value")
@@ -45,8 +45,8 @@ def constant_of_shape(node: Node, b: Builder) -> Value:
 @importer("Shape")
 def shape(node: Node, b: Builder) -> Value:
     """Give the shape, which is known while converting."""
-    extents = np.asarray(node.required(0).shape, np.int64)
-    return b.const(extents[slice(node.attr("start", 0), node.attr("end"))], node.outputs[0])
+    dims = np.asarray(node.required(0).shape, np.int64)
+    return b.const(dims[slice(node.attr("start", 0), node.attr("end"))], node.outputs[0])
 
 
 @importer("Size")

@@ -52,12 +52,12 @@ def convolve(
     if given != weight.shape[2:]:
         raise node.problem(f"kernel_shape {list(given)} differs from the weights' {list(weight.shape[2:])}")
     view = window(node, given, spatial)
-    shape = (x.shape[0], weight.shape[0], *view.extents(spatial))
+    shape = (x.shape[0], weight.shape[0], *view.dims(spatial))
     if x.rank == 3:  # a convolution over one axis runs as one over two
         view = view.lifted()
         x = b.reshape(x, (*x.shape[:2], 1, *spatial))
         weight = b.reshape(weight, (*weight.shape[:2], 1, *given))
-    out = _emit(b, x, weight, bias, view, group, (*shape[:2], *view.extents(x.shape[2:])), dtype, encoding)
+    out = _emit(b, x, weight, bias, view, group, (*shape[:2], *view.dims(x.shape[2:])), dtype, encoding)
     return b.reshape(Value(out, channel_last(x.rank)), shape)
 
 

@@ -72,8 +72,8 @@ def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Valu
     data = weight.tensor.data
     if data is None:
         raise node.problem(f"dilations {dilations} with weights that are computed; TransposeConv2d has none")
-    extents = [(extent - 1) * step + 1 for extent, step in zip(weight.shape[2:], dilations, strict=True)]
-    shape = (*weight.shape[:2], *extents)
+    dims = [(dim - 1) * step + 1 for dim, step in zip(weight.shape[2:], dilations, strict=True)]
+    shape = (*weight.shape[:2], *dims)
     b.check_table(*shape)
 
     def spread(array: Array) -> Array:

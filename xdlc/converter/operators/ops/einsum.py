@@ -23,18 +23,18 @@ def einsum(node: Node, b: Builder) -> Value:
     """Write the equation as one product of two operands after the other."""
     values = [node.required(index) for index in range(len(node.inputs))]
     terms, wanted = _parsed(node, values)
-    extents: dict[str, int] = {}
+    dims: dict[str, int] = {}
     for value, labels in zip(values, terms, strict=True):
-        for extent, label in zip(value.shape, labels, strict=True):
-            known = extents.setdefault(label, extent)
-            if 1 not in (known, extent) and known != extent:
-                raise node.invalid(f"label {label!r} denotes {known} and {extent} elements")
-            extents[label] = max(known, extent)
+        for dim, label in zip(value.shape, labels, strict=True):
+            known = dims.setdefault(label, dim)
+            if 1 not in (known, dim) and known != dim:
+                raise node.invalid(f"label {label!r} denotes {known} and {dim} elements")
+            dims[label] = max(known, dim)
     left, labels = _diagonal(b, values[0], terms[0])
     rest = [_diagonal(b, value, term) for value, term in zip(values[1:], terms[1:], strict=True)]
     for index, (right, other) in enumerate(rest):
         later = {label for _, term in rest[index + 1 :] for label in term} | set(wanted)
-        left, labels = _pair(node, b, (left, labels), (right, other), later, extents)
+        left, labels = _pair(node, b, (left, labels), (right, other), later, dims)
     left, labels = _summed(b, left, labels, set(wanted))
     return _arranged(b, left, labels, wanted)
 
@@ -79,18 +79,18 @@ def _diagonal(b: Builder, x: Value, labels: Labels) -> tuple[Value, Labels]:
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
-            extent = x.shape[first]
+            dim = x.shape[first]
             others = [axis for axis in range(x.rank) if axis not in (first, second)]
             rest = [x.shape[axis] for axis in others]
-            flat = b.reshape(b.transpose(x, (*others, first, second)), (*rest, extent * extent))
-            x = strided(b, flat, {len(rest): (0, extent * extent, extent + 1)})
+            flat = b.reshape(b.transpose(x, (*others, first, second)), (*rest, dim * dim))
+            x = strided(b, flat, {len(rest): (0, dim * dim, dim + 1)})
             labels = [*(labels[axis] for axis in others), label]
     return x, labels
 
 
-def _without_units(b: Builder, x: Value, labels: Labels, extents: dict[str, int]) -> tuple[Value, Labels]:
+def _without_units(b: Builder, x: Value, labels: Labels, dims: dict[str, int]) -> tuple[Value, Labels]:
     """Return the operand without axes that would have to be repeated."""
-    kept = [axis for axis, label in enumerate(labels) if x.shape[axis] == extents[label]]
+    kept = [axis for axis, label in enumerate(labels) if x.shape[axis] == dims[label]]
     return b.reshape(x, [x.shape[axis] for axis in kept]), [labels[axis] for axis in kept]
 
 
@@ -108,11 +108,11 @@ def _pair(
     left: tuple[Value, Labels],
     right: tuple[Value, Labels],
     later: set[str],
-    extents: dict[str, int],
+    dims: dict[str, int],
 ) -> tuple[Value, Labels]:
     """Return two operands multiplied, and summed over the labels that are not needed later."""
-    x, first = _without_units(b, *left, extents)
-    y, second = _without_units(b, *right, extents)
+    x, first = _without_units(b, *left, dims)
+    y, second = _without_units(b, *right, dims)
     x, first = _summed(b, x, first, later | set(second))
     y, second = _summed(b, y, second, later | set(first))
     shared = [label for label in first if label in second]
@@ -121,7 +121,7 @@ def _pair(
     rows = [label for label in first if label not in shared]
     columns = [label for label in second if label not in shared]
     made = [*batch, *rows, *columns]
-    shape = [extents[label] for label in made]
+    shape = [dims[label] for label in made]
     if not inner:
         ones = (1,) * len(columns)
         x = _arranged(b, x, first, [*batch, *rows])
@@ -129,9 +129,9 @@ def _pair(
         x = b.reshape(x, (*x.shape, *ones))
         y = b.reshape(y, (*y.shape[: len(batch)], *(1,) * len(rows), *y.shape[len(batch) :]))
         return b.reshape(b.binary(MULTIPLY, x, y), shape), made
-    lead = [extents[label] for label in batch]
+    lead = [dims[label] for label in batch]
     lead = lead if len(lead) <= _BATCH_AXES else [math.prod(lead)]
-    m, k, n = (math.prod(extents[label] for label in group) for group in (rows, inner, columns))
+    m, k, n = (math.prod(dims[label] for label in group) for group in (rows, inner, columns))
     x = _arranged(b, x, first, [*batch, *rows, *inner])
     y = _arranged(b, y, second, [*batch, *inner, *columns])
     return b.reshape(multiply(node, b, b.reshape(x, (*lead, m, k)), b.reshape(y, (*lead, k, n))), shape), made

@@ -16,7 +16,7 @@ def expand(node: Node, b: Builder) -> Value:
     rank = max(x.rank, len(wanted))
     x = b.with_rank(x, rank)
     wanted = [1] * (rank - len(wanted)) + wanted
-    target = [broadcast((extent, other)) for extent, other in zip(x.shape, wanted, strict=True)]
+    target = [broadcast((dim, other)) for dim, other in zip(x.shape, wanted, strict=True)]
     return tiled(b, x, [new // old for new, old in zip(target, x.shape, strict=True)])
 
 
@@ -36,5 +36,5 @@ def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
         return x
     lying = [repeats[axis] for axis in x.order]
     params = {"multiples": ir.u32s(lying)}
-    shape = [extent * count for extent, count in zip(x.tensor.shape, lying, strict=True)]
+    shape = [dim * count for dim, count in zip(x.tensor.shape, lying, strict=True)]
     return Value(b.emit("Tile", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)

@@ -38,7 +38,7 @@ def gather(node: Node, b: Builder) -> Value:
         found = Value(out, x.order)
         if indices.rank:
             return found
-        return b.reshape(found, [extent for position, extent in enumerate(x.shape) if position != axis])
+        return b.reshape(found, [dim for position, dim in enumerate(x.shape) if position != axis])
     out = b.emit(
         "Gather",
         [b.source_order(x), b.source_order(positions)],
@@ -54,24 +54,24 @@ def _data(b: Builder, x: Value) -> ir.Tensor:
     return b.to_layout(x, x.order)
 
 
-def index_value(node: Node, b: Builder, indices: Value, extent: int) -> Value:
+def index_value(node: Node, b: Builder, indices: Value, dim: int) -> Value:
     """Return indices as int32; known negative ones count from the end, as ONNX has it."""
     if indices.is_static:
         known = indices.numpy().astype(np.int64)
-        if known.size and (known.min() < -extent or known.max() >= extent):
-            raise node.problem(f"index {known.min()} to {known.max()} in an axis of {extent} elements")
-        return b.const(np.where(known < 0, known + extent, known).astype(np.int32), indices.tensor.name)
+        if known.size and (known.min() < -dim or known.max() >= dim):
+            raise node.problem(f"index {known.min()} to {known.max()} in an axis of {dim} elements")
+        return b.const(np.where(known < 0, known + dim, known).astype(np.int32), indices.tensor.name)
     return b.cast(indices, INT32)
 
 
-def tuple_value(node: Node, b: Builder, indices: Value, extents: Sequence[int]) -> Value:
-    """Return tuples of indices, one for each of ``extents``, as ``index_value`` does."""
+def tuple_value(node: Node, b: Builder, indices: Value, dims: Sequence[int]) -> Value:
+    """Return tuples of indices, one for each of ``dims``, as ``index_value`` does."""
     if not indices.is_static:
         return b.cast(indices, INT32)
     known = indices.numpy().astype(np.int64)
-    bounds = np.asarray(extents, np.int64)
+    bounds = np.asarray(dims, np.int64)
     if len(bounds) != known.shape[-1] or np.any(known < -bounds) or np.any(known >= bounds):
-        raise node.invalid(f"indices do not fit dimensions {list(extents)}")
+        raise node.invalid(f"indices do not fit dimensions {list(dims)}")
     return b.const(np.where(known < 0, known + bounds, known).astype(np.int32), indices.tensor.name)
 
 

@@ -42,19 +42,19 @@ def affine_grid(node: Node, b: Builder) -> Value:
     theta, size = node.required(0), node.static(1, "the size")
     if size is None or size.size != theta.shape[1] + 2 or theta.shape[2] != theta.shape[1] + 1:
         raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")
-    extents = [int(extent) for extent in size[2:]]
+    dims = [int(dim) for dim in size[2:]]
     align = bool(node.attr("align_corners", 0))
-    b.check_table(*extents)
-    axes = [_positions(extent, align) for extent in extents]
+    b.check_table(*dims)
+    axes = [_positions(dim, align) for dim in dims]
     last_first = np.meshgrid(*axes, indexing="ij")[::-1]
-    places = np.stack([*last_first, np.ones(extents)], axis=-1).reshape(1, -1, len(extents) + 1)
+    places = np.stack([*last_first, np.ones(dims)], axis=-1).reshape(1, -1, len(dims) + 1)
     known = b.const(places.astype(theta.dtype.numpy), f"{b.stem}_positions")
     grid = product(b, known, b.transpose(theta, (0, 2, 1)))
-    return b.reshape(grid, (theta.shape[0], *extents, len(extents)))
+    return b.reshape(grid, (theta.shape[0], *dims, len(dims)))
 
 
-def _positions(extent: int, align: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _positions(dim: int, align: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the normalized positions of an axis' elements (ONNX operator documentation)."""
     if align:
-        return np.linspace(-1.0, 1.0, extent) if extent > 1 else np.asarray([-1.0])
-    return (np.arange(extent) * 2.0 + 1.0) / extent - 1.0
+        return np.linspace(-1.0, 1.0, dim) if dim > 1 else np.asarray([-1.0])
+    return (np.arange(dim) * 2.0 + 1.0) / dim - 1.0

@@ -21,8 +21,8 @@ def max_unpool(node: Node, b: Builder) -> Value:
     if not len(kernel) == len(strides) == len(pads) / 2 == axes or indices.shape != x.shape:
         raise node.invalid("its kernel, strides, pads or indices do not fit its input")
     made = [
-        (extent - 1) * strides[axis] - pads[axis] - pads[axis + axes] + kernel[axis]
-        for axis, extent in enumerate(x.shape[2:])
+        (dim - 1) * strides[axis] - pads[axis] - pads[axis + axes] + kernel[axis]
+        for axis, dim in enumerate(x.shape[2:])
     ]
     shape = (*x.shape[:2], *made)
     b.check_table(*shape)
@@ -33,7 +33,7 @@ def max_unpool(node: Node, b: Builder) -> Value:
     given = _output_shape(node)
     if given is None or tuple(given) == shape:
         return result
-    amounts = [[0, wanted - extent] for wanted, extent in zip(given, shape, strict=True)]
+    amounts = [[0, wanted - dim] for wanted, dim in zip(given, shape, strict=True)]
     if min(after for _, after in amounts) < 0:
         raise node.invalid(f"output_shape {given} is smaller than {list(shape)}")
     params: dict[str, ir.Param] = {
@@ -47,4 +47,4 @@ def max_unpool(node: Node, b: Builder) -> Value:
 
 def _output_shape(node: Node) -> list[int] | None:
     given = node.static(2, "output_shape")
-    return None if given is None else [int(extent) for extent in given.reshape(-1)]
+    return None if given is None else [int(dim) for dim in given.reshape(-1)]

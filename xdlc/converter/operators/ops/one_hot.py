@@ -23,32 +23,30 @@ def one_hot(node: Node, b: Builder) -> Value:
     depth, values = node.static(1, "the depth"), node.static(2, "the values")
     if depth is None or values is None or values.size != 2:
         raise node.invalid("needs a depth and two values")
-    extent = int(depth.reshape(-1)[0])
+    dim = int(depth.reshape(-1)[0])
     off, on = (_scalar(node, values.reshape(-1)[index]) for index in range(2))
     index = b.cast(indices, INT32)
     if indices.dtype.is_signed:
         below = compare(b, LESS, index, number(b, index, 0))
-        index = select(b, below, b.binary(ADD, index, number(b, index, extent)), index)
+        index = select(b, below, b.binary(ADD, index, number(b, index, dim)), index)
     dtype = node.required(2).dtype
     axis = node.attr("axis", -1)
-    return marked(b, index, extent, node.axis(axis, index.rank + 1), dtype, off=off, on=on)
+    return marked(b, index, dim, node.axis(axis, index.rank + 1), dtype, off=off, on=on)
 
 
-def marked(
-    b: Builder, index: Value, extent: int, axis: int, dtype: DType, *, off: Scalar, on: Scalar
-) -> Value:
-    """Append a OneHot: a new source axis of ``extent`` elements, of which the indexed one is ``on``."""
+def marked(b: Builder, index: Value, dim: int, axis: int, dtype: DType, *, off: Scalar, on: Scalar) -> Value:
+    """Append a OneHot: a new source axis of ``dim`` elements, of which the indexed one is ``on``."""
     shape = list(index.shape)
     source = index if index.rank else b.reshape(index, (1,))
     params: dict[str, ir.Param] = {
-        "depth": ir.u32(extent),
+        "depth": ir.u32(dim),
         "axis": ir.u32(axis),
         "on_value": on,
         "off_value": off,
     }
-    made = [*source.shape[:axis], extent, *source.shape[axis:]]
+    made = [*source.shape[:axis], dim, *source.shape[axis:]]
     out = b.emit("OneHot", [b.source_order(source)], made, dtype, params)
-    shape.insert(axis, extent)
+    shape.insert(axis, dim)
     return b.reshape(Value(out, identity(len(made))), shape)
 
 
@@ -79,7 +77,7 @@ def hardmax(node: Node, b: Builder) -> Value:
 
 def _hardmax(b: Builder, x: Value, axis: int) -> Value:
     tensor: Tensor = b.source_order(x)
-    rest = [extent for held, extent in enumerate(x.shape) if held != axis]
+    rest = [dim for held, dim in enumerate(x.shape) if held != axis]
     params: dict[str, ir.Param] = {"axis": ir.u32(axis), "keep_dims": ir.b8(not rest)}
     found = b.emit("Argmax", [tensor], rest or (1,), INT32, params)
     index = b.reshape(Value(found, identity(found.rank)), rest)

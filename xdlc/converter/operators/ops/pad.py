@@ -45,14 +45,14 @@ def pad(node: Node, b: Builder) -> Value:
         if given is not None and given.size:
             fill = given.reshape(-1)[0]
         params["pad_constant_value"] = _fill(node, x, fill)
-    shape = [extent + sum(amount) for extent, amount in zip(x.tensor.shape, lying, strict=True)]
+    shape = [dim + sum(amount) for dim, amount in zip(x.tensor.shape, lying, strict=True)]
     return Value(b.emit("Pad", [b.to_layout(x, x.order)], shape, x.dtype, params), x.order)
 
 
 def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
     if not any(amount < 0 for amount in (*before, *after)):
         return x
-    ranges = [[-min(0, before[axis]), extent + min(0, after[axis]), 1] for axis, extent in enumerate(x.shape)]
+    ranges = [[-min(0, before[axis]), dim + min(0, after[axis]), 1] for axis, dim in enumerate(x.shape)]
     if any(end <= start for start, end, _ in ranges):
         raise node.problem("cuts everything away")
     lying = [ranges[axis] for axis in x.order]
@@ -63,9 +63,9 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
 
 def _wrapped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
     """Append a Gather along each axis that goes round."""
-    for axis, extent in enumerate(x.shape):
-        b.check_table(extent + max(0, before[axis]) + max(0, after[axis]))
-        place = np.arange(-max(0, before[axis]), extent + max(0, after[axis])) % extent
+    for axis, dim in enumerate(x.shape):
+        b.check_table(dim + max(0, before[axis]) + max(0, after[axis]))
+        place = np.arange(-max(0, before[axis]), dim + max(0, after[axis])) % dim
         x = picked(b, x, axis, place)
     return x
 

@@ -82,7 +82,7 @@ def pooled(
 ) -> Value:
     """Append a pool; one over a single axis runs as one over two."""
     spatial = x.shape[2:]
-    shape = (*x.shape[:2], *view.extents(spatial))
+    shape = (*x.shape[:2], *view.dims(spatial))
     if x.rank == 3:
         view = view.lifted()
         x = b.reshape(x, (*x.shape[:2], 1, *spatial))
@@ -98,7 +98,7 @@ def pooled(
     params = view.params("filter_size", "stride", "pad_amount")
     if stem == "PoolAvg":
         params["count_pad_for_edges"] = ir.b8(counts_padding)
-    lying = (x.shape[0], *view.extents(x.shape[2:]), x.shape[1])
+    lying = (x.shape[0], *view.dims(x.shape[2:]), x.shape[1])
     out = b.emit(f"{stem}{view.rank}d", [b.channel_last(x)], lying, x.dtype, params, encoding=encoding)
     result = Value(out, channel_last(x.rank))
     if repeats != once:

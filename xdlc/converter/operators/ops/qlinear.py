@@ -1,6 +1,6 @@
 """Operators of onnxruntime's older quantized form, integers in and integers out.
 
-Each is the operator on reals of a similar name between DequantizeLinear and QuantizeLinear.
+Each is the operator on float values of a similar name between DequantizeLinear and QuantizeLinear.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from xdlc.converter.values import Value
 from xdlc.ir import AxisScaleOffset, ScaleOffset
 
 _OPSET = 17
-"""Version of the operators on reals that are put in place of these."""
+"""Version of the operators on float values that are put in place of these."""
 
 
 def _operand(node: Node, b: Builder, index: int) -> Value:
-    """Return the reals of an operand that is followed by its scale and its zero point."""
+    """Return the float values of an operand that is followed by its scale and its zero point."""
     return _quantized.real(node, b, node.required(index), _quantized.encoding(node, index + 1, index + 2))
 
 
 def _result(node: Node, b: Builder, value: Value, scale_index: int) -> Value:
-    """Return reals rounded to the scale at a position and the zero point after it."""
+    """Return float values rounded to the scale at a position and the zero point after it."""
     given = _quantized.encoding(node, scale_index, scale_index + 1)
     return _quantized.quantized(node, b, value, _quantized.zero_dtype(node, scale_index + 1), given)
 
@@ -32,7 +32,7 @@ def _result(node: Node, b: Builder, value: Value, scale_index: int) -> Value:
 def _on_reals(
     node: Node, b: Builder, type: str, operands: Sequence[Value | None], opset: int = _OPSET
 ) -> Value:
-    """Import an operator on reals with the attributes of the node."""
+    """Import an operator on float values with the attributes of the node."""
     entry = find("", type, opset)
     if entry is None:
         raise node.problem(f"{type} of opset {opset} has no importer")

@@ -39,7 +39,7 @@ def log_sum_exp(node: Node, b: Builder) -> Value:
     result = b.cast(b.binary(ADD, unary(b, LOG, total), top), given.dtype)
     if keep:
         return result
-    return b.reshape(result, [extent for axis, extent in enumerate(value.shape) if axis not in axes])
+    return b.reshape(result, [dim for axis, dim in enumerate(value.shape) if axis not in axes])
 
 
 @importer("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", layout=ANY)

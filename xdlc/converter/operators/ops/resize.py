@@ -154,8 +154,8 @@ def _by_scales(node: Node, b: Builder, scales: Array | None) -> Value:
     if len(factors) != x.rank:
         raise node.problem(f"{len(factors)} scales for rank {x.rank}")
     sizes = tuple(
-        int(np.floor(np.float32(extent) * np.float32(scale)))
-        for extent, scale in zip(x.shape, factors, strict=True)
+        int(np.floor(np.float32(dim) * np.float32(scale)))
+        for dim, scale in zip(x.shape, factors, strict=True)
     )
     return _resize(node, b, x, _Request(node.attr("mode", "nearest"), "asymmetric", "floor", sizes, factors))
 

@@ -29,8 +29,8 @@ def scatter_elements(node: Node, b: Builder) -> Value:
 def scatter_nd(node: Node, b: Builder) -> Value:
     """Map onto ScatterNd."""
     x, indices = node.required(0), node.required(1)
-    extents = x.shape[: indices.shape[-1]]
-    return _scattered(node, b, "ScatterNd", tuple_value(node, b, indices, extents), {})
+    dims = x.shape[: indices.shape[-1]]
+    return _scattered(node, b, "ScatterNd", tuple_value(node, b, indices, dims), {})
 
 
 def _scattered(node: Node, b: Builder, type: str, positions: Value, params: Mapping[str, ir.Param]) -> Value:

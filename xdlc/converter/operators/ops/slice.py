@@ -19,7 +19,7 @@ def slice_(node: Node, b: Builder) -> Value:
     axes = node.ints(3, "axes", "the axes")
     axes = list(range(len(starts))) if axes is None else axes
     steps = node.ints(4, "steps", "the steps") or [1] * len(starts)
-    ranges = [[0, extent, 1] for extent in value.shape]
+    ranges = [[0, dim, 1] for dim in value.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise node.problem("a step is 0")

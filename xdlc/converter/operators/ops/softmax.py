@@ -33,7 +33,7 @@ def flattening_softmax(node: Node, b: Builder) -> Value:
 def along(b: Builder, type: str, value: Value, axis: int) -> Value:
     """Append a softmax along a source axis."""
     if axis != value.rank - 1 and math.prod(value.shape[axis + 1 :]) == 1:
-        rest = [extent for position, extent in enumerate(value.shape) if position != axis]
+        rest = [dim for position, dim in enumerate(value.shape) if position != axis]
         moved = b.reshape(value, (*rest, value.shape[axis]))
         return b.reshape(along(b, type, moved, value.rank - 1), value.shape)
     order = (*(held for held in value.order if held != axis), axis)

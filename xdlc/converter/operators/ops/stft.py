@@ -24,15 +24,15 @@ def stft(node: Node, b: Builder) -> Value:
         )
     if signal.shape[2] == 2:
         raise node.problem("a complex signal")
-    batch, extent, _ = signal.shape
-    frame = extent if window is None else window.size
+    batch, dim, _ = signal.shape
+    frame = dim if window is None else window.size
     frame = int(length.reshape(-1)[0]) if length is not None else frame
     stride = int(step.reshape(-1)[0])
-    if (window is not None and window.shape != (frame,)) or stride < 1 or not 1 <= frame <= extent:
-        raise node.invalid(f"frames of {frame} at every {stride} of {extent} elements do not fit its window")
-    count = (extent - frame) // stride + 1
+    if (window is not None and window.shape != (frame,)) or stride < 1 or not 1 <= frame <= dim:
+        raise node.invalid(f"frames of {frame} at every {stride} of {dim} elements do not fit its window")
+    count = (dim - frame) // stride + 1
     starts = np.arange(count)[:, None] * stride
-    frames = picked(b, b.reshape(signal, (batch, extent)), 1, (starts + np.arange(frame)).reshape(-1))
+    frames = picked(b, b.reshape(signal, (batch, dim)), 1, (starts + np.arange(frame)).reshape(-1))
     frames = b.reshape(frames, (batch * count, frame))
     matrix = _transform(frame, frame // 2 + 1 if node.attr("onesided", 1) else frame)
     if window is not None and window.is_static:

@@ -19,8 +19,8 @@ def tensor_scatter(node: Node, b: Builder) -> Value:
     past, update, start = node.required(0), node.required(1), node.input(2)
     axis = node.axis(node.attr("axis", -2), past.rank)
     mode = node.attr("mode", "linear")
-    extents = [extent if held == axis else past.shape[held] for held, extent in enumerate(update.shape)]
-    if axis == 0 or mode not in ("linear", "circular") or list(update.shape) != extents:
+    dims = [dim if held == axis else past.shape[held] for held, dim in enumerate(update.shape)]
+    if axis == 0 or mode not in ("linear", "circular") or list(update.shape) != dims:
         raise node.invalid(f"mode {mode!r} along axis {axis} of {list(past.shape)} and {list(update.shape)}")
     count = update.shape[axis]
     shape = [1] * past.rank

@@ -27,11 +27,11 @@ def reshape(node: Node, b: Builder) -> Value:
     value = node.required(0)
     wanted = node.ints(1, "shape", "the new shape") or []
     if not node.attr("allowzero", 0):
-        wanted = [value.shape[axis] if extent == 0 else extent for axis, extent in enumerate(wanted)]
+        wanted = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
     if -1 in wanted:
-        known = math.prod(extent for extent in wanted if extent != -1)
+        known = math.prod(dim for dim in wanted if dim != -1)
         wanted[wanted.index(-1)] = value.size // known if known else 0
-    if math.prod(wanted) != value.size or any(extent < 0 for extent in wanted):
+    if math.prod(wanted) != value.size or any(dim < 0 for dim in wanted):
         raise node.problem(f"{list(value.shape)} cannot become {wanted}: the number of elements differs")
     return b.reshape(value, wanted)
 
@@ -52,12 +52,12 @@ def squeeze(node: Node, b: Builder) -> Value:
     value = node.required(0)
     axes = node.ints(1, "axes", "the axes")
     if axes is None:
-        dropped = {axis for axis, extent in enumerate(value.shape) if extent == 1}
+        dropped = {axis for axis, dim in enumerate(value.shape) if dim == 1}
     else:
         dropped = {axis + value.rank if axis < 0 else axis for axis in axes}
     if any(not 0 <= axis < value.rank or value.shape[axis] != 1 for axis in dropped):
         raise node.problem(f"axes {sorted(dropped)} of {list(value.shape)} are not all of size 1")
-    return b.reshape(value, [extent for axis, extent in enumerate(value.shape) if axis not in dropped])
+    return b.reshape(value, [dim for axis, dim in enumerate(value.shape) if axis not in dropped])
 
 
 @importer("Unsqueeze")
@@ -69,5 +69,5 @@ def unsqueeze(node: Node, b: Builder) -> Value:
     inserted = {axis + rank if axis < 0 else axis for axis in axes}
     if len(inserted) != len(axes) or any(not 0 <= axis < rank for axis in inserted):
         raise node.problem(f"axes {axes} do not fit rank {value.rank}")
-    extents = iter(value.shape)
-    return b.reshape(value, [1 if axis in inserted else next(extents) for axis in range(rank)])
+    dims = iter(value.shape)
+    return b.reshape(value, [1 if axis in inserted else next(dims) for axis in range(rank)])

@@ -113,12 +113,12 @@ def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: lis
     if any(factor.old == 1 and factor.is_changed for factor in parts):
         raise ShapeError("an axis of size 1 between the axes that it joins and splits has become another")
     rest = [factor for factor in parts if factor.old != 1]
-    extents = {place: target[place] for place in places}
+    dims = {place: target[place] for place in places}
     inner: dict[int, list[Factor]] = {place: [] for place in places}
     outer: dict[int, list[Factor]] = {place: [] for place in places}
-    _peel(rest, extents, places, inner, end=-1)
-    _peel(rest, extents, places, outer, end=0)
-    for place, middle in _shared(rest, extents, places).items():
+    _peel(rest, dims, places, inner, end=-1)
+    _peel(rest, dims, places, outer, end=0)
+    for place, middle in _shared(rest, dims, places).items():
         inner[place] = middle + inner[place]
     for place in here:
         if target[place] != 1:
@@ -127,7 +127,7 @@ def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: lis
 
 def _peel(
     rest: list[Factor],
-    extents: dict[int, int],
+    dims: dict[int, int],
     places: list[int],
     found: dict[int, list[Factor]],
     *,
@@ -140,37 +140,35 @@ def _peel(
 
     while rest and places:
         factor, place = rest[end], places[end]
-        extent = extents[place]
-        if factor.old == extent:
+        dim = dims[place]
+        if factor.old == dim:
             add(place, factor)
             del rest[end], places[end]
         elif factor.is_changed:
             return
-        elif factor.old % extent == 0:
-            add(place, Factor(extent, extent))
+        elif factor.old % dim == 0:
+            add(place, Factor(dim, dim))
             del places[end]
-            rest[end] = Factor(factor.old // extent, factor.old // extent)
-        elif extent % factor.old == 0:
+            rest[end] = Factor(factor.old // dim, factor.old // dim)
+        elif dim % factor.old == 0:
             add(place, factor)
             del rest[end]
-            extents[place] = extent // factor.old
+            dims[place] = dim // factor.old
         else:
             return
 
 
-def _shared(rest: list[Factor], extents: dict[int, int], places: list[int]) -> dict[int, list[Factor]]:
+def _shared(rest: list[Factor], dims: dict[int, int], places: list[int]) -> dict[int, list[Factor]]:
     """Return what the axes are for which nothing is certain yet."""
     if len(places) == 1:
         return {places[0]: rest}
     old, new = (math.prod(values) for values in zip(*rest, strict=True)) if rest else (1, 1)
     if old == new and not any(factor.is_changed for factor in rest):
-        return {place: [Factor(extents[place], extents[place])] for place in places}
-    scaled = [place for place in places if extents[place] * new % old == 0]
+        return {place: [Factor(dims[place], dims[place])] for place in places}
+    scaled = [place for place in places if dims[place] * new % old == 0]
     if len(scaled) != 1:
-        held = "x".join(str(extents[place]) for place in places)
+        held = "x".join(str(dims[place]) for place in places)
         many = "more than one of them could" if scaled else "none of them alone can"
         raise ShapeError(f"{old} elements in {held} have become {new}, and {many} make up for it")
-    grown = Factor(extents[scaled[0]], extents[scaled[0]] * new // old)
-    return {
-        place: [grown if place == scaled[0] else Factor(extents[place], extents[place])] for place in places
-    }
+    grown = Factor(dims[scaled[0]], dims[scaled[0]] * new // old)
+    return {place: [grown if place == scaled[0] else Factor(dims[place], dims[place])] for place in places}

@@ -71,7 +71,7 @@ def attend(
 ) -> Value:
     """Return softmax(scale * query * key^T + mask + extra) * value, heads merged.
 
-    Attribute ``scale`` of the node is 1 / sqrt(head size) if it is absent or 0.
+    Attribute ``scale`` of the node is 1 / sqrt(head size) if it is omitted or 0.
     """
     scale = node.attr("scale", 0.0) or 1.0 / math.sqrt(query.shape[-1])
     scores = multiply(node, b, times(b, query, scale), b.transpose(key, (0, 1, 3, 2)))

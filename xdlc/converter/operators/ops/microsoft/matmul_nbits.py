@@ -49,14 +49,14 @@ def gather_block_quantized(node: Node, b: Builder) -> Value:
         raise node.problem(f"a table of type {table.dtype} in {table.bits or table.dtype.bits} bits")
     scales = _known(node, 2, "the scales")
     axis = node.axis(node.attr("quantize_axis", 1), table.rank)
-    extent = table.shape[-1] * 8 // bits
+    dim = table.shape[-1] * 8 // bits
     zeros = node.static(3, "the zero points")
     if zeros is None:
         zeros = np.full(scales.shape, 1 << (bits - 1))
     else:
         zeros = unpacked_array(zeros, bits, scales.shape[-1])
     blocks = Blocks(bits, axis, size, scales, zeros.astype(np.float32))
-    reals = b.const(blocks.reals(unpacked(stored, bits, extent)), table.tensor.name)
+    reals = b.const(blocks.reals(unpacked(stored, bits, dim)), table.tensor.name)
     attributes = {"axis": node.attr("gather_axis", 0)}
     return gather(replace(node, inputs=[reals, node.required(1)], attributes=attributes), b)
 

@@ -102,4 +102,4 @@ def split(op: Op, context: ResizeContext) -> list[Shape]:
             raise ShapeError(f"it splits {old} into {parts}, which leaves open how to split {new}")
         parts = [new // len(parts)] * len(parts)
         set_numbers(op, "split_index", [sum(parts[:index]) for index in range(1, len(parts))])
-    return [(*source.shape[:axis], extent, *source.shape[axis + 1 :]) for extent in parts]
+    return [(*source.shape[:axis], dim, *source.shape[axis + 1 :]) for dim in parts]
