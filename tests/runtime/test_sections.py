@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.control_flow_models import if_model, loop_model
 from tests.section_models import feeds_of, on_cpu, residual, with_record
 from xdlc.container.aip_record import OWN_RECORD, Engine, Section
-from xdlc.container.section_payload import write_subgraph
+from xdlc.container.section_payload import read_subgraph, write_subgraph
 from xdlc.container.storage import model_bytes
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import ArrayData, ScaleOffset
@@ -153,6 +153,22 @@ def nested(payload):
 )
 def test_payloads_that_do_not_fit_the_section(change, match):
     refused(with_payload(change), match)
+
+
+def test_a_payload_named_as_another_graph_runs_as_the_section():
+    def renamed(payload):
+        graph = read_subgraph(payload, where="section")
+        graph.name = "other"
+        return write_subgraph(graph)
+
+    model = with_payload(renamed)
+    other = model.main.clone()
+    other.name = "other"
+    model.add_graph(other)
+    feeds = feeds_of(model)
+    expected, found = CpuSession(model).run(feeds), SectionSession(model).run(feeds)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_section_from_an_earlier_version_says_what_to_do():

@@ -60,7 +60,7 @@ class PlacedSection:
         return self.section.engine is Engine.HTA and is_subgraph(self.section.binary)
 
     def subgraph(self, partition: Graph) -> Graph:
-        """Return the sub-graph that the section holds.
+        """Return the sub-graph of the section, under the model's own names of graph and ops.
 
         Args:
             partition: The sub-graph that the model has there now.
@@ -73,7 +73,7 @@ class PlacedSection:
         expected = read_subgraph(write_subgraph(partition), where=self.where)
         if fingerprint(held) != fingerprint(expected):
             refuse("has other operations, weights or encodings than the model has now", self.where)
-        return held
+        return expected
 
 
 def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:

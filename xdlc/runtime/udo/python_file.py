@@ -64,10 +64,18 @@ class Siblings:
             yield
         finally:
             if self._folder in sys.path:
-                sys.path.remove(self._folder)
-            for name in sys.modules.keys() - before:
-                if str(getattr(sys.modules[name], "__file__", None)).startswith(self._folder + os.sep):
+                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(self._folder)]
+            new = sys.modules.keys() - before
+            own = {name for name in new if "." not in name and self._is_here(sys.modules[name])}
+            for name in new:
+                if name.partition(".")[0] in own:
                     self._modules[name] = sys.modules.pop(name)
+
+    def _is_here(self, module: ModuleType) -> bool:
+        """Return whether a module or package is in the folder itself, not in a folder below it."""
+        folders = [os.path.dirname(path) for path in getattr(module, "__path__", ())]
+        file = getattr(module, "__file__", None)
+        return self._folder in (folders or [os.path.dirname(file) if isinstance(file, str) else ""])
 
 
 class PythonFile:
