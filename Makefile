@@ -25,11 +25,12 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run ## build, convert, quantize, prepare, inspect and run a small network
 	$(BIN)/python scripts/demo.py
 
-lint: $(VENV)/.dev ## style, types and the import rules
+lint: $(VENV)/.dev ## style, types, import rules and budgets of size
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/budget.py
 
 test: lint ## lint, then all tests that need nothing from outside
 	$(BIN)/python -m pytest -rs -n auto --dist worksteal -m 'not corpus and not vendor'

@@ -18,25 +18,25 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 720
+MODULES = 610
 FILES_OF_A_CONVERSION = 60
 LINES = {
-    "api": 1_400,
+    "api": 1_250,
     "cli": 4_800,
-    "container": 4_600,
-    "converter": 16_500,
-    "ir": 3_000,
-    "opdefs": 7_000,
-    "passes": 2_500,
+    "container": 4_150,
+    "converter": 17_600,
+    "ir": 2_950,
+    "opdefs": 6_450,
+    "passes": 2_480,
     "prepare": 4_000,
-    "quant": 16_000,
-    "runtime": 15_500,
+    "quant": 16_650,
+    "runtime": 15_550,
     "schema": 1_000,
     "targets": 200,
-    "udo": 9_000,
-    "": 400,
+    "udo": 8_750,
+    "": 650,
 }
-TOTAL = 81_000
+TOTAL = 86_200
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
@@ -92,9 +92,7 @@ def files_of_a_conversion() -> set[str]:
 
 def lists_of_op_types() -> list[str]:
     """Return the places of literals that list op types outside their homes."""
-    from xdlc import opdefs
-
-    op_types = set(opdefs.native().names()) if hasattr(opdefs, "native") else _native_op_types()
+    op_types = {path.stem for path in (PACKAGE / "opdefs" / "data" / "ops").glob("*.xml")}
     places = []
     for path in sorted(PACKAGE.rglob("*.py")):
         module = path.relative_to(PACKAGE).as_posix()
@@ -104,10 +102,6 @@ def lists_of_op_types() -> list[str]:
                 if len(found & op_types) > OP_TYPES_IN_A_LITERAL:
                     places.append(f"{module}:{node.lineno}")  # type: ignore[attr-defined]
     return places
-
-
-def _native_op_types() -> set[str]:
-    return {path.stem for path in (PACKAGE / "opdefs" / "data" / "ops").glob("*.xml")}
 
 
 def _elements(node: ast.AST) -> list[ast.expr]:
