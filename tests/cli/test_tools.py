@@ -85,6 +85,7 @@ def test_all_formats_are_written(models: Any, listing: Path) -> None:
     for version in ("3", "3.0"):
         target = models.folder / "old.dlc"
         result = invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version, code=2)
+        assert "--dlc_version: " in result.stderr
         assert "not written" in result.stderr
         assert "fix: write format 4.1" in result.stderr
         assert not target.exists()

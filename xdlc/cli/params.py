@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from xdlc.errors import UsageError
+
 
 def names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
     """Parse names separated by commas or blanks."""
@@ -160,7 +162,11 @@ def _check_dlc_version(_context: click.Context, _param: click.Parameter, value: 
     """Refuse a version that is not written, before any work."""
     from xdlc.container.write4 import check_version
 
-    check_version(value)
+    try:
+        check_version(value)
+    except UsageError as problem:
+        problem.where = "--dlc_version"
+        raise
     return value
 
 
