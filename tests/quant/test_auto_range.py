@@ -6,7 +6,7 @@ from xdlc.quant.auto_range import CANDIDATES, Choice, judged
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
-from xdlc.quant.samples import Kept, Samples, Spread
+from xdlc.quant.samples import KeptSample, Samples, Spread
 
 RELU, SIGMOID = 4, 6
 
@@ -164,7 +164,7 @@ def test_boxes_and_scores_of_one_output_are_judged_apart(net):
     model = n.done(n.concat([n.conv(n.x, 4, "boxes"), scores, scores], "y"))
     values = np.full((1, 2, 2, 8), 300.0, np.float32)
     values[..., 4:6], values[..., 6:] = 0.5, 0.0
-    parts = module._unlike(model.main, [Kept(0, {}, {"y": values})], ["y"])["y"]
+    parts = module._unlike(model.main, [KeptSample(0, {}, {"y": values})], ["y"])["y"]
     assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 6)]
 
 

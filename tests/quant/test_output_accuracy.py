@@ -11,7 +11,7 @@ from xdlc.ir.dtype import UINT32
 from xdlc.quant import quantize
 from xdlc.quant.output_accuracy import _lost_slices, _Slice
 from xdlc.quant.samples import HELD_OUT
-from xdlc.quant.tensor_slices import Part
+from xdlc.quant.tensor_slices import TensorSlice
 
 RELU, ADD = 4, 0
 
@@ -141,7 +141,7 @@ def test_a_part_with_small_values_is_lost_though_the_whole_is_not(net):
     boxes, scores = rng.uniform(0, 320, (1, 4, 50)), rng.uniform(0, 1, (1, 6, 50))
     wanted, found = np.concatenate([boxes, scores], 1), np.concatenate([boxes + 0.3, 0 * scores], 1)
     output, pairs = net(1, 10, 50).x, pairs_of(wanted, found)
-    parts = tuple(Part(1, start, stop) for start, stop in ((0, 4), (4, 10)))
+    parts = tuple(TensorSlice(1, start, stop) for start, stop in ((0, 4), (4, 10)))
     whole = _Slice.of(pairs)
     assert whole.loss is None
     (line,) = _lost_slices(output, pairs, parts, whole)

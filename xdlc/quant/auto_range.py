@@ -21,8 +21,8 @@ from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.samples import Kept, Sample, Spread
-from xdlc.quant.tensor_slices import Part, Parts, output_parts, unlike_parts
+from xdlc.quant.samples import KeptSample, Sample, Spread
+from xdlc.quant.tensor_slices import Parts, TensorSlice, output_parts, unlike_parts
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
@@ -115,11 +115,11 @@ def most_samples(graph: Graph) -> int:
     return min(max(LEAST, WORK // max(work, 1)), MOST)
 
 
-def _evenly(kept: Sequence[Kept]) -> list[Kept]:
+def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
     """Return samples in an order in which the first few are spread over all, however few they are.
 
     Example:
-        >>> [kept.number for kept in _evenly([Kept(number, {}) for number in range(8)])]
+        >>> [kept.number for kept in _evenly([KeptSample(number, {}) for number in range(8)])]
         [0, 4, 2, 6, 1, 5, 3, 7]
     """
     places = sorted(range(len(kept)), key=lambda place: f"{place:016b}"[::-1])
@@ -209,7 +209,7 @@ def _has_bytes(job: Job) -> bool:
 class _Trials:
     """Runs the quantized model under the encodings of one method after the other."""
 
-    def __init__(self, job: Job, kept: Sequence[Kept], names: Sequence[str]) -> None:
+    def __init__(self, job: Job, kept: Sequence[KeptSample], names: Sequence[str]) -> None:
         self._kept = kept
         self._parts = _unlike(job.graph, kept, names)
         parted = any(is_udo(op) for op in job.graph.ops)
@@ -239,7 +239,7 @@ class _Trials:
         return [part.of(held[name]) for name, parts in self._parts.items() for part in parts]
 
 
-def _unlike(graph: Graph, kept: Sequence[Kept], names: Sequence[str]) -> dict[str, Parts]:
+def _unlike(graph: Graph, kept: Sequence[KeptSample], names: Sequence[str]) -> dict[str, Parts]:
     """Return the parts of what is judged that are judged alone: boxes would drown scores beside them."""
     known = output_parts(graph)
     found: dict[str, Parts] = {}
@@ -247,7 +247,7 @@ def _unlike(graph: Graph, kept: Sequence[Kept], names: Sequence[str]) -> dict[st
         floats = [sample.floats[name] for sample in kept]
         parts = unlike_parts(known.get(name, ()), floats)
         filled = tuple(part for part in parts if any(part.of(values).any() for values in floats))
-        found[name] = filled or (Part(0, 0, sys.maxsize),)
+        found[name] = filled or (TensorSlice(0, 0, sys.maxsize),)
     return found
 
 

@@ -24,12 +24,12 @@ from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure, measured_outputs
 from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import RangeMethod, find_range_method
-from xdlc.quant.samples import HELD_OUT, Kept, Sample, Samples, Spread, is_held_out
+from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
 
 if TYPE_CHECKING:
-    from xdlc.quant.mixed.record import Raised
+    from xdlc.quant.mixed.record import RaisedOp
     from xdlc.quant.user_metric import Evaluate
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.udo import Kernels
@@ -78,14 +78,14 @@ class Job(GraphPlan):
     calibration: Calibration = field(default_factory=Calibration)
     decision: Decision = field(default_factory=Decision)
     notes: list[str] = field(default_factory=list)
-    raised: list[Raised] = field(default_factory=list)
+    raised: list[RaisedOp] = field(default_factory=list)
     goal: float | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
     reference: Model | None = None
     step: Step | None = None
     choice: Choice | None = None
-    measured: list[Kept] = field(default_factory=list)
+    measured: list[KeptSample] = field(default_factory=list)
     holds_out: bool = False
     figures: list[Figure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

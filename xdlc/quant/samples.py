@@ -206,7 +206,7 @@ def stored_samples(path: Path) -> Iterator[Sample]:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptSample:
     """A sample, and what the float model makes of it.
 
     Attributes:
@@ -238,7 +238,7 @@ class Spread:
         self._most = most
         self._most_bytes = most_bytes
         self._stride = 1
-        self.kept: list[Kept] = []
+        self.kept: list[KeptSample] = []
         self.count = 0
 
     def add(self, number: int, sample: Sample) -> None:
@@ -251,7 +251,7 @@ class Spread:
         import numpy as np
 
         if self.count % self._stride == 0:
-            self.kept.append(Kept(number, {name: np.array(array) for name, array in sample.items()}))
+            self.kept.append(KeptSample(number, {name: np.array(array) for name, array in sample.items()}))
             self._thin()
         self.count += 1
 
@@ -263,7 +263,7 @@ class Spread:
                 self._thin()
                 return
 
-    def evenly(self, most: int) -> list[Kept]:
+    def evenly(self, most: int) -> list[KeptSample]:
         """Return up to ``most`` of what is kept, spread evenly, the first and the last among them.
 
         Args:

@@ -26,7 +26,7 @@ _SCATTERS = ("ScatterNd", "ScatterElements")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TensorSlice:
     """A slice of a tensor along one axis.
 
     Attributes:
@@ -46,7 +46,7 @@ class Part:
         return array[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
 
 
-Parts = tuple[Part, ...]
+Parts = tuple[TensorSlice, ...]
 
 
 def output_parts(graph: Graph) -> dict[str, Parts]:
@@ -63,7 +63,7 @@ def output_parts(graph: Graph) -> dict[str, Parts]:
     found = {}
     for output in graph.outputs:
         if is_real(output) and output.rank:
-            whole = Part(0, 0, output.shape[0], (output,))
+            whole = TensorSlice(0, 0, output.shape[0], (output,))
             found[output.name] = parts_of(output, known) or (whole,)
     return found
 
@@ -77,11 +77,11 @@ def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
     """
     import numpy as np
 
-    def peak(part: Part) -> float:
+    def peak(part: TensorSlice) -> float:
         values = (np.abs(part.of(np.asarray(array))).max(initial=0.0) for array in arrays)
         return max(map(float, values), default=0.0)
 
-    joined: list[tuple[Part, float]] = []
+    joined: list[tuple[TensorSlice, float]] = []
     for part, value in ((part, peak(part)) for part in parts):
         before, high = joined[-1] if joined else (None, 0.0)
         if before is not None and max(high, value) <= UNLIKE * min(high, value):
@@ -152,12 +152,12 @@ def _joined(op: Op, result: Tensor, known: dict[Tensor, Parts], depth: int) -> P
     if below and all(below) and len({_bounds(parts) for parts in below}) == 1 and below[0][0].axis != axis:
         rows = zip(*below, strict=True)
         return tuple(replace(row[0], sources=tuple(s for part in row for s in part.sources)) for row in rows)
-    found: list[Part] = []
+    found: list[TensorSlice] = []
     start = 0
     for place, tensor in enumerate(inputs):
         size = tensor.shape[axis] if op.type == "Concat" else 1
         inner = below[place] if below and below[place] and below[place][0].axis == axis else ()
-        for part in inner or (Part(axis, 0, size, (tensor,)),):
+        for part in inner or (TensorSlice(axis, 0, size, (tensor,)),):
             found.append(replace(part, start=part.start + start, stop=part.stop + start))
         start += size
     return tuple(found) if 1 < len(found) <= _MOST else ()
@@ -197,7 +197,7 @@ def _filled(op: Op, result: Tensor) -> Parts:
         if stop - start != hits.size:
             continue
         ends = [(0, start, data), (start, stop, updates), (stop, result.shape[axis], data)]
-        return tuple(Part(axis, low, high, (source,)) for low, high, source in ends if low < high)
+        return tuple(TensorSlice(axis, low, high, (source,)) for low, high, source in ends if low < high)
     return ()
 
 
@@ -243,7 +243,7 @@ def _product(shape: Sequence[int]) -> int:
 def _scaled(op: Op, result: Tensor) -> Parts:
     """Return the runs of channels that a product or quotient with unlike constants makes, if few."""
     runs = _runs(op, result)
-    return tuple(Part(axis, start, stop, (result,)) for axis, start, stop, _ in runs)
+    return tuple(TensorSlice(axis, start, stop, (result,)) for axis, start, stop, _ in runs)
 
 
 def factors(op: Op) -> list[float]:

@@ -162,16 +162,16 @@ def _certain(errors: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _SavedBias:
     tensor: Tensor
     data: TensorData | None
 
 
-def _biases(ops: list[Op]) -> list[_Kept]:
-    return [_Kept(bias, bias.data) for op in ops if (bias := op.inputs[2]) is not None]
+def _biases(ops: list[Op]) -> list[_SavedBias]:
+    return [_SavedBias(bias, bias.data) for op in ops if (bias := op.inputs[2]) is not None]
 
 
-def _restore(kept: list[_Kept]) -> None:
+def _restore(kept: list[_SavedBias]) -> None:
     for held in kept:
         held.tensor.data = held.data
 

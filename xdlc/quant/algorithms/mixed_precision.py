@@ -14,9 +14,9 @@ from xdlc.quant.auto_range import SAMPLE_BYTES, judged
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
-from xdlc.quant.mixed.search import Found, search
+from xdlc.quant.mixed.search import SearchResult, search
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
-from xdlc.quant.samples import Kept, Spread, is_held_out
+from xdlc.quant.samples import KeptSample, Spread, is_held_out
 
 MOST_JUDGED = 16
 """Samples that widths are judged on."""
@@ -56,7 +56,7 @@ def mixed_precision(job: Job) -> None:
     job.notes += notes
 
 
-def _judged(job: Job) -> list[Kept]:
+def _judged(job: Job) -> list[KeptSample]:
     """Return the samples to judge by: those held out, and others where these are few.
 
     The choice of many widths fits few samples, by more than ranges flatter those that they have seen.
@@ -73,7 +73,7 @@ def _judged(job: Job) -> list[Kept]:
     return [kept for spread in spreads for kept in spread.kept][:MOST_JUDGED]
 
 
-def _search(job: Job, trials: Trials) -> Found:
+def _search(job: Job, trials: Trials) -> SearchResult:
     """Return what is found under the goal of the options, as the network is stored."""
     least = _least_sqnr(job, trials)
     trials.goal = Goal(least, MARGIN, job.evaluate, job.min_score)

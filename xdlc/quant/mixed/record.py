@@ -12,12 +12,12 @@ from xdlc.quant.mixed.groups import has_weights
 from xdlc.quant.mixed.search import TINY
 
 if TYPE_CHECKING:
-    from xdlc.quant.mixed.search import Found
+    from xdlc.quant.mixed.search import SearchResult
     from xdlc.quant.mixed.trials import Trials
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedOp:
     """An op whose widths were raised.
 
     Attributes:
@@ -40,7 +40,7 @@ class Raised:
     macs: float
 
 
-def raised_records(trials: Trials, found: Found) -> list[Raised]:
+def raised_records(trials: Trials, found: SearchResult) -> list[RaisedOp]:
     """Return a record of each op that was raised, those that are needed most first."""
     total = sum(macs(op) for op in trials.job.graph.ops)
     records = []
@@ -54,7 +54,7 @@ def raised_records(trials: Trials, found: Found) -> list[Raised]:
                 for choice in (group.levels[0], group.levels[level])
             ]
             records.append(
-                Raised(
+                RaisedOp(
                     op.name,
                     tuple(tensor.name for tensor in op.outputs),
                     names[0],
@@ -67,7 +67,7 @@ def raised_records(trials: Trials, found: Found) -> list[Raised]:
     return sorted(records, key=lambda record: math.inf if record.alone is None else record.alone)
 
 
-def summary(trials: Trials, found: Found) -> list[str]:
+def summary(trials: Trials, found: SearchResult) -> list[str]:
     """Return what was done, in lines for people.
 
     Args:
@@ -103,7 +103,7 @@ def summary(trials: Trials, found: Found) -> list[str]:
     return lines
 
 
-def _reached(trials: Trials, found: Found) -> str:
+def _reached(trials: Trials, found: SearchResult) -> str:
     parts = [] if trials.goal.sqnr is None else [f"{trials.exact(found.levels):.1f} dB"]
     parts += [] if trials.goal.evaluate is None else [f"a score of {trials.score(found.levels):g}"]
     return " and ".join(parts)

@@ -56,7 +56,7 @@ class Trials(Protocol):
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
@@ -71,7 +71,7 @@ class Found:
     added: dict[int, float] = field(default_factory=dict)
 
 
-def search(ceilings: Sequence[Levels], trials: Trials) -> Found:
+def search(ceilings: Sequence[Levels], trials: Trials) -> SearchResult:
     """Return the cheapest levels found that keep the goal, or the best there are.
 
     Args:
@@ -80,8 +80,8 @@ def search(ceilings: Sequence[Levels], trials: Trials) -> Found:
     """
     reached = next((levels for levels in ceilings if trials.slack(levels) >= 0.0), None)
     if reached is None:
-        return Found(max(ceilings, key=trials.sqnr), False)
-    found = Found(reached, True)
+        return SearchResult(max(ceilings, key=trials.sqnr), False)
+    found = SearchResult(reached, True)
     for target in range(max(reached, default=0)):
         before = found.levels
         rest = _lower(found, target, trials)
@@ -91,7 +91,7 @@ def search(ceilings: Sequence[Levels], trials: Trials) -> Found:
     return found
 
 
-def _lower(found: Found, target: int, trials: Trials) -> list[Part]:
+def _lower(found: SearchResult, target: int, trials: Trials) -> list[Part]:
     """Lower to level ``target`` what can be; return the others, those that cost least noise first."""
     least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in found.levels))
     raised = [
@@ -122,7 +122,7 @@ def _split(parts: Sequence[Part], size: int) -> list[Part]:
     return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
 
 
-def _ranked(found: Found, parts: Sequence[Part], target: int, trials: Trials) -> list[Part]:
+def _ranked(found: SearchResult, parts: Sequence[Part], target: int, trials: Trials) -> list[Part]:
     """Return the parts, those first that add least noise for what lowering them saves."""
     ranked: list[tuple[float, Part]] = []
     for part in parts:
@@ -136,7 +136,7 @@ def _ranked(found: Found, parts: Sequence[Part], target: int, trials: Trials) ->
     return [part for _, part in sorted(ranked)]
 
 
-def _fill(found: Found, rest: list[Part], target: int, trials: Trials) -> list[Part]:
+def _fill(found: SearchResult, rest: list[Part], target: int, trials: Trials) -> list[Part]:
     """Lower what fits yet, one after the other, or more at once while that does; return what does not."""
     left: list[Part] = []
     start, size, failures = 0, 1, 0
@@ -159,7 +159,7 @@ def _fill(found: Found, rest: list[Part], target: int, trials: Trials) -> list[P
     return [*left, *rest[start:]]
 
 
-def _swap(found: Found, before: Levels, trials: Trials) -> None:
+def _swap(found: SearchResult, before: Levels, trials: Trials) -> None:
     """Raise one lowered group in place of a dearer one that stayed, where too much is left of the noise."""
     saved = {
         group: trials.own_cost(group, before[group]) - trials.own_cost(group, 0) for group in found.added
@@ -189,7 +189,7 @@ def _swap(found: Found, before: Levels, trials: Trials) -> None:
             failures += 1
 
 
-def _fits(found: Found, levels: Levels, slack: float) -> bool:
+def _fits(found: SearchResult, levels: Levels, slack: float) -> bool:
     """Return whether levels keep the goal if noise adds up: a trial that passes against that is luck."""
     before, after = (
         sum(noise for group, noise in found.added.items() if not held[group])
@@ -198,7 +198,7 @@ def _fits(found: Found, levels: Levels, slack: float) -> bool:
     return not before or after / before <= 10.0 ** (slack / 10.0)
 
 
-def _raise_islands(found: Found, before: Levels, trials: Trials) -> bool:
+def _raise_islands(found: SearchResult, before: Levels, trials: Trials) -> bool:
     """Raise runs of lowered neighbours again whose changes of width cost more than they save."""
     runs: list[list[int]] = []
     for group, (now, then) in enumerate(zip(found.levels, before, strict=True)):

@@ -23,7 +23,7 @@ from xdlc.quant.user_metric import Evaluate, Run
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
-    from xdlc.quant.samples import Kept
+    from xdlc.quant.samples import KeptSample
 
 Results: TypeAlias = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ class Trials:
     """
 
     def __init__(
-        self, job: Job, groups: Sequence[Group], base: Precision, samples: Sequence[Kept], runs: int
+        self, job: Job, groups: Sequence[Group], base: Precision, samples: Sequence[KeptSample], runs: int
     ) -> None:
         self.job = job
         self.groups = groups
@@ -248,7 +248,7 @@ class Trials:
         self._tried()
         return min((noise.db for noise in noises), default=EXACT)
 
-    def _run(self, run: Run, samples: Sequence[Kept]) -> list[Results]:
+    def _run(self, run: Run, samples: Sequence[KeptSample]) -> list[Results]:
         self.runs += len(samples)
         found = map(run, (kept.sample for kept in samples))
         return [{name: results[name] for name in self._names} for results in found]

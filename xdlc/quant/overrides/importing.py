@@ -32,8 +32,8 @@ _STORED = "is stored as integers already"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a file of encodings came to on a float graph.
+class BoundOverrides:
+    """Overrides of a file, matched with the tensors of a float graph.
 
     Attributes:
         where: The file, for errors.
@@ -62,7 +62,7 @@ class Given:
         return f"{text}, {len(self.floats)} op(s) float" if self.floats else text
 
 
-def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> Given:
+def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> BoundOverrides:
     """Give tensors of a float graph the encodings that were matched with them.
 
     Args:
@@ -103,7 +103,7 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
         except UsageError as error:
             problems.append(error)
     raise_all(problems, where=where)
-    return Given(where, forms, places, frozenset(floats), matching.left)
+    return BoundOverrides(where, forms, places, frozenset(floats), matching.left)
 
 
 def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:
@@ -149,7 +149,7 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
     return activation_form(override)
 
 
-def settle(job: Job, given: Given) -> None:
+def settle(job: Job, given: BoundOverrides) -> None:
     """Let the job's widths follow what was given; to be called when they are those of the options.
 
     Raises:
@@ -211,7 +211,7 @@ class Importing:
         self._overrides = None if source is None else read_overrides(source)
         self._ignore = ignore
         self._matching = Matching()
-        self._given: Given | None = None
+        self._given: BoundOverrides | None = None
         self._summary = ""
 
     def match(self, job: Job) -> None:

@@ -12,7 +12,7 @@ from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.quant.advice import warnings
 from xdlc.quant.affine import representable
 from xdlc.quant.job import Job
-from xdlc.quant.mixed.record import Raised
+from xdlc.quant.mixed.record import RaisedOp
 from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors
 from xdlc.quant.output_accuracy import Figure
@@ -276,7 +276,7 @@ def _op(
     )
 
 
-def _raised(record: Raised) -> str:
+def _raised(record: RaisedOp) -> str:
     alone = "" if record.alone is None else f", {record.alone:.1f} dB with {record.before} there alone"
     return f"{record.before} to {record.after}{alone}"
 

@@ -67,7 +67,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class KernelRegistration:
     """One kernel that is registered.
 
     Attributes:
@@ -95,7 +95,7 @@ def tensor_classes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def forms(op: OperationView, core: CoreView) -> tuple[Form, ...]:
+def forms(op: OperationView, core: CoreView) -> tuple[KernelRegistration, ...]:
     """Return the kernels to register: for each way to call one, all combinations of tensor classes.
 
     Tensors that may have the same types have the same one at a time.  Where there are more combinations
@@ -158,7 +158,7 @@ def _patterns(places: Sequence[Place], *, gaps: bool) -> list[There]:
     return [there for there in found if any(there)]
 
 
-def _forms(op: OperationView, core: CoreView, entry: Entry) -> list[Form]:
+def _forms(op: OperationView, core: CoreView, entry: Entry) -> list[KernelRegistration]:
     """All combinations of classes; nothing if there are too many."""
     present = (*_present(op.outputs, entry.outputs), *_present(op.inputs, entry.inputs))
     choices = [tensor_classes(place.types_on(core)) for place in present]
@@ -168,12 +168,12 @@ def _forms(op: OperationView, core: CoreView, entry: Entry) -> list[Form]:
     found = []
     for chosen in product(*distinct):
         names = dict(zip(distinct, chosen, strict=True))
-        found.append(Form(entry, tuple(names[classes] for classes in choices)))
+        found.append(KernelRegistration(entry, tuple(names[classes] for classes in choices)))
     return found
 
 
-def _generic(entry: Entry) -> Form:
-    return Form(entry, (GENERIC,) * (len(entry.outputs) + len(entry.inputs)))
+def _generic(entry: Entry) -> KernelRegistration:
+    return KernelRegistration(entry, (GENERIC,) * (len(entry.outputs) + len(entry.inputs)))
 
 
 def _present(places: Sequence[Place], there: There) -> Iterator[Place]:
