@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def open_library(path: str, where: str) -> ctypes.CDLL:
 
 def _other_machine(path: str) -> str:
     """Return why the system refuses an ELF file of another processor; the system's message misleads."""
-    with open(path, "rb") as file:
+    head = b""
+    with suppress(OSError), open(path, "rb") as file:
         head = file.read(20)
     name = (
         _MACHINES.get(int.from_bytes(head[18:20], "little"), MACHINE) if head[:4] == b"\x7fELF" else MACHINE
