@@ -717,6 +717,16 @@ def test_a_misspelt_field_has_the_nearest_names(tmp_path: Path) -> None:
     assert ["tensor_layout" in fixes[0], "DSP" in fixes[1]] == [True, True]
 
 
+def test_the_types_of_constraints_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "filters.json"
+    rule = RADIUS + ', "xdlc_constraints": [{"id": "0", "type": "Rule", "text": "x"}]'
+    path.write_text(GOOD.replace(RADIUS, rule))
+    with pytest.raises(ModelError) as caught:
+        read(path)
+    assert str(caught.value.where).endswith("xdlc_constraints[0].type")
+    assert str(caught.value.fix).startswith("use one of Number, Shape, ")
+
+
 def test_all_problems_come_in_one_run(tmp_path: Path) -> None:
     text = GOOD.replace('"INT_32"', '"INT32"').replace('"v66"', '"v6"').replace('"static"', '"statics"')
     found = problems(tmp_path / "filters.json", text)

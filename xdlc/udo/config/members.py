@@ -12,7 +12,7 @@ from xdlc.udo.config.names import COMMON_TYPES, LAYOUTS, TYPES, type_name
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "ND": None}
-CONSTRAINTS = ("", "Number", "Shape", "Value", "Datatype", "Description")
+CONSTRAINTS = ("Number", "Shape", "Value", "Datatype", "Description")
 
 _RANK_NAMES = {rank: name for name, rank in RANKS.items()}
 _TYPE_NAMES = (*COMMON_TYPES, *(name for name in TYPES if name not in COMMON_TYPES), BACKEND_SPECIFIC)

@@ -43,7 +43,7 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
 
 
 def _param(name: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
-    given = [(node, node.attributes[name]) for node in nodes if not _is_left_out(node, name)]
+    given = [(node, node.attributes[name]) for node in nodes if not _is_omitted(node, name)]
     kinds = {_kind(value): node for node, value in given}
     if "" in kinds:
         raise UnsupportedOp(
@@ -73,7 +73,7 @@ def _param(name: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
     )
 
 
-def _is_left_out(node: UncoveredNode, name: str) -> bool:
+def _is_omitted(node: UncoveredNode, name: str) -> bool:
     return name not in node.attributes or node.attributes[name] == []
 
 

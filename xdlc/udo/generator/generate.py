@@ -80,11 +80,11 @@ def generate_files(
     collections: list[Collection] = []
     sources: dict[str, dict[str, bytes]] = {}
     places: dict[str, dict[str, str]] = {}
-    said: list[str] = []
+    texts: list[str] = []
     for path in unique:
         config = read_config(path)
         collections += config.collections
-        said += config.notices
+        texts += config.notices
         for (package, op), place in config.places.items():
             held = config.collections[package]
             places.setdefault(held.package, {})[held.opdefs[op].name] = place
@@ -92,7 +92,7 @@ def generate_files(
             files = sources.setdefault(name, {})
             files[_free_name(path.name, name, files)] = read_bytes(path)
     first, *others = _generate(collections, sources, places, Path(folder), force)
-    return [replace(first, notices=(*said, *first.notices)), *others]
+    return [replace(first, notices=(*texts, *first.notices)), *others]
 
 
 def _generate(

@@ -95,7 +95,7 @@ def _folder(folder: Path) -> Iterator[None]:
 
 
 def _blocked(folder: Path) -> Iterator[XdlcError]:
-    """Yield an error if the folder, or what it is to lie in, is something else."""
+    """Yield an error if the folder, or a folder above it, is something else."""
     there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), None)
     if there is not None and not there.is_dir():
         what = "is a file, not a folder" if there.exists() else "is a link to nothing"

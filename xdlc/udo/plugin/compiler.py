@@ -160,10 +160,10 @@ def _step(
             fix="make the source simpler, or give compile_c a longer timeout",
         )
     if code:
-        told = _without_noise(text) or f"exit code {code}"
+        output = _without_noise(text) or f"exit code {code}"
         shown = f" with {' '.join(flags)}" if flags else ""
         fix += " or the flags" if flags else ""
-        raise UsageError(f"{what}{shown} failed ({compiler.tool}):\n{told}", fix=fix)
+        raise UsageError(f"{what}{shown} failed ({compiler.tool}):\n{output}", fix=fix)
     return f"{text}\n" if text else ""
 
 

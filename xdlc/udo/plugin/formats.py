@@ -91,7 +91,7 @@ class Plain(Format):
 
 
 def channel_block(itemsize: int, name: str) -> int:
-    """Return C0, the channels that lie together: 32 of one byte, 16 of two or four.
+    """Return C0, the channels of one block: 32 of one byte, 16 of two or four.
 
     Raises:
         UsageError: If elements have another size.

@@ -30,17 +30,17 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
         UsageError: For any exception, ``SystemExit`` included.
         XdlcError: One that a hook raised stays what it is, its place is added.
     """
-    told = f"plugin {plugin}, {hook}" + (f", {subject}" if subject else "")
+    title = f"plugin {plugin}, {hook}" + (f", {subject}" if subject else "")
     try:
         yield
     except XdlcError as error:
         within = f": {error.where}" if error.where else ""
-        error.where = f"{_placed(error, place)}{told}{within}"
+        error.where = f"{_placed(error, place)}{title}{within}"
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"raised {described(error)}",
-            where=f"{_placed(error, place)}{told}",
+            where=f"{_placed(error, place)}{title}",
             fix="correct the plugin",
         ) from error
 
