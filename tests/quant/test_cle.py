@@ -79,6 +79,22 @@ def test_pools_views_and_fully_connected(net):
     check_equal(n, n.done(x), count=2)
 
 
+def test_a_pool_across_channels_ends_a_chain(net):
+    n = net(1, 4, 4, 4)
+    x = n.conv(n.x, 8, "a")
+    x = n.op("Transpose", [x], (1, 8, 4, 4), "first", perm=static("p1", np.array([0, 3, 1, 2], np.uint32)))
+    x = n.reshape(x, (1, 8, 4, 4, 1), "volume")
+    filters = {
+        "filter_size": static("f", np.array([3, 1, 1], np.uint32)),
+        "stride": static("s3", np.ones(3, np.uint32)),
+        "pad_amount": static("p3", np.array([[1, 1], [0, 0], [0, 0]], np.uint32)),
+    }
+    x = n.op("PoolMax3d", [x], x.shape, "pool", **filters)
+    x = n.reshape(x, (1, 8, 4, 4), "image")
+    x = n.op("Transpose", [x], (1, 4, 4, 8), "last", perm=static("p2", np.array([0, 2, 3, 1], np.uint32)))
+    assert "a_op" not in sources(n.done(n.conv(x, 5, "y")).main)
+
+
 def test_a_gate_is_scaled_on_one_side(net):
     n = net(1, 4, 4, 4)
     x = n.neuron(n.conv(n.x, 8, "a"), 4, "r")

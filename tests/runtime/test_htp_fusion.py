@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from xdlc.ir import AxisScaleOffset, Graph, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.runtime import htp, run
-from xdlc.runtime.htp_fusion import gate_of
+from xdlc.runtime.htp_fusion import gate_of, shapes_product
 
 HARD_SWISH, RELU, SIGMOID, GELU, MULTIPLY = 3, 4, 6, 1, 13
 COARSE = ScaleOffset(0.16, -125)
@@ -84,6 +84,29 @@ def test_the_gate_of_a_silu_is_not_rounded():
     fine = run(graph, feeds, native=True)["y"]
     graph.tensors["gate"].encoding = ScaleOffset(1 / 4)
     np.testing.assert_array_equal(run(graph, feeds, native=True)["y"], fine)
+
+
+def single(kind):
+    def add(graph, source, result):
+        graph.append(make_op(graph, kind, [source], [result], name="act"))
+
+    return add
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("kind", ["Sigmoid", "Tanh", "Elu", "Gelu"])
+def test_functions_of_their_own_type_leave_the_product_as_it_is(kind, vendor_check):
+    graph, feeds = graph_of(single(kind))
+    np.testing.assert_array_equal(
+        htp.run(graph, feeds, native=True)["y"], run(graph, feeds, native=True)["y"]
+    )
+
+
+def test_ops_that_decide_how_a_product_is_rounded():
+    types = ("ElementWiseNeuron", "Relu", "Relu6", "Prelu", "HardSwish", "Sigmoid", "Tanh", "Elu", "Gelu")
+    source, result = (Tensor(name, (1, 4), UFIXED8, COARSE) for name in "ab")
+    ops = [Op(kind, [source], [result], {"operation": u32(SIGMOID)}, name=kind) for kind in types]
+    assert [op.type for op in ops if shapes_product(op)] == list(types[:5])
 
 
 @pytest.mark.vendor

@@ -29,7 +29,7 @@ class Traits:
         gathers: Inputs whose elements all reach output 0 unchanged, like those of Concat.
         fills: Adds elements of its own, zeros or a constant, to those that it selects.
         elementwise: Computes each element of its result from one of each input.
-        activation: Activation function.
+        activation: Activation function that decides how HTP rounds the 8-bit product before it.
         clamps: Only clips values.
         flat_below: Saturates for negative inputs, without an end at a number.
         squashes: Outputs probabilities, of which the largest are insensitive to noise of the input.

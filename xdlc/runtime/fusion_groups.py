@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.dtype import UFIXED8
 from xdlc.opdefs.traits import traits
-from xdlc.runtime.htp_fusion import gate_of, reads_unrounded
+from xdlc.runtime.htp_fusion import gate_of, reads_unrounded, shapes_product
 from xdlc.runtime.plan import partition_of
 
 
@@ -78,7 +78,7 @@ def _bonds_to(reader: Op) -> Iterator[Bond]:
             producer.package == NATIVE_PACKAGE
             and traits(producer).macs in ("convolution", "dense")
             and tensor.dtype is UFIXED8
-            and traits(reader).activation
+            and shapes_product(reader)
             and reader.outputs[0].encoding != tensor.encoding
         )
         if unrounded or shaping:

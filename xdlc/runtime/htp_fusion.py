@@ -53,6 +53,15 @@ def reads_unrounded(op: Op) -> Tensor | None:
     return source if not same and with_producer(source, function) else None
 
 
+def shapes_product(op: Op) -> bool:
+    """Return whether the encoding of an op's result decides how HTP rounds the 8-bit product before it.
+
+    That of an ElementWiseNeuron does, whatever its operation; ops Sigmoid, Tanh, Elu and Gelu do not.
+    """
+    neuron = op.package == NATIVE_PACKAGE and op.type == "ElementWiseNeuron"
+    return neuron or traits(op).activation
+
+
 def gate_of(op: Op) -> Tensor | None:
     """Return the ``sigmoid(x)`` if an op is the product ``x * sigmoid(x)``, else None; it is not rounded."""
     if op.package != NATIVE_PACKAGE or operation_name(op) != "ElementWiseMultiply" or len(op.inputs) < 2:

@@ -1,4 +1,4 @@
-"""PartitionPlan of graphs into partitions, with a fake judge of what the device takes."""
+"""Division of graphs into partitions, with a fake judge of what the device takes."""
 
 from __future__ import annotations
 

@@ -176,7 +176,8 @@ class _Walk:
             return axes
         if traits(op).pool in ("max", "average") or kind == "Pad" or kind.startswith("Resize"):
             same = tensor.rank == result.rank and all(tensor.shape[a] == result.shape[a] for a in axes)
-            return axes if same and (tensor.rank != 4 or axes == (3,)) and not pad_value(op) else None
+            fits = axes == (tensor.rank - 1,) or (tensor.rank != 4 and not traits(op).pool)
+            return axes if same and fits and not pad_value(op) else None
         if kind in ("ElementWiseMultiply", "ElementWiseDivide"):
             self._products.append(op)
             same = tensor.rank == result.rank and all(tensor.shape[a] == result.shape[a] for a in axes)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
-from xdlc.opdefs.traits import traits
 from xdlc.runtime.builder import Builder
+from xdlc.runtime.htp_fusion import shapes_product
 
 Array: TypeAlias = Any  # numpy.ndarray
 Multiply: TypeAlias = Callable[[str, str], str]
@@ -127,9 +127,7 @@ class Product:
     def _is_read_unrounded(self, b: Builder) -> bool:
         """Return whether an activation function may be computed as one with the product; see ``fused``."""
         return any(
-            op.package == NATIVE_PACKAGE
-            and traits(op).activation
-            and op.outputs[0].encoding != self.target.encoding
+            shapes_product(op) and op.outputs[0].encoding != self.target.encoding
             for op in b.graph.consumers(self.target)
         )
 
