@@ -58,6 +58,14 @@ def test_what_is_alike_keeps_8_bits():
     assert not any("joins" in note for note in notes)
 
 
+def test_the_note_has_the_bytes_that_the_wider_ops_add():
+    head, model, _ = made("yolox")
+    notes = []
+    quantize(model, head.samples(4), notify=notes.append, **MIN_MAX)
+    (factor,) = [float(note.rpartition(" x ")[2]) for note in notes if "bytes moved" in note]
+    assert factor > 1.01
+
+
 def test_the_parts_keep_their_own_8_bits_before_the_join():
     _, model, _ = made("yolox")
     head = Head()

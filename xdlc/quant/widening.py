@@ -204,12 +204,12 @@ def widen_mixed_scales(job: Job) -> list[str]:
         fits = factor([*late, *early[:middle]]) <= most
         low, high = (middle, high) if fits else (low, middle - 1)
     wide = [*late, *early[:low]]
-    count = sum(job.placement.fixed[op] == 8 for op in wide)
+    count, moved = sum(job.placement.fixed[op] == 8 for op in wide), factor(wide)
     job.precision = _widened(before, wide)
     ends = (op for op in map(writer, large) if op is not None)
     job.precision.fine |= {op.name for op in (*_onward(join for join in kept if join.is_final), *ends)}
     job.place()
-    return [_done(kept, count, factor(wide)), *lost] if count else lost
+    return [_done(kept, count, moved), *lost] if count else lost
 
 
 def _onward(joins: Iterable[Join]) -> list[Op]:
