@@ -72,6 +72,8 @@ def test_a_rule_without_a_left_side_is_about_its_tensor():
         "must be >= 1",
         "same as in[0]",
         "a +",
+        "abs() > 1",
+        "dim() > 1",
         "a b",
         "(a",
         "a[0",

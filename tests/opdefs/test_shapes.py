@@ -50,6 +50,20 @@ def test_pool_that_rounds_up_may_keep_or_drop_the_last_window():
         assert verify_shapes(made) == []
 
 
+def test_a_scalar_may_have_the_shape_of_one_element():
+    every = {"axes": [0, 1, 2, 3]}
+    for output in ((), (1,)):
+        assert verify_shapes(graph("ReduceMean", output, **every)) == []
+    assert len(verify_shapes(graph("ReduceMean", (2,), **every))) == 1
+
+
+def test_a_fully_connected_layer_may_keep_the_rank():
+    for output in ((1, 6), (1, 1, 1, 6)):
+        assert verify_shapes(graph("FullyConnected", output, (6, 256))) == []
+    for output in ((2, 6), (1, 1, 2, 6), (1, 1, 6, 1)):
+        assert len(verify_shapes(graph("FullyConnected", output, (6, 256)))) == 1
+
+
 def test_host_run_refuses_a_padding_of_millions():
     made = graph("Conv2d", (1, 8, 8, 6), (3, 3, 4, 6), **{**WINDOW, "pad_amount": [[1 << 23, 1], [1, 1]]})
     with pytest.raises(ConstraintError, match="its parameters make the output"):

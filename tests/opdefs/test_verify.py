@@ -123,6 +123,10 @@ BAD = {
         "a = ElementWiseAdd(%x, %i4) -> %y float32[2,3]",
         "[2, 3] and [4] do not broadcast",
     ),
+    "broadcast to a scalar": (
+        "a = ElementWiseAdd(%x, %i4) -> %y float32[]",
+        "[2, 3] and [4] do not broadcast",
+    ),
     "broadcast result": (
         "a = ElementWiseAdd(%x, %v) -> %y float32[3]",
         "broadcast(in[0], in[1]) is [2, 3]",

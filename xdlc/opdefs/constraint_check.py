@@ -250,6 +250,8 @@ _RELATED: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _related(relation: str, one: Value, other: Value) -> bool | None:
+    if (one == [] and isinstance(other, str)) or (other == [] and isinstance(one, str)):
+        return relation == "!="  # the shape of a scalar beside the text of shapes that do not broadcast
     if isinstance(one, list) and isinstance(other, list):
         nested = [any(isinstance(item, list) for item in value) for value in (one, other)]
         if nested[0] == nested[1]:

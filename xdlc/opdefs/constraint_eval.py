@@ -188,7 +188,7 @@ def _dim(operands: Sequence[Node], scope: Scope) -> Value:
     """Return one dimension of a tensor; of a Repeated one that of each tensor that has the axis."""
     subject = scope.lookup("shape") if len(operands) == 1 else _about("shape", operands[0], scope)
     index = evaluate(operands[-1], scope)
-    if not isinstance(index, int):
+    if not isinstance(index, int) or not isinstance(subject, list):
         raise UnknownError
     if subject and isinstance(subject[0], list):
         return [shape[index] for shape in subject if -len(shape) <= index < len(shape)]

@@ -290,6 +290,8 @@ class _Parser:
             return self._node(start, "call", function, (operand,))
         if function in FUNCTIONS and self._accept("("):
             operands = self._items(")")
+            if not operands:
+                raise NotAnExpressionError(f"{word}() without operands")
             return self._node(start, "call", function, operands)
         return self._node(start, "name", word)
 

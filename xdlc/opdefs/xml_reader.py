@@ -38,6 +38,16 @@ _MANY = {
     "Parameter", "SupportedBackend", "Content", "Code", "Constraint", "Datatype", "Enum",
 }  # fmt: skip
 """Elements that may be repeated; XML Schema cannot count children that stand in any order."""
+_FIXES = (
+    (r"Expected is (?:one of )?\( ([^,\s)]+)", "add <{}>"),
+    (r"required but missing", "add the attribute"),
+    (r"element of the set \{(.{1,300})\}", "write one of {}"),
+    (r"^Element content is not allowed", "write text without elements"),
+    (r"^Character content", "remove the text"),
+    (r"underruns the allowed minimum length", "write a value"),
+    (r"exceeds the allowed maximum length of '(\d+)'", "shorten it to {} characters"),
+)
+"""Fixes by a pattern of libxml2's message."""
 
 
 def validate_xml(path: str | os.PathLike[str]) -> list[ModelError]:
@@ -231,7 +241,9 @@ def _explained(element: Element, message: str) -> tuple[str, str]:
         return f"{_place(element)}: {value[:_MAX_TEXT]!r} is not expected, expected {_one_of(known)}", fix
     name = attribute[1] if attribute else ""
     where = _place(element) if name in reason else f"{_place(element)}: attribute {name!r}"
-    return f"{where}: {reason[:_MAX_TEXT]}", "correct it as opdef.xsd states"
+    fixes = ((re.search(pattern, reason), fix) for pattern, fix in _FIXES)
+    fix = next((fix.format(*match.groups()) for match, fix in fixes if match), "correct it")
+    return f"{where}: {reason[:_MAX_TEXT]}", fix
 
 
 def _one_of(words: list[str]) -> str:

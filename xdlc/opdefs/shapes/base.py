@@ -73,7 +73,7 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
         pairs = zip(op.outputs, shapes or (), strict=False)
         wrong = next((pair for pair in pairs if not _fits(*pair)), None)
         if wrong is not None:
-            stated = ", ".join("?" if extent is None else str(extent) for extent in wrong[1])
+            stated = ", ".join("?" if size is None else str(size) for size in wrong[1])
             problems.append(
                 ConstraintError(
                     f"its parameters make the output [{stated}], but it is {list(wrong[0].shape)}",
@@ -85,7 +85,12 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
 
 
 def _fits(tensor: Tensor, dims: Dims) -> bool:
-    """Return whether a tensor has the dimensions; of dynamic ones its shape holds an example only."""
+    """Return whether a tensor has the dimensions; of dynamic ones its shape holds an example only.
+
+    A scalar may have the shape [1]: some tools and backends have no rank 0.
+    """
+    if not dims and tensor.shape == (1,):
+        return True
     return tensor.rank == len(dims) and all(
         stated is None or size == stated or axis in tensor.dynamic_axes
         for axis, (size, stated) in enumerate(zip(tensor.shape, dims, strict=True))
@@ -127,10 +132,10 @@ def broadcast_shape(tensors: Sequence[Tensor], *, last: int = 0) -> tuple[int, .
     rank = max(map(len, shapes))
     found = []
     for axis in range(-rank, 0):
-        extents = {held[axis] for held in shapes if -axis <= len(held)} - {1}
-        if len(extents) > 1:
+        sizes = {held[axis] for held in shapes if -axis <= len(held)} - {1}
+        if len(sizes) > 1:
             raise ShapeError(mismatch(tensors))
-        found.append(extents.pop() if extents else 1)
+        found.append(sizes.pop() if sizes else 1)
     return tuple(found)
 
 

@@ -24,14 +24,17 @@ def matmul(op: Op) -> list[Dims]:
 
 @shape("FullyConnected")
 def fully_connected(op: Op) -> list[Dims]:
-    """Return one row of units for as many elements as the weights have columns."""
+    """Return one row of units for as many elements as the weights have columns, in the output's own rank."""
     source, weight = operand(op, 0), operand(op, 1)
     units, width = weight.shape
     taken = row_axes(source.shape, width)
     if taken is None:
         raise ShapeError(f"it takes {width} elements a row, but its input is {list(source.shape)}")
-    rows = source.shape[:-taken]
-    return [(math.prod(rows), units) if op.outputs[0].rank == 2 else (*rows, units)]
+    rows, held = source.shape[:-taken], op.outputs[0].shape
+    if op.outputs[0].rank == 2:
+        return [(math.prod(rows), units)]
+    keeps = held[-1:] == (units,) and math.prod(held) == math.prod(rows) * units
+    return [held if keeps else (*rows, units)]
 
 
 def row_axes(shape: tuple[int, ...], width: int) -> int | None:

@@ -87,7 +87,7 @@ def channel_shuffle(op: Op, b: Builder) -> None:
     source, target = args.operand(op, 0), args.result(op)
     axis = args.axis(op, source.rank, default=source.rank - 1)
     groups = int(args.required(op, "num_groups"))
-    share = _divided(source.shape[axis], groups, "dim")
+    share = _divided(source.shape[axis], groups, "dimension")
     shape = source.shape
     value = b.reshape(b.read(source), (*shape[:axis], groups, share, *shape[axis + 1 :]))
     order = list(range(source.rank + 1))
