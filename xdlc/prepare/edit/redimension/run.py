@@ -76,7 +76,7 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
     inputs = {tensor.name: tensor for graph in graphs for tensor in graph.inputs}
     problems: list[XdlcError] = []
     for name, shape in dims.items():
-        if not all(isinstance(extent, int) for extent in shape):
+        if not all(isinstance(size, int) for size in shape):
             problems.append(
                 UsageError(
                     f"input_dimensions has the shape {shape!r} for {name!r}",
@@ -94,7 +94,7 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
                     fix="state every dimension, the batch included",
                 )
             )
-        elif not all(0 < extent <= _MOST for extent in shape):
+        elif not all(0 < size <= _MOST for size in shape):
             problems.append(
                 UsageError(
                     f"input_dimensions has the shape {list(shape)} for {name!r}",
@@ -215,7 +215,7 @@ def _resize(op: Op, context: ResizeContext) -> None:
         raise ShapeError(
             "; ".join(verify_op(op)) or f"its operands and parameters do not fit ({error})"
         ) from error
-    shapes = [tuple(extent for extent in dims if extent is not None) for dims in found or ()]
+    shapes = [tuple(size for size in dims if size is not None) for dims in found or ()]
     if found is None:
         host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
         raise ShapeError(f"{_shapes(changed)} reaches it, and no rule determines its results{host}")
@@ -223,7 +223,7 @@ def _resize(op: Op, context: ResizeContext) -> None:
         raise ShapeError(f"it has {len(op.outputs)} outputs, not {len(shapes)}")
     is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)
     for tensor, shape in zip(op.outputs, shapes, strict=True):
-        if any(extent < 1 for extent in shape):
+        if any(size < 1 for size in shape):
             raise ShapeError(f"nothing is left of its output {tensor.name!r}: {list(shape)}")
         if len(shape) != tensor.rank:
             raise ShapeError(f"its output {tensor.name!r} of rank {tensor.rank} would become {list(shape)}")
