@@ -116,7 +116,7 @@ def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
 
     Args:
         graph: The float graph, which is changed.
-        placement: Which of its ops are quantized; it is to be settled anew after a change.
+        placement: Which of its ops are quantized; it is to be resolved anew after a change.
     """
     names = []
     for op in list(graph.ops):

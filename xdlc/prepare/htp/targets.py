@@ -88,12 +88,12 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
         if not soc.has_htp:
             raise ConstraintError(
                 f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
-                fix="leave it out; HTP starts with v68",
+                fix="omit it; HTP starts with v68",
             )
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
                 f"vtcm_override is {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
-                fix=f"give at most {soc.vtcm_mb}, or leave it out",
+                fix=f"give at most {soc.vtcm_mb}, or omit it",
             )
         yield soc, vtcm or soc.vtcm_mb or 0
 
@@ -105,7 +105,7 @@ def _of_archs(archs: Sequence[str | int]) -> Iterator[tuple[Soc, int | None]]:
         if number < FIRST_HTP:
             raise ConstraintError(
                 f"{arch.name} has no HTP: it is the architecture of an older DSP",
-                fix="leave it out; HTP starts with v68",
+                fix="omit it; HTP starts with v68",
             )
         socs = [soc for soc in all_socs() if soc.arch == number]
         sizes = [soc.vtcm_mb for soc in socs if soc.vtcm_mb]

@@ -184,7 +184,7 @@ def device_soc(device: str) -> Soc:
         raise ConstraintError(
             f"{soc.name} has no HTP, no record is usable there: its DSP is of architecture "
             f"{soc.capabilities.name}",
-            fix="leave it out; HTP starts with v68",
+            fix="omit it; HTP starts with v68",
         )
     return soc
 

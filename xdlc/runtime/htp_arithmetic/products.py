@@ -125,7 +125,7 @@ class Product:
         return bool(np.allclose(scales, _single(self.source).scale * self._scales, rtol=1e-5, atol=0.0))
 
     def _is_read_unrounded(self, b: Builder) -> bool:
-        """Return whether an activation function may be computed as one with the product; see ``fused``."""
+        """Return whether an activation function may be fused with the product (``htp_fusion``)."""
         return any(
             shapes_product(op) and op.outputs[0].encoding != self.target.encoding
             for op in b.graph.consumers(self.target)
