@@ -80,8 +80,10 @@ def test_all_formats_are_written(models: Any, listing: Path) -> None:
         words = ["--input_list", listing, "--output_dlc", target, "--dlc_version", version]
         invoke(quant, "--input_dlc", target, *words)
         assert xdlc.container.describe(target).version == version
-    result = invoke(onnx_to_dlc, "-i", source, "--dlc_version", "2.0", code=2)
-    assert "'4.1', '4.0'" in result.stderr
+    for version in ("2.0", "3"):
+        result = invoke(onnx_to_dlc, "-i", source, "--dlc_version", version, code=2)
+        assert f"--dlc_version: cannot write format '{version}'" in result.stderr
+        assert "fix: write format 4.1, or 4.0" in result.stderr
     for version in ("3", "3.0"):
         target = models.folder / "old.dlc"
         result = invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version, code=2)

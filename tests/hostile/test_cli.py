@@ -332,10 +332,12 @@ def test_results_are_whole_or_absent(models: Any) -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_standard_output_on_a_full_disk(dlc: Path, unbuffered: str) -> None:
+@pytest.mark.parametrize("command", ["info --help", "info", "--help"])
+def test_standard_output_on_a_full_disk(dlc: Path, command: str, unbuffered: str) -> None:
+    words = [*command.split(), str(dlc)] if command == "info" else command.split()
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "xdlc", "info", str(dlc)],
+            [sys.executable, "-m", "xdlc", *words],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

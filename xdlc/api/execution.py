@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, loaded
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.sections import SectionSession
-    from xdlc.runtime.udo import Kernels
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
 

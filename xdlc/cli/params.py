@@ -172,7 +172,6 @@ def _check_dlc_version(_context: click.Context, _param: click.Parameter, value: 
 
 DLC_VERSION = click.option(
     "--dlc_version",
-    type=click.Choice(["4.1", "4.0", "3", "3.0"]),
     metavar="[4.1|4.0]",
     callback=_check_dlc_version,
     default="4.1",

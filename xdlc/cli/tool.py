@@ -30,7 +30,7 @@ class Tool(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = (*ctx.command_path.split(), *args)
-        with _usage_errors(ctx):
+        with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread = words.understood(args, ctx)
             try:
                 return super().parse_args(ctx, list(spread))
@@ -76,7 +76,7 @@ class ToolGroup(click.Group):
     """Tools under one name, whose own usage errors read like theirs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with _usage_errors(ctx):
+        with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             return super().parse_args(ctx, words.understood(args, ctx))
 
     def resolve_command(
@@ -104,6 +104,17 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
         _give_up(ctx, f"error: {words.usage_error(error, ctx)}", UsageError.exit_code)
     except (UsageError, ProblemList) as error:
         _give_up_error(ctx, error)
+
+
+@contextmanager
+def _help_on_a_full_disk(ctx: click.Context) -> Iterator[None]:
+    """Report standard output that cannot be written while arguments are read, when --help prints."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _give_up_output(ctx, error)
 
 
 def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:

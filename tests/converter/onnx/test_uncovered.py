@@ -136,6 +136,16 @@ def test_operators_that_have_a_mapping_can_be_asked_for(tmp_path: Path) -> None:
         found(tmp_path, model, operators=["Reluu"])
 
 
+def test_functions_of_the_model_can_be_requested(tmp_path: Path) -> None:
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("own", "Mine", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    node = helper.make_node("Mine", ["x"], ["y"], domain="own")
+    imports = (("", 17), ("own", 1))
+    model = onnx_model([node], LIKE, {"y": (F32, [1, 3])}, functions=[function], imports=imports)
+    assert found(tmp_path, model) == []
+    assert [one.type for one in found(tmp_path, model, operators=["Mine"])] == ["Mine"]
+
+
 def test_versions_of_known_operators_are_no_matter_of_definitions(tmp_path: Path) -> None:
     model = onnx_model(
         [helper.make_node("HardSwish", ["x"], ["y"])], LIKE, {"y": (F32, [1, 3])}, imports=(("", 13),)

@@ -230,6 +230,8 @@ class _ModelFunctions:
         }
 
     def _find(self, node: Node) -> Any | None:
+        if node.type in self.operators.context.diagnostics.requested:
+            return None
         overload = node.message.overload if node.message is not None else ""
         return self._functions.get((node.domain, node.type, overload)) if self._functions else None
 

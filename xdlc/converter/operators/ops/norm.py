@@ -67,7 +67,7 @@ def instance_normalization(node: Node, b: Builder) -> Value:
 
 @importer("LpNormalization", layout=ANY)
 def lp_normalization(node: Node, b: Builder) -> Value:
-    """Map onto L2Norm; the L1 norm is written out, and is 0 where it is 0."""
+    """Map onto L2Norm; the L1 norm is written out, with 0 where the norm is 0."""
     x, p = node.required(0), node.attr("p", 2)
     axis = node.axis(node.attr("axis", -1), x.rank)
     if p not in (1, 2):
