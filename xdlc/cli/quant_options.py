@@ -281,7 +281,7 @@ _FILES = (
         "--use_native_input_files",
         "native",
         is_flag=True,
-        help="Read raw files in the inputs' own datatypes instead of float32; those of integers are in any "
+        help="Read raw files in the inputs' own datatypes instead of float32; integers are read so in any "
         "case.",
     ),
     click.option(

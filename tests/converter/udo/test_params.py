@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from tests.custom_ops import custom, param, place
+from tests.custom_ops import converted, custom, my_node, onnx_model, param, place
 from xdlc.converter.udo.params import parameters
+from xdlc.errors import UnsupportedOp
 from xdlc.ir import ArrayData, DType, Tensor
 from xdlc.ir.dtype import (
     BOOL8,
@@ -24,6 +26,16 @@ from xdlc.ir.dtype import (
     UINT16,
     UINT32,
 )
+
+
+def graph_of() -> Any:
+    output = onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [2])
+    return onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["z"])], "body", [], [output])
+
+
+def tensor_of() -> Any:
+    return onnx.helper.make_tensor("t", onnx.TensorProto.FLOAT, [2], [1.0, 2.0])
+
 
 MODE = {"enumeration": ("SUM", "MEAN", "MAX")}
 
@@ -169,10 +181,18 @@ def test_tensors_that_have_no_form(value: Any, dtypes: Any, rank: int, text: str
     assert text in given(value, *dtypes, rank=rank)
 
 
-def test_graphs_are_told_to_have_no_form() -> None:
-    graph: Any = onnx.GraphProto()
-    _, (issue,) = parameters(custom("Op", [place("x")], [place("y")]).definition, {"body": graph})
-    assert issue.text == "attribute 'body' is a graph, or a list of tensors, which no parameter holds"
+@pytest.mark.parametrize("defined", [[], [param("body", FLOAT32)], [param("body", FLOAT32, rank=1)]])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("make", [graph_of, tensor_of])
+def test_graphs_and_lists_of_tensors_have_no_form(
+    tmp_path: Path, make: Any, count: int, defined: list[Any]
+) -> None:
+    if (make, count) == (tensor_of, 1):
+        pytest.skip("a tensor has a form")
+    node = my_node("Op", ["x"], ["y"], body=make() if count == 1 else [make()] * count)
+    model = onnx_model([node], {"x": (np.float32, [2])}, {"y": (np.float32, [2])})
+    with pytest.raises(UnsupportedOp, match="'body' is a graph, or a list of tensors, which no parameter"):
+        converted(tmp_path, model, custom("Op", [place("x")], [place("y")], *defined))
 
 
 def test_defaults_are_written_out_and_what_is_optional_stays_away() -> None:

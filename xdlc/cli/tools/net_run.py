@@ -87,7 +87,7 @@ _RUNTIME_OF = {
     "--use_native_input_files",
     "native_in",
     is_flag=True,
-    help="Read raw files in the inputs' own types; those of integers are in any case.",
+    help="Read raw files in the inputs' own types; integers are read so in any case.",
 )
 @click.option(
     "--use_native_output_files",

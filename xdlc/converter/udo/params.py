@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
+from xdlc.converter.session.node import Body
 from xdlc.converter.udo.diagnostics import Issue
 from xdlc.errors import nearest_names
 from xdlc.ir import ArrayData, DType, Param, Role, Scalar, Tensor, TensorData
@@ -89,6 +90,12 @@ def _is_single(value: Any) -> bool:
 
 
 def _has_no_form(value: Any) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return any(isinstance(item, Body) or _is_message(item) for item in items)
+
+
+def _is_message(value: Any) -> bool:
+    """Return whether a value is a graph or a tensor of a list, which stay the source's own messages."""
     return hasattr(value, "node") or hasattr(value, "data_location")
 
 

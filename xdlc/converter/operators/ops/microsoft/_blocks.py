@@ -30,7 +30,7 @@ class Blocks:
     zeros: Array
 
     def reals(self, stored: TensorData) -> TensorData:
-        """Return the floats that unsigned integers denote, in the type of the scales, stored small."""
+        """Return the floats of unsigned integers, in the type of the scales, stored small if possible."""
         size, axis = self.size, self.axis
         whole = stored.shape[axis] % size == 0
         exact = self.scales.dtype == np.float32 and np.all(np.isfinite(self.scales))
