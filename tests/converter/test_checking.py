@@ -148,3 +148,18 @@ def test_what_is_no_model_is_an_error(models: Any) -> None:
         xdlc.check(path, bach=1)
     with pytest.raises(UsageError, match="input_dims names 'z'"):
         xdlc.check(path, input_dims={"z": (1,)})
+
+
+@pytest.mark.parametrize("inputs", [[], ["x", "x"]])
+def test_nodes_whose_inputs_do_not_fit_are_problems(models: Any, inputs: list[str]) -> None:
+    path = models.save(models.make([node("Conv", inputs, ["y"], "conv")], {"x": [1, 3]}, {"y": None}))
+    (problem,) = xdlc.check(path).problems
+    assert problem.node == "conv"
+
+
+def test_the_fix_of_a_misfit_names_the_checker_of_onnx(models: Any) -> None:
+    path = models.save(
+        models.make([node("Add", ["x", "z"], ["y"], "add")], {"x": [2], "z": [3]}, {"y": None})
+    )
+    (problem,) = xdlc.check(path).problems
+    assert "onnx.checker" in str(problem.fix)

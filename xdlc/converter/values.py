@@ -211,15 +211,15 @@ def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
     )
 
 
-def broadcast(extents: Sequence[int]) -> int:
+def broadcast(sizes: Sequence[int]) -> int:
     """Return the common size of one axis under broadcasting.
 
     Raises:
         ValueError: If two sizes differ and neither is 1.
     """
-    wide = {extent for extent in extents if extent != 1}
+    wide = {size for size in sizes if size != 1}
     if len(wide) > 1:
-        raise ValueError(f"extents {list(extents)} do not broadcast")
+        raise ValueError(f"sizes {list(sizes)} do not broadcast")
     return wide.pop() if wide else 1
 
 

@@ -55,7 +55,7 @@ def import_model(
     """
     graph, path = file.proto.graph, str(file.path)
     ends = list(options.out_name or [output.name for output in graph.output])
-    source = Source("onnx", path, graph.name or "main", has_opsets=True)
+    source = Source("onnx", path, graph.name or "main", has_opsets=True, checker="onnx.checker")
     context = ImportContext(source, diagnostics, file.opsets)
 
     @cache

@@ -112,6 +112,7 @@ class Source:
         graph: Name of the main graph.
         unit: What the framework calls a node, like ``layer``.
         has_opsets: Whether operators have versions.
+        checker: Program that finds out whether a model is valid.
     """
 
     framework: str
@@ -119,6 +120,7 @@ class Source:
     graph: str = "main"
     unit: str = "node"
     has_opsets: bool = False
+    checker: str = "the tools of its framework"
 
     def describe(self, node: Node) -> str:
         """Return the source's own words for a node, like ``layer 'conv1' (Convolution)``."""
@@ -272,7 +274,7 @@ class ImportContext:
                 problem.where = problem.where or where
                 self.invalidate(node, problem)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            fix = "check the model with the tools of its framework; if it is valid, please report this"
+            fix = f"check the model with {self.source.checker}; if it is valid, please report this"
             misfit = ModelError(f"its inputs do not fit the operator: {error}", where=where, fix=fix)
             self.invalidate(node, misfit)
 

@@ -123,7 +123,7 @@ def wants_channel_last(nodes: Iterable[tuple[str, Sequence[str], Sequence[str]]]
     wanted: set[str] = set()
     for layout, inputs, outputs in reversed(list(nodes)):
         if layout == CHANNEL_LAST:
-            wanted.add(inputs[0])
+            wanted.update(inputs[:1])  # a node that is not valid may have none
         if layout == ANY and any(name in wanted for name in outputs):
             wanted.update(name for name in inputs if name)
     return wanted
