@@ -32,7 +32,7 @@ _NOTHING_TO_DO = {
 
 
 def modern(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return options of :class:`xdlc.quant.options.QuantOptions` for flags under any of their names, and notices for the user.
+    """Return quantization options for flags under any of their names, and notices for the user.
 
     Args:
         given: Values by the name of a flag of ``xdlc-quant``, ``snpe-dlc-quant``, ``snpe-dlc-quantize`` or
