@@ -126,18 +126,18 @@ def test_operators_of_a_models_own_domain(corpus: Path, name: str) -> None:
     assert [op.type for op in model.main.ops if op.package == "Pkg"] == types
 
 
-def test_the_extents_of_open_inputs_can_be_bound(corpus: Path) -> None:
+def test_the_dimensions_of_dynamic_inputs_can_be_bound(corpus: Path) -> None:
     ops, _, _ = CASES["optional_2"]
     notices: list[str] = []
     dims = {"float_in_1": (3,), "float_in_2": (3,)}
     model = _model(corpus, "optional_2", *ops, input_dims=dims, notify=notices.append)
     assert [tensor.shape for tensor in model.main.inputs] == [(3,), (3,)]
-    assert any("nothing states the extents of 'float_out_1'" in text for text in notices)
+    assert any("nothing states the dimensions of 'float_out_1'" in text for text in notices)
     model = _model(corpus, "optional_2", *ops, input_dims=dims, shapes={("Pkg", "Box"): like_first})
     assert [(tensor.shape, tensor.dynamic_axes) for tensor in model.main.outputs] == [((3,), ())]
 
 
-def test_an_op_with_open_extents_runs(corpus: Path, tmp_path: Path) -> None:
+def test_an_op_with_dynamic_dimensions_runs(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "box.py").write_text(
         "from xdlc.udo import kernel\n"
         "@kernel('Pkg', 'Box')\n"

@@ -116,7 +116,7 @@ def test_a_type_of_another_domain_is_not_taken_for_onnx_own(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("bound", [{}, {"define_symbol": {"d": 4}}, {"input_dims": {"x": (4,)}}])
-def test_open_extents_stay_open_or_follow_the_symbols_of_the_inputs(tmp_path: Path, bound: Any) -> None:
+def test_dynamic_dimensions_stay_so_or_follow_the_symbols_of_the_inputs(tmp_path: Path, bound: Any) -> None:
     given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, ["d"])}, {"y": (F32, ["d"])})
     op = custom_op(converted(tmp_path, given, SCALE, **bound))
     output = op.outputs[0]
@@ -280,7 +280,7 @@ def test_layouts_are_permuted_with_a_reason(tmp_path: Path) -> None:
     ]
 
 
-def test_open_extents_are_permuted_too(tmp_path: Path) -> None:
+def test_dynamic_dimensions_are_permuted_too(tmp_path: Path) -> None:
     op = custom("Paint", [place("x", layout="NHWC")], [place("y", layout="NHWC")])
     given = onnx_model(
         [my_node("Paint", ["x"], ["y"])],
