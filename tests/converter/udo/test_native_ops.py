@@ -38,7 +38,7 @@ def test_an_op_moves_to_the_package_with_the_values_that_qnn_means(tmp_path: Pat
     assert op.param("beta") == 1.0  # what QNN takes where nothing is set, not the definition's default
 
 
-def test_a_model_with_dynamic_dimensions_has_nothing_to_replace_and_a_notice_states_why(tmp_path: Path) -> None:
+def test_a_dynamic_model_has_nothing_to_replace_and_a_notice_states_why(tmp_path: Path) -> None:
     node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
     notices: list[str] = []
     converted(
