@@ -163,3 +163,12 @@ def test_options_of_an_importer_come_by_name_too(models: Any) -> None:
     with pytest.raises(UsageError, match="no option for an ONNX model") as caught:
         xdlc.convert(path, importer_options={"define_symbols": {"n": 3}})
     assert caught.value.fix == "nearest: define_symbol"
+    with pytest.raises(UsageError, match="importer_options is of type list"):
+        xdlc.convert(path, importer_options=["define_symbol"])
+
+
+def test_the_framework_of_a_model_in_memory_is_checked(models: Any) -> None:
+    proto = onnx.load(models.save(models.cnn()))
+    assert len(xdlc.convert(proto, framework="onnx").main)
+    with pytest.raises(UsageError, match="no framework 'onx'"):
+        xdlc.convert(proto, framework="onx")

@@ -155,6 +155,10 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
     """
     framework = options.pop("framework", None)
     own = options.pop("importer_options", {})
+    if not isinstance(own, Mapping):
+        raise UsageError(
+            f"importer_options is of type {type(own).__name__}", fix="give a mapping {name: value}"
+        )
     if not hasattr(model, "SerializeToString"):
         path = checked_path(model, "a model file, or a ModelProto of the package onnx")
         frontend = find_frontend(path, framework)
@@ -172,7 +176,7 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
     with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(content)
-        frontend = find_frontend(path, "onnx")
+        frontend = find_frontend(path, framework or "onnx")
         check_own_options(frontend, options, own)
         options |= own
         yield frontend, path
