@@ -22,11 +22,11 @@ MODULES = 610
 FILES_OF_A_CONVERSION = 60
 LINES = {
     "api": 1_250,
-    "cli": 4_800,
+    "cli": 4_810,
     "container": 4_150,
     "converter": 17_600,
     "ir": 2_950,
-    "opdefs": 6_450,
+    "opdefs": 6_480,
     "passes": 2_480,
     "prepare": 4_000,
     "quant": 16_650,
@@ -36,7 +36,7 @@ LINES = {
     "udo": 8_750,
     "": 650,
 }
-TOTAL = 86_200
+TOTAL = 86_300
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
