@@ -112,6 +112,6 @@ model, soc, path = sys.argv[1:]
 htp = Htp(int(soc), share_weights=True)
 for graph in load(model).graphs.values():
     htp.compile(graph, CompileOptions(8, 2))
-htp.add_to_dlc(Path(path))
+htp.shared_cache(Path(path))
 os._exit(0)
 """
