@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,7 @@ class Node:
         return ModelError(text, fix=_EXPORT)
 
 
-class Body:
+class Body(ABC):
     """A graph inside a node; the framework defines how its nodes are imported into the scope at hand.
 
     Attributes:
@@ -175,12 +176,12 @@ class Body:
         """Return the rank in which a loop passes its iteration number (0) and condition (1)."""
         return 0
 
-    def add_constants(self, context: ImportContext) -> None:
+    def add_constants(self, context: ImportContext) -> None:  # noqa: B027 - most graphs have none
         """Bind what does not depend on the inputs; done once for all iterations of a loop."""
 
+    @abstractmethod
     def add_nodes(self, context: ImportContext) -> None:
         """Import the other nodes; the inputs are bound, the outputs must be after."""
-        raise NotImplementedError
 
     def operands(self, name: str) -> Sequence[str] | None:
         """Return the names that a value is computed from, none if it is known; None if not computed here."""

@@ -85,10 +85,10 @@ def _facts(model: Model) -> dict[str, cache_provenance.CacheFacts]:
 
 
 def _check_soc(cache: Cache, served: WorkerSession) -> None:
-    told = read_entry(cache.entry).soc_id
-    if served.soc_id != told:
+    stated = read_entry(cache.entry).soc_id
+    if served.soc_id != stated:
         raise BackendError(
-            f"is described as one for the SoC with id {told}, but was compiled for id {served.soc_id}",
+            f"is described as one for the SoC with id {stated}, but was compiled for id {served.soc_id}",
             where=cache.name,
             fix="prepare the model again, with --overwrite_cache_records",
         )

@@ -89,9 +89,9 @@ class DimCode:
         """
         if self.dots is None:
             raise UnknownError
-        index, before, behind = self.dots
-        self._need(index, before + behind)
-        return f"udo::add_axes(outputs[index], in_{index}, {before}, {behind});"
+        index, before, after = self.dots
+        self._need(index, before + after)
+        return f"udo::add_axes(outputs[index], in_{index}, {before}, {after});"
 
     def _need(self, index: int, rank: int) -> None:
         self.ranks[index] = max(self.ranks.get(index, 0), rank)
