@@ -18,13 +18,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 610
+MODULES = 720
 FILES_OF_A_CONVERSION = 60
 LINES = {
     "api": 1_250,
-    "cli": 4_810,
+    "cli": 4_900,
     "container": 4_150,
-    "converter": 17_600,
+    "converter": 26_000,
     "ir": 2_950,
     "opdefs": 6_480,
     "passes": 2_480,
@@ -36,7 +36,7 @@ LINES = {
     "udo": 8_750,
     "": 650,
 }
-TOTAL = 86_300
+TOTAL = 95_000
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

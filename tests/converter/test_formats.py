@@ -68,7 +68,18 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+READ = (formats.GRAPH_DEF,)
+"""Formats that an importer reads."""
+
+
+@pytest.mark.parametrize("name", [name for name, (_, expected) in FILES.items() if expected in READ])
+def test_formats_are_recognized(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(FILES[name][0])
+    assert recognize(path) is FILES[name][1]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, expected) in FILES.items() if expected not in READ])
 def test_other_formats_are_named(tmp_path: Path, name: str) -> None:
     content, expected = FILES[name]
     path = tmp_path / "model.onnx"

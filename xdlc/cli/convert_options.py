@@ -108,6 +108,7 @@ _RESULT = (
 _SETTINGS: dict[str, dict[str, Any]] = {
     "switch": {"is_flag": True, "default": None},
     "text": {},
+    "names": {"multiple": True, "callback": params.distinct_names},
     "file": {"type": params.INPUT_FILE},
     "sizes": {"type": (str, params.DIMENSION), "multiple": True, "callback": params.once_by_name},
 }

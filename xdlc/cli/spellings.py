@@ -82,7 +82,7 @@ _CONVERTER = {
     "--batch_size": "write --batch N",
     "--onnx_override_batch": "write --batch N",
     "--onnx_define_symbol": "write --define_symbol SYMBOL N",
-    **_each("--out_node --out_tensor_node", _OUT),
+    "--out_tensor_node": _OUT,
     "--out_names": "write --out_name TENSOR",
     "--out_tensor_name": "write --out_name TENSOR",
     **_each(

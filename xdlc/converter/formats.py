@@ -50,9 +50,7 @@ _UNPACK = "unpack it, and give the .onnx file inside"
 ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
 TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output model.onnx`")
 SAVED_MODEL = Format("a TensorFlow SavedModel", f"{_TF2ONNX} --saved-model FOLDER --output model.onnx`")
-GRAPH_DEF = Format(
-    "a TensorFlow GraphDef", f"{_TF2ONNX} --graphdef FILE --inputs X:0 --outputs Y:0 --output model.onnx`"
-)
+GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 META_GRAPH = Format(
     "a TensorFlow MetaGraph", f"{_TF2ONNX} --checkpoint FILE --inputs X:0 --outputs Y:0 --output model.onnx`"
 )

@@ -28,15 +28,15 @@ class FrontendOption:
 
     Attributes:
         name: Name of keyword and flag.
-        kind: ``switch``; ``text``; ``file`` (an existing one); ``sizes``: pairs of a name and a dimension,
-            repeatable, as a mapping.
+        kind: ``switch``; ``text``; ``names``, repeatable; ``file`` (an existing one); ``sizes``:
+            pairs of a name and a dimension, repeatable, as a mapping.
         help: Help text of the flag.
         short: Short flag, like ``-s``; empty if there is none.
         metavar: Form of the values in the help text.
     """
 
     name: str
-    kind: Literal["switch", "text", "file", "sizes"]
+    kind: Literal["switch", "text", "names", "file", "sizes"]
     help: str
     short: str = ""
     metavar: str | None = None

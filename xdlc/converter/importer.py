@@ -158,6 +158,7 @@ def convert_graph(
     *,
     nbytes: int = 0,
     declared: Declarations | None = None,
+    notices: Sequence[str] = (),
     diagnostics: Diagnostics | None = None,
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
@@ -172,6 +173,7 @@ def convert_graph(
         options: Options of every conversion (``pipeline.Options``), and ``set_inputs``.
         nbytes: Size of the source, in proportion to which constants are folded.
         declared: Types that the source states of its values, for UDOs.
+        notices: What the user should know of the reading.
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.
@@ -183,6 +185,7 @@ def convert_graph(
     values = given.pop("set_inputs", {})
     chosen, found = Options(**given), diagnostics or Diagnostics()
     chosen.check()
+    found.notices += notices
     inputs = [DeclaredInput(entry.name, entry.dims) for entry in graph.inputs]
     shapes = input_shapes(
         inputs,

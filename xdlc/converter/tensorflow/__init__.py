@@ -1,0 +1,1 @@
+"""Importer of TensorFlow: frozen graphs, SavedModels, checkpoints with a graph."""

@@ -1,0 +1,40 @@
+"""Frontend of TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdlc.converter import formats
+from xdlc.converter.frontends import Frontend, FrontendOption
+
+if TYPE_CHECKING:
+    from xdlc.ir import Model
+
+
+def _recognizes(_path: Path, found: formats.Format | None) -> bool:
+    return found in (formats.GRAPH_DEF,)
+
+
+def _convert(path: Any, **options: Any) -> Model:
+    from xdlc.converter.tensorflow.convert import convert
+
+    return convert(path, **options)
+
+
+FRONTEND = Frontend(
+    framework="tensorflow",
+    model="a TensorFlow model",
+    tool="xconv-tensorflow-to-dlc",
+    recognizes=_recognizes,
+    convert=_convert,
+    options=(
+        FrontendOption(
+            "out_node",
+            "names",
+            "Node at which the graph ends instead of the model's outputs; NODE:K is output K of one. "
+            "Repeatable.",
+            metavar="NODE",
+        ),
+    ),
+)

@@ -1,0 +1,330 @@
+"""Graphs of TensorFlow as source graphs: needed nodes, function calls inlined, names made flat.
+
+A call of a function becomes the nodes of its body, named ``call/node``.  A function that a node holds as an
+attribute, as those of If and While, becomes a graph of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xdlc import ir
+from xdlc.converter.importer import GraphInput, SourceGraph
+from xdlc.converter.protobuf_scan import Blobs
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.messages import dtype_name
+from xdlc.converter.tensorflow.nodes import Port, attribute_messages, attributes, data_inputs, port, text
+from xdlc.converter.tensorflow.op_outputs import output_count, output_index, output_names
+from xdlc.converter.tensorflow.tensors import numpy_dtype, tensor_data
+from xdlc.errors import ModelError, UnsupportedOp
+
+DEPTH = 64
+"""Functions that may be inside each other at most."""
+NODES = 1 << 17
+"""Nodes of inlined functions at most, each counted as often as it is called."""
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_CONSTANT = "Const"
+_AGAIN = "export the model again"
+
+
+class Content(NamedTuple):
+    """What a file holds of a graph.
+
+    Attributes:
+        nodes: ``NodeDef`` by name.
+        functions: ``FunctionDef`` by name.
+        definitions: ``OpDef`` by operator of those that the file defines.
+        file: The file; None for text.
+        blobs: Ranges that were cut out of it.
+        path: Its path, for errors.
+    """
+
+    nodes: Mapping[str, Any]
+    functions: Mapping[str, Any]
+    definitions: Mapping[str, Any]
+    file: ir.MappedFile | None
+    blobs: Blobs | None
+    path: str
+
+    def constant(self, node: Any) -> ir.TensorData:
+        """Return the value of a ``NodeDef`` of operator Const.
+
+        Raises:
+            ModelError: If it has none, or one that does not fit its type.
+            UnsupportedOp: If no DLC holds its elements.
+        """
+        where = f"{self.path}: node {text(node.name)!r}"
+        value = attribute_messages(node).get("value")
+        if value is None or value.WhichOneof("kind") != "tensor":
+            raise ModelError("is a constant without a value", where=where, fix=_AGAIN)
+        return self.data(value.tensor, where)
+
+    def data(self, tensor: Any, where: str) -> ir.TensorData:
+        """Return the elements of a ``TensorProto``."""
+        return tensor_data(tensor, self.file, self.blobs, where)
+
+
+class Flat:
+    """A graph in the making: its nodes and constants under names of their own.
+
+    Args:
+        content: The file.
+        budget: Number of nodes that functions may still expand to, in a list of one.
+        within: Names of the functions around the graph.
+        variables: Values of variables by the name of the node that holds them.
+    """
+
+    def __init__(
+        self,
+        content: Content,
+        budget: list[int],
+        within: tuple[str, ...] = (),
+        variables: Mapping[str, ir.TensorData] | None = None,
+    ) -> None:
+        self.nodes: list[Node] = []
+        self.constants: dict[str, ir.TensorData] = {}
+        self._content = content
+        self._budget = budget
+        self._within = within
+        self._variables = variables or {}
+        self._aliases: dict[str, str] = {}
+        self._used: set[str] = set()
+
+    def add_main(self, wanted: Sequence[str], inputs: Iterable[str]) -> None:
+        """Add the nodes of the main graph that values need.
+
+        Args:
+            wanted: Names of the values.
+            inputs: Names of the values that come from outside, with the nodes that compute them not needed.
+        """
+        content, given = self._content, set(inputs)
+        self._used.update(content.nodes, given)
+        for name in _needed(content.nodes, wanted, given):
+            self._add_node(content.nodes[name], name, lambda value: value, self._within)
+
+    def add_body(
+        self, name: str, arguments: Sequence[str], prefix: str, within: tuple[str, ...]
+    ) -> list[str]:
+        """Add the nodes of a function and return the names of its results.
+
+        Args:
+            name: Name of the function.
+            arguments: Names of the values that it gets.
+            prefix: Name of the call, which those of its nodes begin with; empty for none.
+            within: Names of the functions around it.
+
+        Raises:
+            ModelError: If there is no such function, it does not fit the call, or functions nest too deep.
+        """
+        content, where = self._content, f"{self._content.path}: function {name!r}"
+        function = content.functions.get(name)
+        if function is None:
+            raise ModelError("is called, but the file does not hold it", where=where, fix=_AGAIN)
+        if len(within) >= DEPTH:
+            fix = "functions that call themselves cannot be converted; simplify the model"
+            raise ModelError(f"functions nest more than {DEPTH} deep", where=where, fix=fix)
+        names = [text(each.name) for each in function.signature.input_arg]
+        if len(names) > len(arguments):
+            text_of = f"takes {len(names)} arguments, and is called with {len(arguments)}"
+            raise ModelError(text_of, where=where, fix=_AGAIN)
+        bound = dict(zip(names, arguments, strict=False))
+        nodes = {text(node.name): node for node in function.node_def}
+        unique = {local: self._unique(f"{prefix}{local}") for local in nodes}
+        ops = {local: text(node.op) for local, node in nodes.items()}
+
+        def resolve(value: str) -> str:
+            local = _body_port(value, ops, content, where)
+            if local.node in bound:
+                return bound[local.node]
+            if local.node not in unique:
+                raise ModelError(f"reads {value!r}, which nothing in it produces", where=where, fix=_AGAIN)
+            return str(Port(unique[local.node], local.number))
+
+        returned = {text(entry.key): text(entry.value) for entry in function.ret}
+        ends = []
+        for each in function.signature.output_arg:
+            if text(each.name) not in returned:
+                raise ModelError(f"does not return {text(each.name)!r}", where=where, fix=_AGAIN)
+            ends.append(returned[text(each.name)])
+        inside = (*within, name)
+        needed = _needed(
+            nodes, [str(_body_port(end, ops, content, where)) for end in ends], set(bound), in_body=True
+        )
+        self._budget[0] -= len(needed)
+        if self._budget[0] < 0:
+            raise ModelError(
+                f"its functions expand to more than {NODES} nodes",
+                where=content.path,
+                fix="simplify the model",
+            )
+        for local in needed:
+            self._add_node(nodes[local], unique[local], resolve, inside)
+        return [resolve(end) for end in ends]
+
+    def finish(self, given: Iterable[str], outputs: Sequence[str]) -> SourceGraph:
+        """Return the graph of all that was added and the outputs need, without inputs.
+
+        Args:
+            given: Names of values from which on nothing is needed but their own nodes.
+            outputs: Names of the outputs.
+        """
+        ends_at = {self.final(name) for name in given}
+        ends = [self.final(name) for name in outputs]
+        for node in self.nodes:
+            node.names = [self.final(name) for name in node.names]
+        self._name_outputs(ends)
+        producers = {name: node for node in self.nodes for name in node.outputs}
+        kept: dict[int, Node] = {}
+        constants: dict[str, ir.TensorData] = {}
+        pending = list(ends)
+        seen: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in self.constants:
+                constants[name] = self.constants[name]
+            maker = producers.get(name)
+            if maker is not None and id(maker) not in kept:
+                kept[id(maker)] = maker
+                pending += [] if name in ends_at else maker.names
+        nodes = [node for node in self.nodes if id(node) in kept]
+        ordered = {name: data for name, data in self.constants.items() if name in constants}
+        return SourceGraph([], ends, nodes, ordered)
+
+    # ------------------------------------------------------------------ nodes
+
+    def _add_node(self, message: Any, name: str, resolve: Any, within: tuple[str, ...]) -> None:
+        content, op = self._content, text(message.op)
+        if name in self._variables:
+            self.constants[name] = self._variables[name]
+            return
+        if op == _CONSTANT and self._add_constant(message, name):
+            return
+        values = attribute_messages(message)
+        inputs = [str(port(resolve(value))) for value in data_inputs(message)]
+        called = self._called(op, values)
+        if called is not None:
+            results = self.add_body(called, inputs, f"{name}/", within)
+            self._aliases.update((str(Port(name, index)), value) for index, value in enumerate(results))
+            return
+        where = f"{content.path}: node {name!r}"
+        found = attributes(
+            values,
+            lambda tensor: content.data(tensor, where),
+            lambda function: self._graph(text(function.name), within),
+            where,
+        )
+        count = output_count(op, output_names(op, content.definitions), values)
+        outputs = [str(Port(name, index)) for index in range(count)]
+        self.nodes.append(Node(op, inputs, outputs, found, name))
+
+    def _add_constant(self, message: Any, name: str) -> bool:
+        """Add a constant; return whether it could be, which one of strings cannot."""
+        value = attribute_messages(message).get("value")
+        if value is not None and value.WhichOneof("kind") == "tensor":
+            try:
+                numpy_dtype(dtype_name(value.tensor.dtype), "")
+            except UnsupportedOp:
+                return False
+        self.constants[name] = self._content.constant(message)
+        return True
+
+    def _called(self, op: str, values: Mapping[str, Any]) -> str | None:
+        """Return the name of the function that a node calls, or None if it calls none."""
+        if op in CALLS and "f" in values and values["f"].WhichOneof("kind") == "func":
+            return text(values["f"].func.name)
+        return op if op in self._content.functions else None
+
+    def _graph(self, name: str, within: tuple[str, ...]) -> SourceGraph | str:
+        """Return the graph of a function that a node holds."""
+        function = self._content.functions.get(name)
+        if function is None:
+            return name
+        inner = Flat(self._content, self._budget)
+        names = [inner._unique(text(each.name)) for each in function.signature.input_arg]
+        graph = inner.finish((), inner.add_body(name, names, "", within))
+        graph.inputs = [GraphInput(each, ir.dtype.FLOAT32) for each in names]  # a body takes any type
+        return graph
+
+    # ------------------------------------------------------------------ names
+
+    def _unique(self, name: str) -> str:
+        found, number = name, 1
+        while found in self._used:
+            found, number = f"{name}_{number}", number + 1
+        self._used.add(found)
+        return found
+
+    def final(self, name: str) -> str:
+        """Return the name of a value, of the result of a call that in its function."""
+        seen = set()
+        while name in self._aliases:
+            if name in seen:
+                raise ModelError(f"{name!r} is computed from itself", where=self._content.path, fix=_AGAIN)
+            seen.add(name)
+            name = self._aliases[name]
+        return name
+
+    def _name_outputs(self, ends: Sequence[str]) -> None:
+        """Add outputs to nodes of which more are read than their operators state."""
+        producers = {node.own_name: node for node in self.nodes}
+        for name in [*ends, *(name for node in self.nodes for name in node.names)]:
+            held = port(name)
+            node = producers.get(held.node)
+            if node is not None and held.number >= len(node.outputs) and held.number < 1 << 16:
+                node.outputs = [str(Port(held.node, index)) for index in range(held.number + 1)]
+
+
+def ir_dtype(name: str, where: str) -> ir.DType:
+    """Return the data type of an input.
+
+    Raises:
+        UnsupportedOp: If no DLC has it.
+    """
+    try:
+        return ir.dtype.from_numpy(numpy_dtype(name, where))
+    except TypeError as error:
+        raise UnsupportedOp(str(error), where=where, fix="cast the input in the model") from error
+
+
+def _body_port(value: str, ops: Mapping[str, str], content: Content, where: str) -> Port:
+    """Return the output that a value of a function body names: ``argument`` or ``node:output:k``.
+
+    Raises:
+        ModelError: If it names none, or one whose number is not known.
+    """
+    node, *rest = value.split(":")
+    if not rest or node not in ops:
+        return Port(node)
+    name, index = rest[0], rest[1] if len(rest) > 1 else "0"
+    if not rest[1:] and name.isdecimal():  # of the main graph's form
+        name, index = "", name
+    if index.isdecimal() and len(index) < 10:
+        names = output_names(ops[node], content.definitions)
+        found = output_index(names, name, int(index)) if name else int(index)
+        if found is not None:
+            return Port(node, found)
+    raise ModelError(
+        f"reads output {value!r} of operator {ops[node]}, whose outputs are not known",
+        where=where,
+        fix=_AGAIN,
+    )
+
+
+def _needed(
+    nodes: Mapping[str, Any], wanted: Sequence[str], given: set[str], *, in_body: bool = False
+) -> list[str]:
+    """Return the names of the nodes that values need, in the order of the file."""
+    found: set[str] = set()
+    pending = list(wanted)
+    while pending:
+        name = pending.pop()
+        node = name.split(":")[0] if in_body else port(name).node
+        if node in found or node not in nodes or node in given or str(port(name)) in given:
+            continue
+        found.add(node)
+        pending += data_inputs(nodes[node])
+    return [name for name in nodes if name in found]

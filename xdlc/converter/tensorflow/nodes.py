@@ -1,0 +1,96 @@
+"""Nodes of TensorFlow graphs: names of values, attributes as Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from xdlc import ir
+from xdlc.converter.tensorflow.messages import dtype_name
+from xdlc.converter.tensorflow.tensors import shape_of
+
+KEPT_INTERNAL = "_output_shapes"
+
+
+class Port(NamedTuple):
+    """An output of a node.
+
+    Attributes:
+        node: Name of the node.
+        number: Number of the output among all outputs of the node.
+    """
+
+    node: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.number}" if self.number else self.node
+
+
+def text(data: bytes) -> str:
+    """Return bytes of a file as text."""
+    return data.decode("utf-8", "replace")
+
+
+def port(name: str) -> Port:
+    """Return the output of a node that ``node`` or ``node:k`` names."""
+    node, colon, index = name.rpartition(":")
+    if colon and index.isdecimal() and len(index) < 10:
+        return Port(node, int(index))
+    return Port(name)
+
+
+def data_inputs(node: Any) -> Iterator[str]:
+    """Iterate over the inputs of a ``NodeDef`` that are no control inputs."""
+    for name in node.input:
+        if not name.startswith(b"^"):
+            yield text(name)
+
+
+def attribute_messages(node: Any) -> dict[str, Any]:
+    """Return the ``AttrValue`` of each attribute of a ``NodeDef``."""
+    return {text(entry.key): entry.value for entry in node.attr}
+
+
+def attributes(
+    values: Mapping[str, Any],
+    data: Callable[[Any], ir.TensorData],
+    graph: Callable[[Any], Any],
+    where: str,
+) -> dict[str, Any]:
+    """Return the attributes of a node as Python objects.
+
+    A list of functions becomes one attribute for each: ``branches_0``, ``branches_1``.
+
+    Args:
+        values: ``AttrValue`` by name.
+        data: Returns the elements of a ``TensorProto``.
+        graph: Returns the graph of a function, a ``NameAttrList``.
+        where: Place of the node, for errors.
+    """
+    found: dict[str, Any] = {}
+
+    def plain(kind: str, value: Any) -> Any:
+        if kind in ("s", "placeholder"):
+            return text(value)
+        if kind == "type":
+            return dtype_name(value)
+        if kind == "shape":
+            return shape_of(value, where)
+        if kind == "tensor":
+            return data(value)
+        return graph(value) if kind == "func" else value
+
+    for name, value in values.items():
+        kind = value.WhichOneof("kind")
+        if kind is None or (name.startswith("_") and name != KEPT_INTERNAL):
+            continue
+        if kind != "list":
+            found[name] = plain(kind, getattr(value, kind))
+            continue
+        held = [plain(each.name, item) for each, items in value.list.ListFields() for item in items]
+        if value.list.func:
+            found |= {f"{name}_{index}": item for index, item in enumerate(held)}
+        else:
+            found[name] = held
+    return found

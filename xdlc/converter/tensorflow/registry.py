@@ -1,0 +1,26 @@
+"""Registry of the handlers of TensorFlow's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdlc.converter.importer import F, Handlers
+from xdlc.converter.session.ordering import SOURCE
+
+_RESTATING = """
+T N Index S TI TL Taxis Tblock_shape Tcond Tcrops Tdim Tdims Tidx Tin Tindices Tlen Tmultiples Tnumel Tout
+Tpaddings Tparams Tperm Tshape Tsplits Treal Tcomplex dtypes Tmaxsize Tindex Toffset Tstrides type Tk
+use_cudnn_on_gpu _output_shapes
+"""
+"""Attributes that restate the types of inputs or their number, or name a kernel of TensorFlow."""
+
+
+class _TensorFlowHandlers(Handlers):
+    def __call__(
+        self, *types: str, layout: str = SOURCE, ignores: Sequence[str] = (), domain: str = ""
+    ) -> Callable[[F], F]:
+        """Register a function, with the attributes without meaning for any operator added to the ignored."""
+        return super().__call__(*types, layout=layout, ignores=(*_RESTATING.split(), *ignores), domain=domain)
+
+
+handler = _TensorFlowHandlers("xdlc.converter.tensorflow.ops")

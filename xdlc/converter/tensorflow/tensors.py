@@ -1,0 +1,133 @@
+"""Tensors of TensorFlow files as lazy data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter import weights
+from xdlc.converter.protobuf_scan import Blobs
+from xdlc.converter.tensorflow.messages import dtype_name
+from xdlc.errors import ModelError, UnsupportedOp
+
+LARGEST = 1 << 31
+"""Dimensions and numbers of elements of stored tensors are below."""
+_VALUES = {
+    "float32": "float_val",
+    "float64": "double_val",
+    "int64": "int64_val",
+    "bool": "bool_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+    "float16": "half_val",
+    "bfloat16": "half_val",
+    "complex64": "scomplex_val",
+    "complex128": "dcomplex_val",
+}
+"""Fields of TensorProto that hold the values of a type; ``int_val`` those of the others."""
+_DAMAGED = "the file is damaged: get it again"
+
+
+def numpy_dtype(name: str, where: str) -> Any:
+    """Return the numpy dtype of the elements of a TensorFlow type; of a quantized one, that of its integers.
+
+    Raises:
+        UnsupportedOp: If no DLC holds elements of the type.
+    """
+    import numpy as np
+
+    plain = name[1:] if name.startswith("q") else name
+    if plain == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    if plain in _VALUES or plain in ("int8", "int16", "int32", "uint8", "uint16"):
+        return np.dtype(plain)
+    raise UnsupportedOp(
+        f"holds elements of type {name}, which a DLC cannot",
+        where=where,
+        fix="end or begin the graph at tensors of numbers: --out_node, -d",
+    )
+
+
+def shape_of(shape: Any, where: str) -> tuple[int | None, ...] | None:
+    """Return the sizes of a ``TensorShapeProto``, None for unknown ones; None for an unknown rank.
+
+    Raises:
+        ModelError: If a size is impossible.
+    """
+    if shape.unknown_rank:
+        return None
+    sizes = [dim.size for dim in shape.dim]
+    if any(not -1 <= size < LARGEST for size in sizes) or len(sizes) > 254:
+        raise ModelError(f"has impossible dimensions {sizes[:8]}", where=where, fix=_DAMAGED)
+    return tuple(None if size == -1 else size for size in sizes)
+
+
+def known_shape(shape: Any, where: str) -> tuple[int, ...]:
+    """Return the sizes of a ``TensorShapeProto`` of a stored tensor.
+
+    Raises:
+        ModelError: If one is unknown, or there are too many elements.
+    """
+    sizes = shape_of(shape, where)
+    if sizes is None or None in sizes or math.prod(filter(None, sizes)) >= LARGEST * 8:
+        raise ModelError("is a stored tensor of impossible dimensions", where=where, fix=_DAMAGED)
+    return tuple(size for size in sizes if size is not None)
+
+
+def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, where: str) -> ir.TensorData:
+    """Return the elements of a ``TensorProto`` as lazy data.
+
+    Args:
+        tensor: The message.
+        file: The file that it was read from; None for text.
+        blobs: Ranges that were cut out of the file.
+        where: Place of the tensor, for errors.
+
+    Raises:
+        ModelError: If the data do not fit type and shape.
+        UnsupportedOp: If the elements are strings, resources and the like.
+    """
+    import numpy as np
+
+    name = dtype_name(tensor.dtype)
+    dtype, shape = numpy_dtype(name, where), known_shape(tensor.tensor_shape, where)
+    found = blobs.find(tensor.tensor_content) if blobs is not None and tensor.tensor_content else None
+    if found is not None and file is not None:
+        return weights.mapped(file, *found, shape, dtype, where)
+    count = math.prod(shape)
+    if tensor.tensor_content:
+        if len(tensor.tensor_content) != count * dtype.itemsize:
+            raise ModelError(
+                f"has {len(tensor.tensor_content)} bytes of data, but {name}{list(shape)} needs "
+                f"{count * dtype.itemsize}",
+                where=where,
+                fix=_DAMAGED,
+            )
+        return ir.ArrayData(np.frombuffer(tensor.tensor_content, dtype.newbyteorder("<")).reshape(shape))
+    values = _values(tensor, name, dtype)
+    if values.size > count:
+        raise ModelError(f"has {values.size} values for {count} elements", where=where, fix=_DAMAGED)
+    if values.size <= 1:  # one value, or zeros
+        value = values[0] if values.size else dtype.type(0)
+        return ir.ArrayData(np.full((), value, dtype)).transform(
+            lambda scalar: np.broadcast_to(scalar, shape), shape=shape
+        )
+    tail = np.full(count - values.size, values[-1])  # a short list repeats its last value
+    return ir.ArrayData(np.concatenate([values, tail]).reshape(shape))
+
+
+def _values(tensor: Any, name: str, dtype: Any) -> Any:
+    """Return the typed list of a ``TensorProto``."""
+    import numpy as np
+
+    held: Sequence[Any] = getattr(tensor, _VALUES.get(name, "int_val"))
+    if name in ("float16", "bfloat16"):
+        return np.asarray(held, np.int64).astype(np.uint16).view(dtype)
+    if dtype.kind == "c":
+        parts = np.asarray(held[: len(held) // 2 * 2], np.float64)
+        return (parts[::2] + 1j * parts[1::2]).astype(dtype)
+    return np.asarray(held).astype(dtype)
