@@ -68,7 +68,7 @@ FILES = {
 }
 
 
-READ = (formats.GRAPH_DEF,)
+READ = (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL)
 """Formats that an importer reads."""
 
 
@@ -111,7 +111,6 @@ def test_a_model_that_is_not_converted_yet(models: Any) -> None:
 @pytest.mark.parametrize(
     ("fill", "said"),
     [
-        (lambda path: (path / "saved_model.pb").touch(), "a TensorFlow SavedModel"),
         (lambda path: (path / "config.json").touch(), "Hugging Face"),
         (lambda path: (path / "a.onnx").touch(), "a folder"),
         (lambda path: None, "a folder"),

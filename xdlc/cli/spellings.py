@@ -76,13 +76,21 @@ EVERYWHERE = {
 }
 
 _CONVERTER = {
-    **_each("--input --model --onnx", "write --input_network"),
+    **_each("--input --model --onnx --graph", "write --input_network"),
     **_each("--output --output_dlc --dlc", "write --output_path"),
     **_each("--input_shape --source_model_input_shape", _SHAPE),
     "--batch_size": "write --batch N",
     "--onnx_override_batch": "write --batch N",
     "--onnx_define_symbol": "write --define_symbol SYMBOL N",
     "--out_tensor_node": _OUT,
+    **_each("--in_node --in_dim", _SHAPE),
+    "--tf_saved_model_tag": "write --saved_model_tag TAG",
+    "--tf_saved_model_signature_key": "write --saved_model_signature_key KEY",
+    "--tf_show_unconsumed_nodes": "write --show_unconsumed_nodes",
+    "--tf_override_batch": "write --batch N",
+    **_each("--tf_summary --tf_validate_models", "write --dry_run debug, which lists nodes and ops"),
+    "--allow_unconsumed_nodes": "omit it: nodes that no output needs are dropped",
+    **_each("--tf_no_optimization --tf_disable_optimization", _NO_SIMPLIFIER),
     "--out_names": "write --out_name TENSOR",
     "--out_tensor_name": "write --out_name TENSOR",
     **_each(
@@ -128,8 +136,7 @@ _CONVERTER = {
     "--caffe_txt": "export the model as ONNX: only ONNX is read",
     "--caffe_bin": "export the model as ONNX: only ONNX is read",
     **_each(
-        "--saved_model_tag --saved_model_signature_key --signature_name -sn "
-        "--tflite_signature_name --show_unconsumed_nodes",
+        "--signature_name -sn --tflite_signature_name",
         "export the model with tf2onnx: only ONNX is read",
     ),
     "--dump_relay": "omit it: ONNX is read, without Relay",

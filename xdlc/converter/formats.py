@@ -49,11 +49,9 @@ _UNPACK = "unpack it, and give the .onnx file inside"
 
 ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
 TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output model.onnx`")
-SAVED_MODEL = Format("a TensorFlow SavedModel", f"{_TF2ONNX} --saved-model FOLDER --output model.onnx`")
+SAVED_MODEL = Format("a TensorFlow SavedModel", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
-META_GRAPH = Format(
-    "a TensorFlow MetaGraph", f"{_TF2ONNX} --checkpoint FILE --inputs X:0 --outputs Y:0 --output model.onnx`"
-)
+META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 KERAS = Format("a Keras model", f"{_TF2ONNX} --keras FILE --output model.onnx`")
 TORCH_SCRIPT = Format("a TorchScript model", f"{_TORCH}: torch.jit.load reads it")
 TORCH_EXPORT = Format("a program of torch.export", f"{_TORCH}: torch.export.load reads it")
@@ -125,6 +123,8 @@ _TEXTS = (
     (rb"\A\s*(<\s*)?ir_version\s*:", ONNX_TEXT),
     (rb"^\s*(layers?|input_shape|input_param)\s*:?\s*\{", CAFFE),
     (rb"^\s*op\s*\{", CAFFE2),
+    (rb"\A\s*saved_model_schema_version\s*:", SAVED_MODEL),
+    (rb"\A\s*meta_info_def\s*\{", META_GRAPH),
     (rb"^\s*node\s*\{", GRAPH_DEF),
     (rb"\A\s*[\[{]\s*[\"\[{\]}]", JSON),
 )
@@ -185,7 +185,7 @@ def looks_like(path: Path) -> str:
 
 
 def _folder(folder: Path) -> Format:
-    if (folder / "saved_model.pb").is_file():
+    if (folder / "saved_model.pb").is_file() or (folder / "saved_model.pbtxt").is_file():
         return SAVED_MODEL
     if (folder / "inference.pdmodel").is_file() or (folder / "__model__").is_file():
         return PADDLE

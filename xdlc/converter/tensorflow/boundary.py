@@ -6,14 +6,14 @@ by its keys.  Options take ``x`` and ``x:0`` alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.boundary import UNNAMED, Labels
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.graphs import Content, Flat, ir_dtype
+from xdlc.converter.tensorflow.graphs import NODES, Content, Flat, ir_dtype
 from xdlc.converter.tensorflow.nodes import data_inputs, port, text
 from xdlc.errors import ModelError, UsageError, nearest_names
 
@@ -33,12 +33,14 @@ class Boundary:
         inputs: Name of the value by name of the input, those of a signature; of the others, placeholders.
         outputs: Name of the value by name of the output.
         shapes: Dimensions of inputs that a signature states, by name.
+        dtypes: Their data types as TensorFlow names them.
         version: Version of the graph.
     """
 
     inputs: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, Labels | None] = field(default_factory=dict)
+    dtypes: dict[str, str] = field(default_factory=dict)
     version: int = 0
 
 
@@ -48,7 +50,7 @@ def source_graph(
     *,
     out_names: Sequence[str] = (),
     input_names: Sequence[str] = (),
-    variables: Mapping[str, ir.TensorData] | None = None,
+    variable: Callable[[str], ir.TensorData | str],
     notices: list[str],
 ) -> SourceGraph:
     """Return the graph between the boundary's values.
@@ -58,7 +60,7 @@ def source_graph(
         boundary: Inputs and outputs that the file states.
         out_names: Values at which the graph ends instead.
         input_names: Values at which it begins also.
-        variables: Values of variables by the name of their node.
+        variable: Returns the elements of a variable, or the name of its initial value.
         notices: Gets what the user should know.
 
     Raises:
@@ -67,13 +69,13 @@ def source_graph(
     """
     outputs = dict(boundary.outputs) or terminal_outputs(content, notices)
     wanted = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
-    flat = Flat(content, [1 << 17], variables=variables)
-    main = [value for value in wanted.values() if port(value).node in content.nodes]
-    flat.add_main([*outputs.values(), *main], ())
-    if wanted:
-        outputs = {_output_name(name, value, boundary): value for name, value in wanted.items()}
     cut = dict(boundary.inputs)
     cut |= {str(port(name)): str(port(name)) for name in input_names if str(port(name)) not in cut}
+    flat = Flat(content, [NODES], variable=variable)
+    main = [value for value in wanted.values() if port(value).node in content.nodes]
+    flat.add_main([*outputs.values(), *main], cut.values())
+    if wanted:
+        outputs = {_output_name(name, value, boundary): value for name, value in wanted.items()}
     values = {name for node in flat.nodes for name in node.outputs}
     for name, value in (*outputs.items(), *cut.items()):
         if flat.final(value) not in values and flat.final(value) not in flat.constants:
@@ -126,14 +128,20 @@ def _add_inputs(graph: SourceGraph, content: Content, boundary: Boundary, cut: M
     given = {value: name for name, value in cut.items()}
     for value, name in given.items():
         node = producers.get(value)
-        dtype, dims = _declared(node, content, boundary) if node is not None else (ir.dtype.FLOAT32, None)
+        stated, dims = _declared(node, boundary) if node is not None else ("float32", None)
+        dtype = ir_dtype(boundary.dtypes.get(name, stated), f"{content.path}: input {name!r}")
         inputs.append(GraphInput(value, dtype, boundary.shapes.get(name, dims)))
     kept = []
     for node in graph.nodes:
         if node.outputs[0] in given and len(node.outputs) == 1:
             continue
         if node.type in PLACEHOLDERS[:2]:
-            inputs.append(GraphInput(node.outputs[0], *_declared(node, content, boundary)))
+            stated, dims = _declared(node, boundary)
+            inputs.append(
+                GraphInput(
+                    node.outputs[0], ir_dtype(stated, f"{content.path}: input {node.own_name!r}"), dims
+                )
+            )
         else:
             kept.append(node)
     for node in kept:
@@ -141,9 +149,8 @@ def _add_inputs(graph: SourceGraph, content: Content, boundary: Boundary, cut: M
     graph.inputs, graph.nodes = inputs, kept
 
 
-def _declared(node: Node, content: Content, boundary: Boundary) -> tuple[ir.DType, Labels | None]:
+def _declared(node: Node, boundary: Boundary) -> tuple[str, Labels | None]:
     """Return data type and dimensions of a value that becomes an input."""
-    where = f"{content.path}: node {node.own_name!r}"
     dtype = next(
         (
             node.attributes[name]
@@ -156,7 +163,7 @@ def _declared(node: Node, content: Content, boundary: Boundary) -> tuple[ir.DTyp
     if shape == () and boundary.version < SCALAR_SINCE:
         shape = None
     dims = None if shape is None else [UNNAMED if size is None else size for size in shape]
-    return ir_dtype(dtype, where), dims
+    return dtype, dims
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:

@@ -8,20 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import ir
+from xdlc.converter.formats import META_GRAPH, SAVED_MODEL, recognize
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.tensorflow.boundary import Boundary, source_graph
+from xdlc.converter.tensorflow.boundary import source_graph
 from xdlc.converter.tensorflow.frontend import FRONTEND
-from xdlc.converter.tensorflow.graph_def import content_of, parsed
+from xdlc.converter.tensorflow.graph_def import Loaded, graph_def
 from xdlc.converter.tensorflow.nodes import port
 from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
+from xdlc.errors import UsageError
 
 
 def convert(
     path: str | os.PathLike[str],
     *,
+    saved_model_tag: str | None = None,
+    saved_model_signature_key: str | None = None,
+    show_unconsumed_nodes: bool = False,
     out_node: Sequence[str] = (),
     out_name: Sequence[str] | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
@@ -34,7 +40,10 @@ def convert(
     """Return the model of a TensorFlow file; weights stay in the file until they are written or used.
 
     Args:
-        path: A GraphDef.
+        path: A GraphDef, a SavedModel's folder or the file in it, or a ``.meta`` file and a checkpoint.
+        saved_model_tag: Tags of the graph of a SavedModel, separated by commas.
+        saved_model_signature_key: Key of the signature whose inputs and outputs the model gets.
+        show_unconsumed_nodes: Whether the nodes that no output needs are named in notices.
         out_node: Nodes at which the graph ends; ``node:k`` is output k of one.
         out_name: The same, as other importers call it.
         input_dims: Shapes by input name; a node that is no input becomes one.
@@ -48,27 +57,50 @@ def convert(
         XdlcError: Every problem found; several make a ProblemList.
     """
     notices: list[str] = []
-    message, file, blobs = parsed(path, "GraphDef", "graph")
-    content = content_of(message, file, blobs, Path(path))
-    boundary = Boundary(version=message.versions.producer)
+    ends = [*out_node, *(out_name or ())]
+    loaded = _load(Path(path), saved_model_tag, saved_model_signature_key, has_outputs=bool(ends))
     given = {str(port(name)): dims for name, dims in (input_dims or {}).items()}
     values = {str(port(name)): value for name, value in (set_inputs or {}).items()}
     graph = source_graph(
-        content,
-        boundary,
-        out_names=[*out_node, *(out_name or ())],
+        loaded.content,
+        loaded.boundary,
+        out_names=ends,
         input_names=[*given, *values],
+        variable=loaded.variables.find,
         notices=notices,
     )
+    notices += [
+        f"variable {name!r} is not in the checkpoint: its initial value is used"
+        for name in loaded.variables.initial
+    ]
+    if show_unconsumed_nodes:
+        used = {node.own_name for node in graph.all_nodes()} | set(graph.constants)
+        unused = [name for name in loaded.content.nodes if name not in used]
+        notices.append(f"no output needs {len(unused)} nodes: {', '.join(unused) or 'none'}")
     return convert_graph(
         graph,
         Source("tensorflow", str(path)),
         handler,
         FRONTEND.tool,
         {**options, "input_dims": given, "set_inputs": values},
-        nbytes=file.size,
+        nbytes=loaded.nbytes,
         notices=notices,
         diagnostics=diagnostics,
         notify=notify,
         step=step,
     )
+
+
+def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bool) -> Loaded:
+    """Return the content of a model of any form."""
+    found = recognize(path)
+    if found is SAVED_MODEL:
+        return saved_model(path, tag, signature, has_outputs=has_outputs)
+    if tag is not None:
+        raise UsageError("--saved_model_tag is for SavedModels", where=str(path), fix="omit it")
+    if found is META_GRAPH:
+        return meta_graph(path, signature)
+    if signature is not None:
+        fix = "omit it, and choose with --out_node"
+        raise UsageError("--saved_model_signature_key is for SavedModels", where=str(path), fix=fix)
+    return graph_def(path)

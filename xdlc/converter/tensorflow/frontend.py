@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found in (formats.GRAPH_DEF,)
+    return found in (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL)
 
 
 def _convert(path: Any, **options: Any) -> Model:
@@ -35,6 +35,21 @@ FRONTEND = Frontend(
             "Node at which the graph ends instead of the model's outputs; NODE:K is output K of one. "
             "Repeatable.",
             metavar="NODE",
+        ),
+        FrontendOption(
+            "saved_model_tag",
+            "text",
+            "Tags of the SavedModel's graph, separated by commas.  [default: serve]",
+            metavar="TAG",
+        ),
+        FrontendOption(
+            "saved_model_signature_key",
+            "text",
+            "Signature whose inputs and outputs the DLC gets.  [default: serving_default]",
+            metavar="KEY",
+        ),
+        FrontendOption(
+            "show_unconsumed_nodes", "switch", "List the nodes of the graph that no output needs."
         ),
     ),
 )

@@ -6,7 +6,7 @@ attribute, as those of If and While, becomes a graph of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xdlc import ir
@@ -17,6 +17,7 @@ from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import Port, attribute_messages, attributes, data_inputs, port, text
 from xdlc.converter.tensorflow.op_outputs import output_count, output_index, output_names
 from xdlc.converter.tensorflow.tensors import numpy_dtype, tensor_data
+from xdlc.converter.tensorflow.variables import VARIABLES
 from xdlc.errors import ModelError, UnsupportedOp
 
 DEPTH = 64
@@ -72,7 +73,7 @@ class Flat:
         content: The file.
         budget: Number of nodes that functions may still expand to, in a list of one.
         within: Names of the functions around the graph.
-        variables: Values of variables by the name of the node that holds them.
+        variable: Returns the elements of a variable, or the name of its initial value, by its node's name.
     """
 
     def __init__(
@@ -80,14 +81,15 @@ class Flat:
         content: Content,
         budget: list[int],
         within: tuple[str, ...] = (),
-        variables: Mapping[str, ir.TensorData] | None = None,
+        variable: Callable[[str], ir.TensorData | str] | None = None,
     ) -> None:
         self.nodes: list[Node] = []
         self.constants: dict[str, ir.TensorData] = {}
         self._content = content
         self._budget = budget
         self._within = within
-        self._variables = variables or {}
+        self._variable = variable
+        self._initial: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._used: set[str] = set()
 
@@ -100,7 +102,7 @@ class Flat:
         """
         content, given = self._content, set(inputs)
         self._used.update(content.nodes, given)
-        for name in _needed(content.nodes, wanted, given):
+        for name in _needed(content.nodes, wanted, given, self._reads):
             self._add_node(content.nodes[name], name, lambda value: value, self._within)
 
     def add_body(
@@ -175,31 +177,30 @@ class Flat:
             node.names = [self.final(name) for name in node.names]
         self._name_outputs(ends)
         producers = {name: node for node in self.nodes for name in node.outputs}
-        kept: dict[int, Node] = {}
-        constants: dict[str, ir.TensorData] = {}
+        kept: set[str] = set()
+        reached: set[str] = set()
         pending = list(ends)
-        seen: set[str] = set()
         while pending:
             name = pending.pop()
-            if name in seen:
+            if name in reached:
                 continue
-            seen.add(name)
-            if name in self.constants:
-                constants[name] = self.constants[name]
+            reached.add(name)
             maker = producers.get(name)
-            if maker is not None and id(maker) not in kept:
-                kept[id(maker)] = maker
-                pending += [] if name in ends_at else maker.names
-        nodes = [node for node in self.nodes if id(node) in kept]
-        ordered = {name: data for name, data in self.constants.items() if name in constants}
+            if maker is not None:
+                kept.add(maker.own_name)
+                pending += () if name in ends_at else maker.names
+        nodes = [node for node in self.nodes if node.own_name in kept]
+        ordered = {name: data for name, data in self.constants.items() if name in reached}
         return SourceGraph([], ends, nodes, ordered)
 
     # ------------------------------------------------------------------ nodes
 
     def _add_node(self, message: Any, name: str, resolve: Any, within: tuple[str, ...]) -> None:
         content, op = self._content, text(message.op)
-        if name in self._variables:
-            self.constants[name] = self._variables[name]
+        if name in self.constants:
+            return
+        if name in self._initial:
+            self._aliases[name] = self._initial[name]
             return
         if op == _CONSTANT and self._add_constant(message, name):
             return
@@ -212,7 +213,7 @@ class Flat:
             return
         where = f"{content.path}: node {name!r}"
         found = attributes(
-            values,
+            {} if op == _CONSTANT else values,
             lambda tensor: content.data(tensor, where),
             lambda function: self._graph(text(function.name), within),
             where,
@@ -221,6 +222,17 @@ class Flat:
         outputs = [str(Port(name, index)) for index in range(count)]
         self.nodes.append(Node(op, inputs, outputs, found, name))
 
+    def _reads(self, message: Any) -> Iterator[str]:
+        """Iterate over what a node of the main graph reads; of a variable, set its value or initial value."""
+        if text(message.op) in VARIABLES and self._variable is not None:
+            name, found = text(message.name), self._variable(text(message.name))
+            if isinstance(found, str):
+                self._initial[name] = str(port(found))
+                yield found
+            else:
+                self.constants[name] = found
+        yield from data_inputs(message)
+
     def _add_constant(self, message: Any, name: str) -> bool:
         """Add a constant; return whether it could be, which one of strings cannot."""
         value = attribute_messages(message).get("value")
@@ -228,7 +240,7 @@ class Flat:
             try:
                 numpy_dtype(dtype_name(value.tensor.dtype), "")
             except UnsupportedOp:
-                return False
+                return False  # which is refused where a node reads it
         self.constants[name] = self._content.constant(message)
         return True
 
@@ -315,16 +327,33 @@ def _body_port(value: str, ops: Mapping[str, str], content: Content, where: str)
 
 
 def _needed(
-    nodes: Mapping[str, Any], wanted: Sequence[str], given: set[str], *, in_body: bool = False
+    nodes: Mapping[str, Any],
+    wanted: Sequence[str],
+    given: set[str],
+    reads: Callable[[Any], Iterable[str]] = data_inputs,
+    *,
+    in_body: bool = False,
 ) -> list[str]:
-    """Return the names of the nodes that values need, in the order of the file."""
+    """Return the names of the nodes that values need, in the order of the file.
+
+    Args:
+        nodes: ``NodeDef`` by name.
+        wanted: Names of the values.
+        given: Names of values that need nothing.
+        reads: Returns the names of the values that a node reads.
+        in_body: Whether names have the form of a function's body.
+    """
     found: set[str] = set()
+    followed: set[str] = set()
     pending = list(wanted)
     while pending:
         name = pending.pop()
         node = name.split(":")[0] if in_body else port(name).node
-        if node in found or node not in nodes or node in given or str(port(name)) in given:
+        if node not in nodes or node in followed:
             continue
         found.add(node)
-        pending += data_inputs(nodes[node])
+        if not in_body and str(port(name)) in given:
+            continue
+        followed.add(node)
+        pending += reads(nodes[node])
     return [name for name in nodes if name in found]

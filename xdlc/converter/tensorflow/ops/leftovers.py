@@ -28,3 +28,11 @@ def _first_input(node: Node, _g: Operators) -> Value:
 @handler("IdentityN")
 def _all_inputs(node: Node, _g: Operators) -> list[Value]:
     return [node.required(index) for index in range(len(node.names))]
+
+
+@handler("Const")
+def _string(node: Node, _g: Operators) -> Value:
+    raise node.problem(
+        "holds strings, resources or other things that a DLC cannot",
+        "begin the graph at tensors of numbers: --input_dim NODE DIMS",
+    )

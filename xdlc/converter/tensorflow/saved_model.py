@@ -1,0 +1,144 @@
+"""SavedModel folders, and graphs beside a checkpoint: the graph of a tag, the boundary of a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.protobuf_scan import Blobs
+from xdlc.converter.session.boundary import UNNAMED
+from xdlc.converter.tensorflow.boundary import Boundary
+from xdlc.converter.tensorflow.graph_def import Loaded, content_of, parsed
+from xdlc.converter.tensorflow.messages import dtype_name
+from xdlc.converter.tensorflow.nodes import port, text
+from xdlc.converter.tensorflow.tensors import shape_of
+from xdlc.converter.tensorflow.variables import Variables
+from xdlc.errors import ModelError, UnsupportedOp, UsageError, nearest_names
+
+DEFAULT_TAG = "serve"
+DEFAULT_SIGNATURE = "serving_default"
+_NO_SIGNATURE = ("__saved_model_init_op", "__saved_model_train_op")
+_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+
+def saved_model(path: Path, tag: str | None, signature: str | None, *, has_outputs: bool) -> Loaded:
+    """Return the content of a SavedModel.
+
+    Args:
+        path: The folder, or the file ``saved_model.pb`` or ``saved_model.pbtxt`` in it.
+        tag: Tags of the graph, separated by commas; default: ``serve``, or the only graph.
+        signature: Key of the signature; default: ``serving_default``, or the only one.
+        has_outputs: Whether the caller knows where the graph ends, and needs no signature.
+
+    Raises:
+        ModelError: If it is no SavedModel, or damaged.
+        UsageError: If there is no such tag or signature, or one must be chosen.
+        UnsupportedOp: If the signature takes strings.
+        StorageError: If it cannot be read.
+    """
+    file = path
+    if path.is_dir():
+        file = next((path / name for name in _FILES if (path / name).is_file()), path / _FILES[0])
+    model, mapped, blobs = parsed(file, "SavedModel", "saved_model")
+    graphs = {",".join(text(each) for each in meta.meta_info_def.tags): meta for meta in model.meta_graphs}
+    if not graphs:
+        raise ModelError("holds no graph", where=str(file), fix="save the model again")
+    meta = _chosen(graphs, tag, DEFAULT_TAG, "saved_model_tag", "tags", str(file))
+    prefix = file.parent / "variables" / "variables"
+    loaded = _loaded(meta, mapped, blobs, file, prefix)
+    _add_signature(loaded.boundary, meta, signature, str(file), needed=not has_outputs)
+    return loaded
+
+
+def meta_graph(path: Path, signature: str | None) -> Loaded:
+    """Return the content of a ``.meta`` file, with the checkpoint beside it.
+
+    Raises:
+        ModelError: If it is no such file, or its checkpoint is of a form that is not read.
+        UsageError: If there is no such signature.
+        StorageError: If it cannot be read.
+    """
+    meta, mapped, blobs = parsed(path, "MetaGraphDef", "meta_graph")
+    prefix = path.with_suffix("")
+    index = prefix.with_name(prefix.name + ".index")
+    if prefix.is_file() and not index.is_file():
+        raise ModelError(
+            "its checkpoint is of the first form, one file without .index, which is not read",
+            where=str(prefix),
+            fix="load it with TensorFlow, and save it with tf.compat.v1.train.Saver()",
+        )
+    loaded = _loaded(meta, mapped, blobs, path, prefix)
+    _add_signature(loaded.boundary, meta, signature, str(path), needed=False)
+    return loaded
+
+
+def _loaded(meta: Any, mapped: ir.MappedFile | None, blobs: Blobs | None, file: Path, prefix: Path) -> Loaded:
+    content = content_of(meta.graph_def, mapped, blobs, file, meta.meta_info_def.stripped_op_list.op)
+    objects = meta.object_graph_def if meta.HasField("object_graph_def") else None
+    variables = Variables(dict(content.nodes), prefix, objects, str(file))
+    return Loaded(content, Boundary(version=meta.graph_def.versions.producer), variables)
+
+
+def _chosen(held: dict[str, Any], key: str | None, usual: str, option: str, kind: str, where: str) -> Any:
+    """Return the entry of a key, by default of the usual one, or the only one.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    wanted = key if key is not None else usual if usual in held else None
+    if wanted is None and len(held) == 1:
+        return next(iter(held.values()))
+    found = held.get(wanted or "")
+    if found is None and wanted is not None:  # tags in another order
+        tags = set(wanted.split(","))
+        found = next((each for name, each in held.items() if set(name.split(",")) == tags), None)
+    if found is None:
+        names = ", ".join(map(repr, sorted(held)))
+        problem = f"has no {kind} {wanted!r}" if wanted is not None else f"has several {kind}"
+        near = nearest_names(wanted, held) if wanted else None
+        fix = near or f"choose one: --{option} NAME"
+        raise UsageError(f"{problem}; there are {names or 'none'}", where=where, fix=fix)
+    return found
+
+
+def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *, needed: bool) -> None:
+    """Set inputs and outputs of a boundary by a signature."""
+    held = {
+        text(entry.key): entry.value
+        for entry in meta.signature_def
+        if text(entry.key) not in _NO_SIGNATURE and entry.value.outputs
+    }
+    if key is None and not held:
+        return
+    if key is None and not needed and DEFAULT_SIGNATURE not in held and len(held) > 1:
+        return
+    chosen = _chosen(held, key, DEFAULT_SIGNATURE, "saved_model_signature_key", "signatures", where)
+    strings = _strings(chosen.inputs)
+    if strings and key is None and not needed:
+        return
+    if strings:
+        raise UnsupportedOp(
+            f"its signature takes strings: {', '.join(strings)}",
+            where=where,
+            fix="begin and end at tensors: --out_node NODE, -d NODE DIMS with a parsed tensor, "
+            "or choose another --saved_model_signature_key: " + ", ".join(sorted(held)),
+        )
+    boundary.inputs = _values(chosen.inputs)
+    boundary.outputs = _values(chosen.outputs)
+    for entry in chosen.inputs:
+        sizes = shape_of(entry.value.tensor_shape, where)
+        boundary.shapes[text(entry.key)] = (
+            None if sizes is None else [UNNAMED if size is None else size for size in sizes]
+        )
+        boundary.dtypes[text(entry.key)] = dtype_name(entry.value.dtype)
+
+
+def _values(entries: Sequence[Any]) -> dict[str, str]:
+    """Return the names of values by the keys of a signature, in the order of the keys."""
+    return {text(each.key): str(port(text(each.value.name))) for each in sorted(entries, key=lambda e: e.key)}
+
+
+def _strings(entries: Sequence[Any]) -> list[str]:
+    return sorted(text(each.key) for each in entries if dtype_name(each.value.dtype) == "string")

@@ -1,0 +1,169 @@
+"""Tables of LevelDB's format, in which tensor bundles keep their index.
+
+Source: table_format.md of LevelDB; format_description.txt of snappy.  Blocks are limited, so that a small
+file cannot expand to a large one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from xdlc.converter.tensorflow.crc32c import matches, stored_crc
+from xdlc.errors import ModelError
+
+MAGIC = 0xDB4775248B80FB57
+FOOTER = 48
+MOST_BYTES = 1 << 26
+"""Bytes that the blocks of a table hold at most, and that its keys do."""
+MOST_ENTRIES = 1 << 18
+_SNAPPY = 1
+
+
+class _Invalid(Exception):
+    """The bytes are no table."""
+
+
+def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
+    """Return the values of a table by key.
+
+    Args:
+        data: The file.
+        where: Its path, for errors.
+
+    Raises:
+        ModelError: If it is no table, is damaged, or holds too much.
+    """
+    try:
+        return _entries(data)
+    except (_Invalid, IndexError, struct.error) as error:
+        raise ModelError(
+            f"is no index of a checkpoint, or is damaged ({error})",
+            where=where,
+            fix="get the file again, or save the model again",
+        ) from error
+
+
+def _entries(data: memoryview) -> dict[bytes, bytes]:
+    if len(data) < FOOTER or struct.unpack("<Q", data[-8:])[0] != MAGIC:
+        raise _Invalid("its end is not that of a table")
+    position = len(data) - FOOTER
+    for _ in range(2):  # the range of the block of statistics
+        _, position = varint(data, position)
+    offset, position = varint(data, position)
+    size, position = varint(data, position)
+    left = [MOST_BYTES, MOST_ENTRIES]
+    found: dict[bytes, bytes] = {}
+    for _, handle in _block(data, offset, size, left):
+        place = memoryview(handle)
+        offset, position = varint(place, 0)
+        size, _ = varint(place, position)
+        for key, value in _block(data, offset, size, left):
+            found[key] = value
+    return found
+
+
+def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterator[tuple[bytes, bytes]]:
+    """Iterate over keys and values of a block.
+
+    Args:
+        data: The file.
+        offset: First byte of the block.
+        size: Its size.
+        left: Bytes and entries that the table may still hold.
+    """
+    if offset + size + 5 > len(data) - FOOTER:
+        raise _Invalid(f"a block of {size} bytes at {offset} is not inside")
+    if not matches(data[offset : offset + size + 1], stored_crc(data[offset + size + 1 : offset + size + 5])):
+        raise _Invalid(f"the checksum of the block at {offset} is wrong")
+    block = data[offset : offset + size]
+    if data[offset + size] == _SNAPPY:
+        block = memoryview(unpacked(block, left[0]))
+    elif data[offset + size]:
+        raise _Invalid(f"the block at {offset} is compressed in an unknown way")
+    _take(left, 0, len(block))
+    if len(block) < 4:
+        raise _Invalid(f"the block at {offset} is too short")
+    (restarts,) = struct.unpack("<I", block[-4:])
+    end = len(block) - 4 - 4 * restarts
+    if end < 0:
+        raise _Invalid(f"the block at {offset} has {restarts} restarts")
+    position, key = 0, b""
+    while position < end:
+        shared, position = varint(block, position)
+        unshared, position = varint(block, position)
+        length, position = varint(block, position)
+        begin = position + unshared
+        if shared > len(key) or begin + length > end:
+            raise _Invalid(f"an entry of the block at {offset} is not inside")
+        _take(left, 0, shared + unshared)
+        _take(left, 1, 1)
+        key = key[:shared] + bytes(block[position:begin])
+        position = begin + length
+        yield key, bytes(block[begin:position])
+
+
+def _take(left: list[int], which: int, count: int) -> None:
+    left[which] -= count
+    if left[which] < 0:
+        raise _Invalid("it holds too much")
+
+
+def varint(data: memoryview, position: int) -> tuple[int, int]:
+    """Return an integer of seven bits a byte, and the position after it.
+
+    Raises:
+        IndexError: If the data end before.
+        ModelError: If it is none.
+    """
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise IndexError("an integer does not end")
+
+
+def unpacked(data: memoryview, limit: int) -> bytes:
+    """Return what snappy compressed.
+
+    Args:
+        data: The compressed bytes.
+        limit: Bytes that the result has at most.
+    """
+    size, position = varint(data, 0)
+    if size > limit:
+        raise _Invalid(f"a block expands to {size} bytes")
+    out = bytearray()
+    while position < len(data):
+        tag = data[position]
+        position += 1
+        kind, length = tag & 3, (tag >> 2) + 1
+        if kind == 0:
+            if length > 60:
+                extra = length - 60
+                length = int.from_bytes(data[position : position + extra], "little") + 1
+                position += extra
+            if position + length > len(data):
+                raise _Invalid("a literal is not inside its block")
+            out += data[position : position + length]
+            position += length
+        else:
+            if kind == 1:
+                length, back = (tag >> 2 & 7) + 4, (tag >> 5) << 8 | data[position]
+                position += 1
+            else:
+                width = 2 if kind == 2 else 4
+                back = int.from_bytes(data[position : position + width], "little")
+                position += width
+            if not 0 < back <= len(out):
+                raise _Invalid("a copy begins before its block")
+            pattern = bytes(out[-back:][:length])
+            out += (pattern * (length // len(pattern) + 1))[:length]
+        if len(out) > size:
+            raise _Invalid("a block is longer than it states")
+    if len(out) != size:
+        raise _Invalid("a block is shorter than it states")
+    return bytes(out)
