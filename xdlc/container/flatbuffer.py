@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from xdlc.errors import ContainerError
@@ -60,9 +60,10 @@ class _Layout:
         strings: Index and byte offset of each string.
         tables: Index, byte offset and class of each table.
         vectors: Index, byte offset, reader and declaration of each vector.
+        unions: Index, byte offset and classes by number of each union.
     """
 
-    __slots__ = ("defaults", "pick", "size", "strings", "tables", "unpack", "vectors")
+    __slots__ = ("defaults", "pick", "size", "strings", "tables", "unions", "unpack", "vectors")
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class _Layout:
         strings: list[tuple[int, int]],
         tables: list[tuple[int, int, type[Table]]],
         vectors: list[tuple[int, int, Callable[..., Any], Field]],
+        unions: list[tuple[int, int, Mapping[int, type[Table]]]],
     ) -> None:
         self.size = size
         self.unpack = unpack
@@ -83,6 +85,7 @@ class _Layout:
         self.strings = strings
         self.tables = tables
         self.vectors = vectors
+        self.unions = unions
 
 
 def decode(data: bytes | memoryview, root: type[T], where: str) -> T:
@@ -145,6 +148,9 @@ class _Decoder:
             values[index] = self.table(position + offset + values[index], target, depth + 1)
         for index, offset, read, field in layout.vectors:
             values[index] = read(position + offset, values[index], field, depth + 1)
+        for index, offset, choices in layout.unions:
+            chosen = choices.get(values[index - 1])  # a table without fields has no class
+            values[index] = chosen and self.table(position + offset + values[index], chosen, depth + 1)
         return cls(*values)
 
     def layout_at(self, vtable: int, cls: type[Table]) -> _Layout:
@@ -170,6 +176,7 @@ class _Decoder:
         strings: list[tuple[int, int]] = []
         tables: list[tuple[int, int, type[Table]]] = []
         vectors: list[tuple[int, int, Callable[..., Any], Field]] = []
+        unions: list[tuple[int, int, Mapping[int, type[Table]]]] = []
         for offset, index, field in present:
             scalar = FORMATS.get(field.kind)
             width = SIZES[field.kind] if scalar else 8 if field.kind == "vector64" else 4
@@ -182,9 +189,11 @@ class _Decoder:
                 strings.append((index, offset))
             elif field.kind == "table":
                 tables.append((index, offset, field.target))
+            elif field.choices is not None:
+                unions.append((index, offset, field.choices))
             elif not scalar:
                 vectors.append((index, offset, getattr(self, "read_" + field.kind), field))
-        return _Layout(cls, size, struct.Struct(code).unpack_from, order, strings, tables, vectors)
+        return _Layout(cls, size, struct.Struct(code).unpack_from, order, strings, tables, vectors, unions)
 
     def string(self, position: int) -> str:
         start, count = self.span(position, 1)

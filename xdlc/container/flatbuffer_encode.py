@@ -204,7 +204,7 @@ class _Encoder:
         for index, offset, kind, element in shape.children:
             slot = position + offset
             value = values[index]
-            if kind == "table":
+            if kind in ("table", "union"):
                 _put_u32(out, slot, self.table(value) - slot)
             elif isinstance(value, Stream):
                 self.streams.append((slot, value.data))

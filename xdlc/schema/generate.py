@@ -1,8 +1,8 @@
 """Generator of ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
 
-It reads the subset of the flatbuffers schema language that the DLC needs: tables of scalars, strings, tables
-and vectors, ``include``, defaults of scalars, and two attributes of vectors: ``vector64`` (64-bit offset
-and count) and our own ``mapped`` (the reader returns a range of the bytes).
+It reads the subset of the flatbuffers schema language that DLC and TFLite need: tables of scalars, strings,
+tables and vectors, unions of tables, ``include``, defaults of scalars, and two attributes of vectors:
+``vector64`` (64-bit offset and count) and our own ``mapped`` (the reader returns a range of the bytes).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 INTEGERS = ("byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong")
 SCALARS = {**dict.fromkeys(INTEGERS, "int"), "bool": "bool", "float": "float", "double": "float"}
-TOKEN = re.compile(r'\s*(?://[^\n]*\s*)*("[^"]*"|-?[\w.]+|[{}()\[\]:;=])')
+TOKEN = re.compile(r'\s*(?://[^\n]*\s*)*("[^"]*"|-?[\w.]+|[{}()\[\]:;=,])')
 
 
 @dataclass
 class Schema:
-    """Tables of one file: by name, the lines that declare each field."""
+    """Tables of one file: by name, the lines that declare each field; unions: the table of each number."""
 
     tables: dict[str, list[tuple[str, str, str, str, str | None]]] = field(default_factory=dict)
+    unions: dict[str, dict[int, str]] = field(default_factory=dict)
     includes: list[str] = field(default_factory=list)
     root: str = ""
     identifier: str = ""
@@ -54,8 +55,11 @@ def parse(text: str) -> Schema:
 
     schema = Schema()
     while tokens:
-        keyword = expect("table", "include", "root_type", "file_identifier")
+        keyword = expect("table", "union", "include", "root_type", "file_identifier")
         name = tokens.pop()
+        if keyword == "union":
+            schema.unions[name] = _members(tokens, expect)
+            continue
         if keyword == "table":
             expect("{")
             fields = schema.tables.setdefault(name, [])
@@ -70,7 +74,38 @@ def parse(text: str) -> Schema:
             schema.root = name
         else:
             schema.identifier = name.strip('"')
+    _with_unions(schema)
     return schema
+
+
+def _members(tokens: list[str], expect: Callable[..., str]) -> dict[int, str]:
+    """Return the tables of a union by number."""
+    found: dict[int, str] = {}
+    expect("{")
+    while tokens[-1] != "}":
+        name = tokens.pop()
+        expect("=")
+        found[int(tokens.pop())] = name
+        expect(",")
+    expect("}")
+    return found
+
+
+def _with_unions(schema: Schema) -> None:
+    """Make two fields of each one that is a union: the number of its table, and the table."""
+    for name, fields in schema.tables.items():
+        schema.tables[name] = [
+            entry
+            for field in fields
+            for entry in (
+                [
+                    (f"{field[0]}_type", "ubyte", "0", "", None),
+                    (field[0], "union", "None", field[4], None),
+                ]
+                if field[4] in schema.unions
+                else [field]
+            )
+        ]
 
 
 def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str, str, str | None]:
@@ -87,7 +122,7 @@ def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str
         default = {"int": "0", "bool": "False", "float": "0.0"}[SCALARS[kind]]
     if tokens[-1] == "=":
         expect("=")
-        default = tokens.pop()
+        default = tokens.pop().replace("true", "True")
     if tokens[-1] == "(":
         expect("(")
         kind = expect("vector64", "mapped")
@@ -108,6 +143,8 @@ def _annotation(kind: str, element: str, table: str | None) -> str:
         return "str | None"
     if kind == "table":
         return f"{table} | None"
+    if kind == "union":
+        return "Table | None"
     if element == "ubyte" or kind == "mapped":
         return "Blob | bytes | None"
     return f"Sequence[{table or SCALARS.get(element, 'str')}] | None"
@@ -147,10 +184,16 @@ def generate(stem: str) -> str:
         lines += [f"        self.{name} = {name}" for name, *_ in fields]
         lines.append("")
     lines.append("")
+    for union, members in schema.unions.items():
+        lines.append(f"{union}: dict[int, type[Table]] = {{")
+        lines += [f"    {number}: {name}," for number, name in members.items()]
+        lines += ["}", ""]
     for table, fields in schema.tables.items():
         lines.append(f"{table}.FIELDS = (")
         for index, (name, kind, default, element, target) in enumerate(fields):
             more = f", {element or None!r}, {target}" if element or target else ""
+            if kind == "union":
+                more = f", choices={element}"
             lines.append(f"    Field({name!r}, {4 + 2 * index}, {kind!r}, {default}{more}),")
         lines.append(")")
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -11,11 +12,12 @@ class Field(NamedTuple):
     Attributes:
         name: Attribute of the Python class.
         slot: Byte offset of its entry in the vtable.
-        kind: A scalar type of flatbuffers, or ``string``, ``table``, ``vector``, ``vector64`` or
+        kind: A scalar type of flatbuffers, or ``string``, ``table``, ``union``, ``vector``, ``vector64`` or
             ``mapped`` (a vector of scalars whose bytes are not decoded).
         default: Value of a missing field.
         element: Element type of a vector: a scalar type, ``string`` or ``table``.
         table: The class of the table or of the tables in the vector.
+        choices: The classes of a union by the number that the field before it holds.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Field(NamedTuple):
     default: Any
     element: str | None = None
     table: type[Table] | None = None
+    choices: Mapping[int, type[Table]] | None = None
 
     @property
     def target(self) -> type[Table]:

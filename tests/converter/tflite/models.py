@@ -1,0 +1,116 @@
+"""Small TFLite models, written in code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdlc.container.flatbuffer_encode import encode
+from xdlc.converter.tflite.builtins import CUSTOM, NAMES, options_of
+from xdlc.converter.tflite.tensors import DTYPES
+from xdlc.schema._generated import tflite as schema
+
+NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+
+
+class TinyModel:
+    """A model under construction: ``tensor`` and ``op`` add to the sub-graph, ``write`` writes the file."""
+
+    def __init__(self) -> None:
+        self.buffers = [schema.Buffer()]
+        self.codes: list[Any] = []
+        self.graphs: list[Any] = []
+        self.begin()
+
+    def begin(self) -> int:
+        """Begin another sub-graph; return its index."""
+        self.graph = schema.SubGraph(tensors=[], inputs=[], outputs=[], operators=[])
+        self.graphs.append(self.graph)
+        return len(self.graphs) - 1
+
+    def tensor(
+        self,
+        name: str,
+        shape: Sequence[int] = (),
+        dtype: Any = np.float32,
+        data: Any = None,
+        scale: Any = None,
+        zero: Any = 0,
+        axis: int = 0,
+        **fields: Any,
+    ) -> int:
+        """Add a tensor, a constant if it has data; return its index."""
+        buffer = 0
+        if data is not None:
+            array = np.asarray(data, dtype)
+            shape = array.shape
+            buffer = len(self.buffers)
+            self.buffers.append(schema.Buffer(data=array.tobytes()))
+        quantization = None
+        if scale is not None:
+            scales = np.atleast_1d(np.asarray(scale, np.float32))
+            zeros = np.broadcast_to(np.atleast_1d(zero), scales.shape)
+            quantization = schema.QuantizationParameters(
+                scale=scales.tolist(), zero_point=zeros.tolist(), quantized_dimension=axis
+            )
+        fields.setdefault("has_rank", not shape)
+        self.graph.tensors.append(
+            schema.Tensor(
+                name=name,
+                shape=list(shape),
+                type=NUMBERS[np.dtype(dtype)],
+                buffer=buffer,
+                quantization=quantization,
+                **fields,
+            )
+        )
+        return len(self.graph.tensors) - 1
+
+    def op(
+        self,
+        type: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        custom_options: bytes | None = None,
+        **options: Any,
+    ) -> None:
+        """Add an operator; a name that is no builtin is a custom one."""
+        if type in NAMES:
+            number = NAMES.index(type)
+            code = schema.OperatorCode(builtin_code=number, deprecated_builtin_code=min(number, 127))
+        else:
+            code = schema.OperatorCode(
+                builtin_code=CUSTOM, deprecated_builtin_code=CUSTOM, custom_code=type
+            )
+        self.codes.append(code)
+        fields: dict[str, Any] = {}
+        found = options_of(type)
+        for suffix, union in (("", schema.BuiltinOptions), ("2", schema.BuiltinOptions2)):
+            number = next((key for key, held in union.items() if held is found), 0)
+            if found is not None and number and options:
+                fields |= {f"builtin_options{suffix}_type": number, f"builtin_options{suffix}": found(**options)}
+        self.graph.operators.append(
+            schema.Operator(
+                opcode_index=len(self.codes) - 1,
+                inputs=list(inputs),
+                outputs=list(outputs),
+                custom_options=custom_options,
+                **fields,
+            )
+        )
+
+    def build(self) -> Any:
+        """Return the root table."""
+        return schema.Model(
+            version=3, operator_codes=self.codes, subgraphs=self.graphs, buffers=self.buffers
+        )
+
+    def write(self, path: Path, inputs: Sequence[int] = (), outputs: Sequence[int] = ()) -> Path:
+        """Write the model; inputs and outputs are those of the first sub-graph."""
+        if inputs or outputs:
+            self.graphs[0].inputs, self.graphs[0].outputs = list(inputs), list(outputs)
+        path.write_bytes(encode(self.build()))
+        return path

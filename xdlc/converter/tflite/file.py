@@ -1,0 +1,177 @@
+"""Opened TFLite file: checked tables, tensors, constants as lazy data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.container.flatbuffer import decode
+from xdlc.converter import weights
+from xdlc.converter.tflite.builtins import CUSTOM, NAMES
+from xdlc.converter.tflite.tensors import DTYPES, PACKED, TensorInfo, read_quantization, unpacked
+from xdlc.errors import ContainerError, ModelError
+from xdlc.schema._generated import tflite as schema
+
+_UNSET = 1
+"""Offset of a buffer up to which it is not set (TFLite schema)."""
+
+
+class TfliteFile:
+    """A TFLite model whose weights stay in the file.
+
+    Attributes:
+        path: The file.
+        model: Its root table.
+        tensors: Tensors by sub-graph.
+
+    Raises:
+        ModelError: If it breaks the format's rules.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file = ir.MappedFile(path)
+        self._external: dict[str, ir.MappedFile] = {}
+        try:
+            self.model = decode(self._file.view(0, self._file.size), schema.Model, str(path))
+        except ContainerError as error:
+            raise ModelError(
+                error.problem, where=error.where, fix="check that the path names a complete .tflite file"
+            ) from error
+        if self.model.version != 3:
+            raise self.damaged(f"is of schema version {self.model.version}; TFLite has version 3")
+        if not self.model.subgraphs:
+            raise self.damaged("has no sub-graph")
+        self.tensors = [self._tensors(number) for number in range(len(self.model.subgraphs))]
+
+    def damaged(self, problem: str) -> ModelError:
+        """Return the error of a file that breaks the format's rules."""
+        return ModelError(problem, where=str(self.path), fix="the file is damaged: get it again")
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the file."""
+        return self._file.size
+
+    @cached_property
+    def operators(self) -> list[str]:
+        """Operator of each operator code: its builtin name, or the name of a custom operator."""
+        return [self._operator(code) for code in self.model.operator_codes or ()]
+
+    def _operator(self, code: Any) -> str:
+        number = max(code.deprecated_builtin_code, code.builtin_code)
+        if not 0 <= number < len(NAMES):
+            raise self.damaged(f"has operator code {number}; TFLite has {len(NAMES)}")
+        if number != CUSTOM:
+            return NAMES[number]
+        if not code.custom_code or code.custom_code in NAMES:
+            raise self.damaged(f"has a custom operator named {code.custom_code!r}")
+        return str(code.custom_code)
+
+    def index(self, number: int, what: str, entries: Sequence[Any]) -> int:
+        """Return an index that the file states.
+
+        Raises:
+            ModelError: If there is no such entry.
+        """
+        if not 0 <= number < len(entries):
+            raise self.damaged(f"names {what} {number} of {len(entries)}")
+        return number
+
+    def _tensors(self, graph: int) -> list[TensorInfo]:
+        """Return the tensors of a sub-graph under unique names.
+
+        Inputs and outputs come first: the first of a name has it as the file states it.  A second output of
+        a name has its position added (``y#0``), any other tensor its number (``y#12``).
+        """
+        table = self.model.subgraphs[graph]  # type: ignore[index]
+        tables: Sequence[Any] = table.tensors or ()
+        suffixes = {number: str(number) for number in range(len(tables))}
+        for position, number in reversed(list(enumerate(table.outputs or ()))):
+            suffixes[number] = str(position)
+        found: dict[int, str] = {}
+        taken: set[str] = set()
+        for number in (*(table.inputs or ()), *(table.outputs or ()), *range(len(tables))):
+            self.index(number, "tensor", tables)
+            if number in found:
+                continue
+            name = tables[number].name or f"tensor_{number}"
+            while name in taken:
+                name = f"{name}#{suffixes[number]}"
+            taken.add(name)
+            found[number] = name
+        return [
+            self._tensor(
+                index,
+                found[index],
+                entry,
+                f"{self.path}: sub-graph {graph}: tensor {index} {found[index]!r}",
+            )
+            for index, entry in enumerate(tables)
+        ]
+
+    def _tensor(self, index: int, name: str, table: Any, where: str) -> TensorInfo:
+        shape = tuple(table.shape or ())
+        signature = tuple(table.shape_signature or ()) or shape
+        if len(signature) != len(shape) or any(dim < -1 for dim in signature) or any(dim < 0 for dim in shape):
+            raise ModelError(
+                f"has shape {list(shape)} and shape signature {list(signature)}",
+                where=where,
+                fix="the file is damaged: get it again",
+            )
+        quantization = read_quantization(table.quantization, shape, where)
+        stated = table.name or ""
+        self.index(table.buffer, "buffer", self.model.buffers or ())
+        return TensorInfo(
+            index,
+            name,
+            stated,
+            shape,
+            signature,
+            table.type,
+            quantization,
+            table.is_variable,
+            table.buffer,
+        )
+
+    def data(self, graph: int, tensor: TensorInfo) -> ir.TensorData | None:
+        """Return the elements of a constant; None if the tensor is none.
+
+        Raises:
+            ModelError: If the data do not fit the tensor or the file.
+        """
+        where = f"{self.path}: sub-graph {graph}: tensor {tensor.index} {tensor.name!r}"
+        found = self._range(tensor, where)
+        if found is None or tensor.type not in DTYPES:
+            return None
+        offset, length = found
+        dtype = tensor.dtype
+        if dtype.name not in PACKED:
+            return weights.mapped(self._file, offset, length, tensor.shape, dtype, where)
+        packed = weights.mapped(self._file, offset, length, [tensor.nbytes], np.dtype(np.uint8), where)
+        return packed.transform(
+            lambda array: unpacked(array, dtype, tensor.shape), shape=tensor.shape, dtype=dtype
+        )
+
+    def _range(self, tensor: TensorInfo, where: str) -> tuple[int, int] | None:
+        """Return first byte and length of a tensor's data in the file; None if it has none."""
+        buffers: Sequence[Any] = self.model.buffers or ()
+        buffer = buffers[tensor.buffer]
+        if buffer.offset > _UNSET:
+            if buffer.offset + buffer.size > self._file.size:
+                raise ModelError(
+                    f"needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
+                    f"of a file of {self._file.size}",
+                    where=where,
+                    fix="the file is truncated: get it again",
+                )
+            return buffer.offset, buffer.size
+        if not tensor.buffer or not buffer.data:
+            return None
+        return buffer.data.start, len(buffer.data)

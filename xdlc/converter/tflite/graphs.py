@@ -1,0 +1,145 @@
+"""Sub-graphs of a TFLite file as source graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.importer import GraphInput, SourceGraph
+from xdlc.converter.session.context import Source
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.builtins import options_of
+from xdlc.converter.tflite.file import TfliteFile
+from xdlc.converter.tflite.tensors import TensorInfo
+
+MOST_NODES = 1 << 17
+"""Most operators that a sub-graph may have, those of the sub-graphs that it runs included."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """What the file states of an operator: the ``message`` of its node.
+
+    Attributes:
+        index: Its position in the sub-graph.
+        version: Version of the operator.
+        inputs: Its input tensors; None for an omitted one.
+        outputs: Its output tensors.
+        intermediates: Tensors that only hold quantization parameters.
+    """
+
+    index: int
+    version: int
+    inputs: Sequence[TensorInfo | None]
+    outputs: Sequence[TensorInfo]
+    intermediates: Sequence[TensorInfo] = ()
+
+
+class TfliteSource(Source):
+    """A TFLite file as errors and records name it."""
+
+    def describe(self, node: Node) -> str:
+        """Return words for a node, like ``operator 3 'conv1/Relu' (CONV_2D)``."""
+        index = f"{node.message.index} " if isinstance(node.message, Operator) else ""
+        return f"{self.unit} {index}{node.own_name!r} ({node.type})"
+
+
+class Graphs:
+    """Source graphs of the sub-graphs of a file, made at their first use.
+
+    Args:
+        file: The file.
+    """
+
+    def __init__(self, file: TfliteFile) -> None:
+        self._file = file
+        self._made: dict[int, tuple[SourceGraph, int]] = {}
+        self._open: set[int] = set()
+
+    def graph(self, index: int) -> SourceGraph:
+        """Return the source graph of a sub-graph.
+
+        Raises:
+            ModelError: If it breaks the format's rules, or runs itself.
+        """
+        return self._sized(index)[0]
+
+    def _sized(self, index: int) -> tuple[SourceGraph, int]:
+        """Return the source graph of a sub-graph, and its number of nodes with those that it runs."""
+        file = self._file
+        file.index(index, "sub-graph", file.tensors)
+        if index in self._open:
+            raise file.damaged(f"has sub-graph {index}, which runs itself")
+        if index not in self._made:
+            self._open.add(index)
+            self._made[index] = self._read(index)
+            self._open.discard(index)
+        return self._made[index]
+
+    def _read(self, index: int) -> tuple[SourceGraph, int]:
+        file = self._file
+        table, tensors = file.model.subgraphs[index], file.tensors[index]  # type: ignore[index]
+        inputs = [tensors[file.index(number, "tensor", tensors)] for number in table.inputs or ()]
+        outputs = [tensors[file.index(number, "tensor", tensors)].name for number in table.outputs or ()]
+        nodes, size = [], 0
+        for position, operator in enumerate(table.operators or ()):
+            node, inner = self._node(position, operator, tensors)
+            nodes.append(node)
+            size += 1 + inner
+            if size > MOST_NODES:
+                raise file.damaged(f"runs more than {MOST_NODES} operators from sub-graph {index} on")
+        written = {name for node in nodes for name in node.outputs}
+        constants = {}
+        for tensor in tensors:
+            data = None if tensor.name in written else file.data(index, tensor)
+            if data is not None:
+                constants[tensor.name] = data
+        given = [
+            GraphInput(tensor.name, ir.dtype.from_numpy(tensor.dtype), tensor.shape)
+            for tensor in inputs
+            if tensor.name not in constants
+        ]
+        return SourceGraph(given, outputs, nodes, constants), size
+
+    def _node(self, position: int, table: Any, tensors: Sequence[TensorInfo]) -> tuple[Node, int]:
+        file = self._file
+        operators = file.operators
+        type = operators[file.index(table.opcode_index, "operator code", operators)]
+        version = file.model.operator_codes[table.opcode_index].version  # type: ignore[index]
+
+        def tensor(number: int) -> TensorInfo:
+            return tensors[file.index(number, "tensor", tensors)]
+
+        inputs = [None if number == -1 else tensor(number) for number in table.inputs or ()]
+        outputs = [tensor(number) for number in table.outputs or ()]
+        message = Operator(position, version, inputs, outputs, [tensor(n) for n in table.intermediates or ()])
+        attributes, size = self._attributes(type, table, position)
+        name = outputs[0].name if outputs else f"{type}_{position}"
+        names = ["" if entry is None else entry.name for entry in inputs]
+        node = Node(type, names, [entry.name for entry in outputs], attributes, name, message=message)
+        return node, size
+
+    def _attributes(self, type: str, table: Any, position: int) -> tuple[dict[str, Any], int]:
+        """Return the options of an operator that differ from their defaults, sub-graphs as source graphs."""
+        wanted = options_of(type)
+        options = table.builtin_options or table.builtin_options2
+        attributes: dict[str, Any] = {}
+        size = 0
+        if wanted is not None and options is not None:
+            if not isinstance(options, wanted):
+                raise self._file.damaged(
+                    f"has {options.__class__.__name__} at operator {position}, {type}: "
+                    f"{wanted.__name__} are its options"
+                )
+            for field in options.FIELDS:
+                value = getattr(options, field.name)
+                if field.name.endswith("subgraph_index"):
+                    attributes[field.name.removesuffix("_index")], inner = self._sized(value)
+                    size += inner
+                elif value != field.default:
+                    attributes[field.name] = value
+        if table.custom_options:
+            attributes["custom_options"] = bytes(table.custom_options)
+        return attributes, size

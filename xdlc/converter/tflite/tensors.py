@@ -1,0 +1,153 @@
+"""Tensors of a TFLite model: data types, quantization, constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xdlc.errors import ModelError
+
+DTYPES: dict[int, np.dtype[Any]] = {
+    number: np.dtype(dtype)
+    for number, dtype in {
+        0: np.float32,
+        1: np.float16,
+        2: np.int32,
+        3: np.uint8,
+        4: np.int64,
+        6: np.bool_,
+        7: np.int16,
+        9: np.int8,
+        10: np.float64,
+        12: np.uint64,
+        15: np.uint32,
+        16: np.uint16,
+        17: ml_dtypes.int4,
+        18: ml_dtypes.bfloat16,
+        19: ml_dtypes.int2,
+        20: ml_dtypes.uint4,
+        21: ml_dtypes.float8_e4m3fn,
+        22: ml_dtypes.float8_e5m2,
+    }.items()
+}
+"""Numpy dtypes by the number of TensorType in the TFLite schema."""
+OTHERS = {5: "string", 8: "complex64", 11: "complex128", 13: "resource", 14: "variant"}
+"""Types of TensorType that no tensor of a DLC has."""
+PACKED = {"int4": 4, "uint4": 4, "int2": 2}
+"""Bits of the types that are packed into bytes, low bits first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantization:
+    """Quantization of a tensor: real = (q - zero point) * scale.
+
+    Attributes:
+        scales: Scales in float32: one, or one for each index of ``axis``.
+        zero_points: Zero points, as many as there are scales.
+        axis: Axis of several scales; 0 for one.
+        blocks: Scales and zero points by blocks: the tensor indices of both and the block size; the block
+            axis is the last one.
+    """
+
+    scales: np.ndarray[Any, np.dtype[np.float32]]
+    zero_points: np.ndarray[Any, np.dtype[np.int64]]
+    axis: int = 0
+    blocks: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorInfo:
+    """A tensor of a sub-graph.
+
+    Attributes:
+        index: Its number in the sub-graph.
+        name: Its name, unique in the sub-graph.
+        stated: The name in the file, which may be empty.
+        shape: Its shape, 1 for dimensions that the file leaves open.
+        signature: Its shape, -1 for dimensions that the file leaves open.
+        type: Number of its type.
+        quantization: Its quantization, if it has one.
+        is_variable: Whether it keeps its value between invocations.
+        buffer: Number of its buffer.
+    """
+
+    index: int
+    name: str
+    stated: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]
+    type: int
+    quantization: Quantization | None
+    is_variable: bool
+    buffer: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype.
+
+        Raises:
+            ModelError: If it has none.
+        """
+        found = DTYPES.get(self.type)
+        if found is None:
+            raise ModelError(
+                f"tensor {self.name!r} is of type {OTHERS.get(self.type, self.type)}, which a DLC cannot hold",
+                fix="cut the graph after the operators on it, or convert the model without them",
+            )
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of its elements in the file."""
+        bits = PACKED.get(self.dtype.name, 8 * self.dtype.itemsize)
+        return (math.prod(self.shape) * bits + 7) // 8
+
+
+def unpacked(array: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
+    """Return packed integers of 2 or 4 bits, low bits first, as an array of ``shape``."""
+    bits = PACKED[dtype.name]
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = (array[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)[: math.prod(shape)]
+    if dtype.name.startswith("int"):
+        parts = (parts.astype(np.int8) ^ (1 << bits - 1)) - (1 << bits - 1)
+    return parts.astype(dtype).reshape(shape)
+
+
+def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantization | None:
+    """Return the quantization that a ``QuantizationParameters`` table states, or None.
+
+    Args:
+        table: The table, or None.
+        shape: Shape of the tensor.
+        where: Place of the tensor, for errors.
+
+    Raises:
+        ModelError: If the parameters fit neither the tensor nor each other.
+    """
+    details = getattr(table, "details", None)
+    if type(details).__name__ == "BlockwiseQuantization":
+        blocks = (details.scales, details.zero_points, details.block_size)
+        return Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0, blocks)
+    if details is not None:
+        raise ModelError(f"has {type(details).__name__}, which nothing here reads", where=where)
+    scales = np.asarray(getattr(table, "scale", None) or (), np.float32)
+    if not scales.size or not scales.any():
+        return None
+    zeros = np.asarray(table.zero_point or (0,), np.int64)
+    if zeros.size not in (1, scales.size) or not np.isfinite(scales).all() or (scales < 0).any():
+        raise ModelError(f"has {scales.size} scales and {zeros.size} zero points", where=where)
+    axis = table.quantized_dimension if scales.size > 1 and len(shape) > 1 else 0  # biases may state another
+    if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
+        raise ModelError(
+            f"has {scales.size} scales along axis {axis} of {list(shape)}",
+            where=where,
+            fix="the quantization parameters do not fit the tensor: convert the model again",
+        )
+    # A channel of zeros may have scale 0: any scale denotes its values.
+    scales = np.where(scales > 0, scales, scales.max() or 1).astype(np.float32)
+    return Quantization(scales, np.broadcast_to(zeros, scales.shape).copy(), axis)
