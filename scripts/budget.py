@@ -23,20 +23,20 @@ FILES_OF_A_CONVERSION = 60
 LINES = {
     "api": 1_250,
     "cli": 4_900,
-    "container": 4_150,
-    "converter": 26_000,
+    "container": 4_200,
+    "converter": 27_500,
     "ir": 2_950,
     "opdefs": 6_480,
-    "passes": 2_480,
+    "passes": 3_200,
     "prepare": 4_000,
     "quant": 16_650,
-    "runtime": 15_550,
-    "schema": 1_000,
+    "runtime": 15_700,
+    "schema": 3_250,
     "targets": 200,
     "udo": 8_750,
     "": 650,
 }
-TOTAL = 95_000
+TOTAL = 98_500
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -68,7 +68,7 @@ FILES = {
 }
 
 
-READ = (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL)
+READ = (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL, formats.TFLITE)
 """Formats that an importer reads."""
 
 

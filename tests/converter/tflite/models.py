@@ -82,16 +82,17 @@ class TinyModel:
             number = NAMES.index(type)
             code = schema.OperatorCode(builtin_code=number, deprecated_builtin_code=min(number, 127))
         else:
-            code = schema.OperatorCode(
-                builtin_code=CUSTOM, deprecated_builtin_code=CUSTOM, custom_code=type
-            )
+            code = schema.OperatorCode(builtin_code=CUSTOM, deprecated_builtin_code=CUSTOM, custom_code=type)
         self.codes.append(code)
         fields: dict[str, Any] = {}
         found = options_of(type)
         for suffix, union in (("", schema.BuiltinOptions), ("2", schema.BuiltinOptions2)):
             number = next((key for key, held in union.items() if held is found), 0)
             if found is not None and number and options:
-                fields |= {f"builtin_options{suffix}_type": number, f"builtin_options{suffix}": found(**options)}
+                fields |= {
+                    f"builtin_options{suffix}_type": number,
+                    f"builtin_options{suffix}": found(**options),
+                }
         self.graph.operators.append(
             schema.Operator(
                 opcode_index=len(self.codes) - 1,
@@ -104,9 +105,7 @@ class TinyModel:
 
     def build(self) -> Any:
         """Return the root table."""
-        return schema.Model(
-            version=3, operator_codes=self.codes, subgraphs=self.graphs, buffers=self.buffers
-        )
+        return schema.Model(version=3, operator_codes=self.codes, subgraphs=self.graphs, buffers=self.buffers)
 
     def write(self, path: Path, inputs: Sequence[int] = (), outputs: Sequence[int] = ()) -> Path:
         """Write the model; inputs and outputs are those of the first sub-graph."""

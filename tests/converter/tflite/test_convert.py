@@ -17,7 +17,7 @@ def test_a_float_graph_with_a_fused_activation(tmp_path):
     values = np.linspace(-4, 4, 12, dtype=np.float32).reshape(1, 2, 2, 3)
     got = xdlc.run(model, {"x": values})["y"]
     np.testing.assert_allclose(got, np.clip(values * np.float32([1, -1, 2]), 0, 6), rtol=1e-6)
-    assert [op.type for op in model.main.ops][0].startswith("ElementWise")
+    assert next(op.type for op in model.main.ops).startswith("ElementWise")
 
 
 @pytest.mark.parametrize(("dtype", "zero"), [(np.int8, -10), (np.uint8, 118), (np.int16, 0)])

@@ -69,7 +69,7 @@ class TfliteFile:
         if not 0 <= number < len(NAMES):
             raise self.damaged(f"has operator code {number}; TFLite has {len(NAMES)}")
         if number != CUSTOM:
-            return NAMES[number]
+            return str(NAMES[number])
         if not code.custom_code or code.custom_code in NAMES:
             raise self.damaged(f"has a custom operator named {code.custom_code!r}")
         return str(code.custom_code)
@@ -119,7 +119,11 @@ class TfliteFile:
     def _tensor(self, index: int, name: str, table: Any, where: str) -> TensorInfo:
         shape = tuple(table.shape or ())
         signature = tuple(table.shape_signature or ()) or shape
-        if len(signature) != len(shape) or any(dim < -1 for dim in signature) or any(dim < 0 for dim in shape):
+        if (
+            len(signature) != len(shape)
+            or any(dim < -1 for dim in signature)
+            or any(dim < 0 for dim in shape)
+        ):
             raise ModelError(
                 f"has shape {list(shape)} and shape signature {list(signature)}",
                 where=where,

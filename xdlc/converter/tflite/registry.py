@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.importer import HandlerFunction, Handlers
+from xdlc.converter.importer import F, HandlerFunction, Handlers
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
@@ -36,7 +36,7 @@ class TfliteHandlers(Handlers):
         ignores: Sequence[str] = (),
         domain: str = "",
         wraps: bool = True,
-    ) -> Callable[[HandlerFunction], HandlerFunction]:
+    ) -> Callable[[F], F]:
         """Register a function as the handler of operators, as ``Handlers`` does.
 
         Args:
@@ -48,9 +48,11 @@ class TfliteHandlers(Handlers):
                 handler gets the integers, and reads all options itself.
         """
 
-        def register(function: HandlerFunction) -> HandlerFunction:
-            around = _wrapped(function) if wraps else function
-            super(TfliteHandlers, self).__call__(*types, layout=layout, ignores=ignores, domain=domain)(around)
+        def register(function: F) -> F:
+            around: HandlerFunction = _wrapped(function) if wraps else function
+            super(TfliteHandlers, self).__call__(*types, layout=layout, ignores=ignores, domain=domain)(
+                around
+            )
             return function
 
         return register
@@ -68,9 +70,7 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
         activation = node.attr("fused_activation_function", 0)
         if activation and results:
             results[0] = activated(node, g, results[0], activation, operator.outputs[0])
-        return [
-            stored_value(g, value, info) for value, info in zip(results, operator.outputs, strict=False)
-        ]
+        return [stored_value(g, value, info) for value, info in zip(results, operator.outputs, strict=False)]
 
     return handle
 

@@ -95,8 +95,9 @@ class TensorInfo:
         """
         found = DTYPES.get(self.type)
         if found is None:
+            kind = OTHERS.get(self.type, self.type)
             raise ModelError(
-                f"tensor {self.name!r} is of type {OTHERS.get(self.type, self.type)}, which a DLC cannot hold",
+                f"tensor {self.name!r} is of type {kind}, which a DLC cannot hold",
                 fix="cut the graph after the operators on it, or convert the model without them",
             )
         return found
@@ -129,7 +130,7 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
     Raises:
         ModelError: If the parameters fit neither the tensor nor each other.
     """
-    details = getattr(table, "details", None)
+    details: Any = getattr(table, "details", None)
     if type(details).__name__ == "BlockwiseQuantization":
         blocks = (details.scales, details.zero_points, details.block_size)
         return Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0, blocks)
