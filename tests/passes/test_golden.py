@@ -73,10 +73,13 @@ def test_every_golden_file_has_its_pass():
 
 def test_passes_run_in_the_order_that_they_require():
     assert [entry.name for entry in passes.stage("converter")] == [
+        "fuse_clamp",
         "fuse_gelu",
         "fuse_hard_swish",
         "fold_batchnorm",
         "fold_affine",
+        "fuse_layer_norm",
+        "fuse_batchnorm",
         "merge_views",
         "merge_casts",
         "fold_pad",

@@ -9,10 +9,17 @@ from xdlc.opdefs.traits import traits
 
 
 def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | None:
-    """Return the float layer with static weights that makes ``tensor`` for ``reader`` alone."""
-    if tensor is None or graph.sole_consumer(tensor) is not reader:
-        return None
-    op = tensor.producer
+    """Return the float layer with static weights that makes ``tensor`` for ``reader`` alone.
+
+    Reshapes that keep the last axis may stand between the two.
+    """
+    while True:
+        if tensor is None or graph.sole_consumer(tensor) is not reader:
+            return None
+        op = tensor.producer
+        if op is None or not _keeps_channels(op):
+            break
+        tensor, reader = op.inputs[0], op
     if op is None or op.package != ir.NATIVE_PACKAGE or not _is_layer(op) or tensor.encoding is not None:
         return None
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
@@ -21,6 +28,13 @@ def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | N
     if bias is not None and bias.data is None:
         return None
     return op
+
+
+def _keeps_channels(op: Op) -> bool:
+    source, result = op.inputs[0] if op.inputs else None, op.outputs[0]
+    if op.type != "Reshape" or op.package != ir.NATIVE_PACKAGE or source is None or result.dynamic_axes:
+        return False
+    return source.shape[-1:] == result.shape[-1:] and source.rank > 0 and source.encoding == result.encoding
 
 
 def _is_layer(op: Op) -> bool:
@@ -41,7 +55,7 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
     Args:
         graph: The graph.
         layer: A layer that ``foldable_producer`` returned.
-        reader: The op to be replaced, whose output the layer takes over.
+        reader: The op to be replaced, whose output the layer or the Reshape before it takes over.
         scale: Factor per output channel, or None.
         shift: Term per output channel, or None.
     """
@@ -66,8 +80,14 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
     inputs: list[Tensor | None] = [layer.inputs[0], weight]
     if bias is not None:
         inputs.append(bias)
-    result, inner = reader.outputs[0], layer.outputs[0]
+    result, before = reader.outputs[0], _computed(reader)
+    if result.shape != before.shape:
+        raise ValueError(f"{reader.name} changes the shape of {before.name}")
+    last = before.producer
     graph.unlink(reader)
+    if last is not None and last is not layer:
+        graph.set_output(last, 0, result)
+        result = layer.outputs[0]
     merged = ir.Op(
         layer.type,
         inputs,
@@ -77,13 +97,16 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
         package=layer.package,
         origin=layer.origin.merged(reader.origin),
     )
-    if result.shape != inner.shape:
-        raise ValueError(f"{reader.name} changes the shape of {inner.name}")
     held = layer.inputs
     graph.replace_op(layer, merged)
     for old, new in zip(held[1:], inputs[1:], strict=False):
         if old is not None and new is not None:
             graph.supersede(old, new)
+
+
+def _computed(op: Op) -> Tensor:
+    """Return the input of an op that is not static."""
+    return next(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
 
 
 def _folded_bias(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Origin, Tensor
-from xdlc.opdefs.elementwise_enums import DIVIDE, MULTIPLY
+from xdlc.ir import Graph, Op, Origin, Param, Tensor
+
+NORM_RANKS = (2, 3, 4)
+"""Ranks of which HTP's validator accepts normalizations (SDK 2.51, SM8650)."""
 
 
 def is_native(op: Op | None, type: str, operation: int) -> bool:
@@ -25,87 +27,46 @@ def is_binary(op: Op | None, operation: int) -> bool:
     return is_native(op, "ElementWiseBinary", operation)
 
 
-def other_input(op: Op, tensor: Tensor) -> Tensor | None:
-    """Return the input of a binary op that is not ``tensor``."""
-    left, right = op.inputs
-    return right if left is tensor else left
-
-
 def is_constant(tensor: Tensor | None, value: float) -> bool:
     """Return whether ``tensor`` holds this one number."""
+    found = constant_number(tensor)
+    return found is not None and math.isclose(found, value, rel_tol=1e-5)
+
+
+def constant_number(tensor: Tensor | None) -> float | None:
+    """Return the one number that a static float tensor holds; None if it holds more, or is computed."""
     if tensor is None or tensor.data is None or tensor.size != 1 or not tensor.dtype.is_float:
-        return False
-    return math.isclose(float(tensor.numpy().reshape(())), value, rel_tol=1e-5)
-
-
-def scaled_by(graph: Graph, tensor: Tensor, factor: float) -> Op | None:
-    """Return the sole reader of ``tensor`` if it multiplies by ``factor`` or divides by its inverse."""
-    op = graph.sole_consumer(tensor)
-    if op is None:
         return None
-    if is_binary(op, MULTIPLY) and is_constant(other_input(op, tensor), factor):
-        return op
-    if is_binary(op, DIVIDE) and op.inputs[0] is tensor and is_constant(op.inputs[1], 1.0 / factor):
-        return op
-    return None
+    return float(tensor.numpy().reshape(())) if tensor.encoding is None else None
 
 
-def product_chain(graph: Graph, start: Tensor, source: Tensor, factor: float) -> Op | None:
-    """Return the last op of ``start * source * factor``, in any order and grouping of the product.
-
-    Args:
-        graph: The graph.
-        start: Read by nothing else.
-        source: The other factor.
-        factor: The constant.
-    """
-    tensor, scaled, multiplied = start, math.isclose(factor, 1.0), False
-    while True:
-        step = None if scaled else scaled_by(graph, tensor, factor)
-        if step is not None:
-            scaled = True
-        else:
-            step = graph.sole_consumer(tensor)
-            if multiplied or step is None or not is_binary(step, MULTIPLY):
-                return None
-            other = other_input(step, tensor)
-            if other is source:
-                multiplied = True
-            elif not scaled and other is not None and _is_scaled(other, source, factor):
-                scaled = multiplied = True
-            else:
-                return None
-        if scaled and multiplied:
-            return step
-        tensor = step.outputs[0]
+def is_reduction(op: Op | None, type: str) -> bool:
+    """Return whether ``op`` is a reduction along the last axis, which it keeps."""
+    if op is None or op.type != type or op.package != ir.NATIVE_PACKAGE or op.inputs[0] is None:
+        return False
+    axes = [int(axis) for axis in op.param("axes").reshape(-1)]
+    return bool(op.param("keep_dims", False)) and axes == [op.inputs[0].rank - 1]
 
 
-def _is_scaled(tensor: Tensor, source: Tensor, factor: float) -> bool:
-    op = tensor.producer
-    if is_binary(op, MULTIPLY) and op is not None and source in op.inputs:
-        return is_constant(other_input(op, source), factor)
-    return (
-        is_binary(op, DIVIDE)
-        and op is not None
-        and op.inputs[0] is source
-        and is_constant(op.inputs[1], 1.0 / factor)
-    )
+def replace_by(
+    graph: Graph,
+    last: Op,
+    type: str,
+    inputs: Sequence[Tensor],
+    params: Mapping[str, Param],
+    *,
+    name: str,
+) -> None:
+    """Put an op with the output of ``last`` in its place; the ops that nothing reads any more die later."""
+    fused = ir.make_op(graph, type, inputs, [last.outputs[0]], params, name=name, origin=last.origin)
+    held = last.inputs
+    graph.replace_op(last, fused)
+    fused.origin = _with_unread(graph, fused.origin, held)
 
 
 def replace_by_neuron(graph: Graph, last: Op, source: Tensor, operation: int, name: str) -> None:
-    """Put an ElementWiseNeuron of ``source`` in the place of ``last`` ; the ops between die unread."""
-    fused = ir.make_op(
-        graph,
-        "ElementWiseNeuron",
-        [source],
-        [last.outputs[0]],
-        {"operation": ir.u32(operation)},
-        name=name,
-        origin=last.origin,
-    )
-    inputs = last.inputs
-    graph.replace_op(last, fused)
-    fused.origin = _with_unread(graph, fused.origin, inputs)
+    """Put an ElementWiseNeuron of ``source`` in the place of ``last``."""
+    replace_by(graph, last, "ElementWiseNeuron", [source], {"operation": ir.u32(operation)}, name=name)
 
 
 def _with_unread(graph: Graph, origin: Origin, tensors: Sequence[Tensor | None]) -> Origin:

@@ -31,7 +31,7 @@ def _fold(graph: Graph, op: Op) -> bool:
     if left is not None and left.is_static and operation in (ADD, MULTIPLY):
         left, right = right, left
     layer = foldable_producer(graph, left, op)
-    if layer is None or right is None or op.outputs[0].shape != layer.outputs[0].shape:
+    if layer is None or right is None or left is None or op.outputs[0].shape != left.shape:
         return False
     if op.outputs[0].encoding is not None:
         return False

@@ -6,16 +6,17 @@ import math
 from dataclasses import dataclass
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Tensor
-from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, GELU, MULTIPLY
-from xdlc.passes._match import is_binary, is_constant, other_input, product_chain, replace_by_neuron
+from xdlc.ir import Graph, Op
+from xdlc.opdefs.elementwise_enums import GELU
+from xdlc.passes._match import replace_by_neuron
+from xdlc.passes._polynomial import affine_sources, agrees, reached, terms
 from xdlc.passes.base import graph_pass
 
 
 @graph_pass(stage="converter", op_types=("Erf",))
 @dataclass(frozen=True, slots=True)
 class FuseGelu:
-    """Turn ``x * (1 + erf(x / sqrt(2))) * 0.5``, in any order of its factors, into Gelu."""
+    """Turn ``x * (1 + erf(x / sqrt(2))) / 2`` into Gelu, also with ``1 - erf(-x / sqrt(2))``."""
 
     name: str = "fuse_gelu"
 
@@ -25,28 +26,13 @@ class FuseGelu:
 
 
 def _fuse(graph: Graph, erf: Op) -> bool:
-    source = _scaled_source(erf.inputs[0])
-    plus = graph.sole_consumer(erf.outputs[0])
-    if source is None or plus is None or not is_binary(plus, ADD):
-        return False
-    if not is_constant(other_input(plus, erf.outputs[0]), 1.0):
-        return False
-    last = product_chain(graph, plus.outputs[0], source, 0.5)
-    if last is None:
-        return False
-    replace_by_neuron(graph, last, source, GELU, f"{erf.name}_gelu")
-    return True
-
-
-def _scaled_source(tensor: Tensor | None) -> Tensor | None:
-    """Return x if ``tensor`` is x / sqrt(2)."""
-    op = tensor.producer if tensor is not None else None
-    if op is None:
-        return None
-    if is_binary(op, DIVIDE) and is_constant(op.inputs[1], math.sqrt(2)):
-        return op.inputs[0]
-    if is_binary(op, MULTIPLY):
-        for source, factor in (op.inputs, op.inputs[::-1]):
-            if is_constant(factor, math.sqrt(0.5)):
-                return source
-    return None
+    bent = erf.outputs[0]
+    for source, factor, shift in affine_sources(erf.inputs[0]):
+        if shift or not math.isclose(abs(factor), math.sqrt(0.5), rel_tol=1e-5):
+            continue
+        wanted = {(0,): 0.5, (0, 1): math.copysign(0.5, factor)}
+        for last in reached(graph, bent):
+            if agrees(terms(last.outputs[0], [source, bent]), wanted):
+                replace_by_neuron(graph, last, source, GELU, f"{erf.name}_gelu")
+                return True
+    return False
