@@ -2,15 +2,175 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from xdlc import ir
+from xdlc.converter.nhwc import elementwise as formulas
+from xdlc.converter.nhwc.shapes import cast, known, number, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import UINT8
 
-_SAME = {"Add": "Add", "AddV2": "Add", "Abs": "Abs", "Mul": "Mul", "Relu": "Relu", "Sub": "Sub"}
+_NAMESAKES = """
+Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Equal Erf Exp Floor Greater
+Less Log Mul Neg Pow Reciprocal Relu Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh
+"""
+_SAME = dict(zip(_NAMESAKES.split(), _NAMESAKES.split(), strict=True)) | {
+    "Add": "Add",
+    "AddV2": "Add",
+    "BiasAddV1": "Add",
+    "GreaterEqual": "GreaterOrEqual",
+    "Inv": "Reciprocal",
+    "Invert": "BitwiseNot",
+    "IsInf": "IsInf",
+    "IsNan": "IsNaN",
+    "LessEqual": "LessOrEqual",
+    "LogicalAnd": "And",
+    "LogicalNot": "Not",
+    "LogicalOr": "Or",
+    "Maximum": "Max",
+    "Minimum": "Min",
+    "Rint": "Round",
+    "SelectV2": "Where",
+}
 """Canonical operators of those that are the same."""
 
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "Atan2": formulas.atan2,
+    "DivNoNan": formulas.div_no_nan,
+    "Erfc": formulas.erfc,
+    "Erfinv": formulas.erfinv,
+    "Expm1": formulas.expm1,
+    "FloorDiv": formulas.floor_div,
+    "FloorMod": formulas.floor_mod,
+    "IsFinite": formulas.is_finite,
+    "Lgamma": formulas.lgamma,
+    "Log1p": formulas.log1p,
+    "MulNoNan": formulas.mul_no_nan,
+    "NotEqual": formulas.not_equal,
+    "RealDiv": lambda g, x, y: g("Div", [x, y]),
+    "Rsqrt": formulas.rsqrt,
+    "Select": formulas.select_rows,
+    "Square": formulas.square,
+    "SquaredDifference": formulas.squared_difference,
+    "TruncateDiv": formulas.truncate_div,
+    "TruncateMod": formulas.truncate_mod,
+    "Xdivy": formulas.x_div_y,
+    "Xlog1py": formulas.x_log1p_y,
+    "Xlogy": formulas.x_log_y,
+}
 
-@handler(*_SAME)
+
+@handler(*_SAME, ignores=("incompatible_shape_error",))
 def _same(node: Node, g: Operators) -> Value:
-    return g(_SAME[node.type], node.inputs)
+    return g(_SAME[node.type], real_inputs(node))
+
+
+@handler(*_FORMULAS, ignores=("incompatible_shape_error",))
+def _formula(node: Node, g: Operators) -> Value:
+    return _FORMULAS[node.type](g, *real_inputs(node))
+
+
+@handler("Mod", "Div")
+def _c_division(node: Node, g: Operators) -> Value:
+    x, y = real_inputs(node)
+    if node.type == "Div":
+        return g("Div", [x, y])
+    return formulas.truncate_mod(g, x, y)
+
+
+@handler("Round")
+def _round(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    return g("Round", [x]) if x.dtype.is_float else x
+
+
+@handler("AddN", "AccumulateNV2", ignores=("shape",))
+def _add_n(node: Node, g: Operators) -> Value:
+    return formulas.total(g, real_inputs(node))
+
+
+@handler("BiasAdd")
+def _bias_add(node: Node, g: Operators) -> Value:
+    x, bias = real_inputs(node)
+    if node.attr("data_format", "NHWC").startswith("NC") and x.rank > 2:
+        bias = reshape(g, bias, (bias.size, *[1] * (x.rank - 2)))
+    return g("Add", [x, bias])
+
+
+@handler("ApproximateEqual")
+def _approximate_equal(node: Node, g: Operators) -> Value:
+    x, y = real_inputs(node)
+    return formulas.approximately_equal(g, x, y, node.attr("tolerance", 1e-5))
+
+
+@handler("Relu6")
+def _relu6(node: Node, g: Operators) -> Value:
+    return formulas.clipped(g, real_input(node, 0), 0, 6)
+
+
+@handler("LeakyRelu")
+def _leaky_relu(node: Node, g: Operators) -> Value:
+    return g("LeakyRelu", real_inputs(node), alpha=node.attr("alpha", 0.2))
+
+
+@handler("Elu")
+def _elu(node: Node, g: Operators) -> Value:
+    return g("Elu", real_inputs(node), alpha=1.0)
+
+
+@handler("ClipByValue")
+def _clip_by_value(node: Node, g: Operators) -> Value:
+    x, low, high = real_inputs(node)
+    return g("Min", [g("Max", [x, low]), high])
+
+
+@handler("LeftShift", "RightShift")
+def _shift(node: Node, g: Operators) -> Value:
+    return g("BitShift", real_inputs(node), direction=node.type.removesuffix("Shift").upper())
+
+
+@handler("Cast", ignores=("SrcT", "Truncate"))
+def _cast(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    target = dtype_of(node, "DstT")
+    if x.dtype.is_float and target.is_integer and (not target.is_signed or target.bits < 32):
+        x = cast(g, x, ir.dtype.INT32 if target.bits < 32 else ir.dtype.INT64)  # narrow types wrap around
+    return cast(g, x, target)
+
+
+@handler("Bitcast")
+def _bitcast(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    target = dtype_of(node, "type")
+    if target is x.dtype:
+        return x
+    if target.bits != x.dtype.bits:
+        raise node.problem(f"the bits of {x.dtype} as {target}: the sizes differ")
+    from onnx.helper import np_dtype_to_tensor_dtype
+
+    return g("BitCast", [x], to=np_dtype_to_tensor_dtype(target.numpy))
+
+
+@handler("ZerosLike", "OnesLike")
+def _filled_like(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    value = ir.ArrayData(number(g, x, node.type == "OnesLike").numpy().reshape(1))
+    return g("ConstantOfShape", [g("Shape", [x])], value=value)
+
+
+@handler("Bucketize")
+def _bucketize(node: Node, g: Operators) -> Value:
+    return formulas.bucketize(g, real_input(node, 0), node.attr("boundaries", []))
+
+
+@handler("OneHot")
+def _one_hot(node: Node, g: Operators) -> Value:
+    indices, depth, on, off = real_inputs(node)
+    if indices.dtype is UINT8:
+        indices = cast(g, indices, ir.dtype.INT32)
+    count = int(known(depth, "the depth").reshape(()))
+    return formulas.one_hot(g, indices, count, on, off, node.attr("axis", -1))

@@ -1,0 +1,76 @@
+"""Spatial blocks as batches, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError
+
+_FIX = "the node contradicts itself: correct the model, or export it again"
+
+
+def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[Sequence[int]]) -> Value:
+    """Return spatial blocks as batches: axis 1 + i is padded, cut into ``block[i]``, moved into the batch.
+
+    Args:
+        g: The canonical operators.
+        x: [N, spatial..., rest...]; as many spatial axes as ``block`` has numbers.
+        block: Dimensions of a block.
+        pads: Amounts before and after each spatial axis.
+
+    Raises:
+        ModelError: If the blocks do not divide the padded sizes.
+        UnsupportedOp: If a dimension is open.
+    """
+    count, shape = len(block), list(dims(x))
+    if count >= len(shape) or len(pads) != count or min(block, default=1) < 1:
+        raise ModelError(f"blocks {list(block)} of {shape}", fix=_FIX)
+    before = [0, *(pair[0] for pair in pads), *[0] * (len(shape) - 1 - count)]
+    after = [0, *(pair[1] for pair in pads), *[0] * (len(shape) - 1 - count)]
+    if any((*before, *after)):
+        x = g("Pad", [x, vector(g, [*before, *after])])
+    shape = [size + first + last for size, first, last in zip(shape, before, after, strict=True)]
+    if any(size % width for size, width in zip(shape[1:], block, strict=False)):
+        raise ModelError(f"blocks {list(block)} do not divide {shape[1 : count + 1]}", fix=_FIX)
+    apart = [shape[0]]
+    for size, width in zip(shape[1:], block, strict=False):
+        apart += [size // width, width]
+    order = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2)]
+    order += range(2 * count + 1, len(shape) + count)
+    sizes = [size // width for size, width in zip(shape[1:], block, strict=False)]
+    result = [shape[0] * int(np.prod(block)), *sizes, *shape[count + 1 :]]
+    return reshape(g, permuted(g, reshape(g, x, [*apart, *shape[count + 1 :]]), order), result)
+
+
+def batch_to_space(g: Operators, x: Value, block: Sequence[int], crops: Sequence[Sequence[int]]) -> Value:
+    """Return batches as spatial blocks, the inverse of ``space_to_batch``, borders cut off.
+
+    Raises:
+        ModelError: If the blocks do not divide the batch, or nothing is left.
+        UnsupportedOp: If a dimension is open.
+    """
+    count, shape = len(block), list(dims(x))
+    whole = int(np.prod(block))
+    if count >= len(shape) or len(crops) != count or whole < 1 or shape[0] % whole:
+        raise ModelError(f"blocks {list(block)} of {shape}", fix=_FIX)
+    apart = [*block, shape[0] // whole, *shape[1:]]
+    order = [count]
+    for axis in range(count):
+        order += [count + 1 + axis, axis]
+    order += range(2 * count + 1, len(apart))
+    sizes = [size * width for size, width in zip(shape[1:], block, strict=False)]
+    x = reshape(g, permuted(g, reshape(g, x, apart), order), [shape[0] // whole, *sizes, *shape[count + 1 :]])
+    starts = [pair[0] for pair in crops]
+    ends = [size - pair[1] for size, pair in zip(sizes, crops, strict=True)]
+    if any(not 0 <= start <= end <= size for start, end, size in zip(starts, ends, sizes, strict=True)):
+        raise ModelError(f"{list(crops)} cut off {sizes}", fix=_FIX)
+    axes = [axis for axis in range(count) if (starts[axis], ends[axis]) != (0, sizes[axis])]
+    if not axes:
+        return x
+    first, last = vector(g, [starts[axis] for axis in axes]), vector(g, [ends[axis] for axis in axes])
+    return g("Slice", [x, first, last, vector(g, [axis + 1 for axis in axes]), vector(g, [1] * len(axes))])

@@ -1,0 +1,124 @@
+"""Gathers, splits, stacks and reversed sequences of values of any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, positions, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError
+
+_FIX = "the node contradicts itself: correct the model, or export it again"
+
+
+def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
+    """Return elements of an axis by index; the first ``batch_dims`` axes of both belong together.
+
+    Args:
+        g: The canonical operators.
+        x: [batch..., before..., size, after...].
+        indices: [batch..., wanted...], from 0 below size.
+        axis: The axis of ``x``, negative from the end; not below ``batch_dims``.
+        batch_dims: Number of common axes, negative from the end of ``indices``.
+
+    Returns:
+        [batch..., before..., wanted..., after...].
+
+    Raises:
+        ModelError: If the axes do not fit.
+    """
+    axis = axis_of(axis, x.rank)
+    batch = batch_dims + indices.rank if batch_dims < 0 else batch_dims
+    if not 0 <= batch <= min(axis, indices.rank):
+        raise ModelError(
+            f"batch_dims {batch_dims} with axis {axis}, {indices.rank} axes of indices", fix=_FIX
+        )
+    if not batch:
+        return g("Gather", [x, indices], axis=axis)
+    before, wanted, after = axis - batch, indices.rank - batch, x.rank - axis - 1
+    head = list(range(batch))
+    moved = permuted(g, x, [*head, axis, *range(batch, axis), *range(axis + 1, x.rank)])
+    found = gather_nd(g, moved, g("Unsqueeze", [indices, vector(g, [-1])]), batch)
+    places = [*range(batch + wanted, batch + wanted + before), *range(batch, batch + wanted)]
+    return permuted(g, found, [*head, *places, *range(found.rank - after, found.rank)])
+
+
+def gather_nd(g: Operators, x: Value, indices: Value, batch_dims: int = 0) -> Value:
+    """Return elements, or parts, of ``x`` by the tuples that the last axis of ``indices`` holds."""
+    indices = positions(g, indices)
+    if indices.rank == 1 and not batch_dims:  # one tuple
+        return _without_first(g, g("GatherND", [x, g("Unsqueeze", [indices, vector(g, [0])])]))
+    return g("GatherND", [x, indices], batch_dims=batch_dims)
+
+
+def _without_first(g: Operators, x: Value) -> Value:
+    return g("Squeeze", [x, vector(g, [0])])
+
+
+def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+    """Return the parts of ``x`` of the given sizes along an axis; one size may be -1: the rest.
+
+    Raises:
+        ModelError: If the sizes do not fit.
+    """
+    axis, sizes = axis_of(axis, x.rank), list(sizes)
+    if -1 in sizes:
+        whole = dims(x, [axis])[0]
+        sizes[sizes.index(-1)] = whole - sum(size for size in sizes if size != -1)
+    if any(size < 0 for size in sizes) or (x.dims or ())[axis] not in (None, sum(sizes)):
+        raise ModelError(f"parts {sizes} of axis {axis} of {list(x.shape)}", fix=_FIX)
+    if len(sizes) == 1:
+        return [x]
+    return g.apply("Split", [x, vector(g, sizes)], {"axis": axis}, len(sizes))
+
+
+def stack(g: Operators, values: Sequence[Value], axis: int) -> Value:
+    """Return values of one shape side by side along a new axis, negative from the end of the result."""
+    rank = values[0].rank + 1
+    place = vector(g, [axis_of(axis, rank)])
+    made = [g("Unsqueeze", [value, place]) for value in values]
+    return made[0] if len(made) == 1 else g("Concat", made, axis=axis_of(axis, rank))
+
+
+def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
+    """Return the parts of ``x`` along an axis, which is dropped.
+
+    Raises:
+        ModelError: If the axis has another number of elements.
+    """
+    parts = split(g, x, [1] * count, axis)
+    return [g("Squeeze", [part, vector(g, [axis_of(axis, x.rank)])]) for part in parts]
+
+
+def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch: int) -> Value:
+    """Return ``x`` with the first elements along ``time`` turned round, ``lengths[b]`` of them in batch b.
+
+    Raises:
+        ModelError: If the axes do not fit.
+    """
+    time, batch = axis_of(time, x.rank), axis_of(batch, x.rank)
+    if time == batch:
+        raise ModelError(f"axis {time} is both time and batch", fix=_FIX)
+    rest = [axis for axis in range(x.rank) if axis not in (time, batch)]
+    order = [time, batch, *rest]
+    moved = permuted(g, x, order)
+    if lengths.is_static or x.is_dynamic:
+        made = g("ReverseSequence", [moved, positions(g, lengths)], time_axis=0, batch_axis=1)
+    else:
+        made = _turned(g, moved, positions(g, lengths))
+    return permuted(g, made, [order.index(axis) for axis in range(x.rank)])
+
+
+def _turned(g: Operators, x: Value, lengths: Value) -> Value:
+    """Return [time, batch, ...] turned round by computed lengths, as one Gather."""
+    steps, count = x.shape[:2]
+    place = g.builder.const(np.arange(steps, dtype=np.int64)[:, None])
+    back = g("Sub", [g("Sub", [lengths, number(g, lengths, 1)]), place])
+    source = g("Where", [g("Less", [place, lengths]), back, place])
+    source = g("Add", [g("Mul", [source, number(g, source, count)]), vector(g, range(count))])
+    flat = reshape(g, x, (steps * count, *x.shape[2:]))
+    found = g("Gather", [flat, reshape(g, source, (steps * count,))], axis=0)
+    return reshape(g, found, x.shape)

@@ -1,0 +1,194 @@
+"""Patches, morphological dilation, regions and depth blocks of images [N, H, W, C]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.gathering import unstack
+from xdlc.converter.nhwc.shapes import (
+    cast,
+    channel_first,
+    channel_last,
+    dims,
+    number,
+    positions,
+    reshape,
+    vector,
+)
+from xdlc.converter.nhwc.windows import Padding, amounts
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError
+from xdlc.ir.dtype import FLOAT32, INT32
+
+
+def space_to_depth(g: Operators, x: Value, block: int) -> Value:
+    """Return blocks of [N, H, W, C] as channels: (y * block + x) * C + c."""
+    return channel_last(g, g("SpaceToDepth", [channel_first(g, x)], blocksize=block))
+
+
+def depth_to_space(g: Operators, x: Value, block: int) -> Value:
+    """Return channels (y * block + x) * C + c of [N, H, W, ...] as blocks."""
+    return channel_last(g, g("DepthToSpace", [channel_first(g, x)], blocksize=block, mode="DCR"))
+
+
+def patches(
+    g: Operators,
+    x: Value,
+    *,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    rates: Sequence[int],
+    padding: Padding,
+) -> Value:
+    """Return each window as channels, (y * width + x) * C + c; outside of the image is 0.
+
+    Raises:
+        ModelError: If the window does not fit.
+        UnsupportedOp: If a dimension is open.
+    """
+    shape = dims(x)
+    height, width = kernel
+    plain = list(strides) == list(kernel) and set(rates) == {1}
+    if plain and height == width and not shape[1] % height and not shape[2] % width:
+        return space_to_depth(g, x, height) if height > 1 else x
+    parts = [part for _, part in _taps(g, x, kernel, strides, rates, padding, 0.0)]
+    return g("Concat", parts, axis=3) if len(parts) > 1 else parts[0]
+
+
+def dilation(
+    g: Operators, x: Value, weight: Value, *, strides: Sequence[int], rates: Sequence[int], padding: Padding
+) -> Value:
+    """Return the greatest sum of a window's elements and ``weight`` [height, width, C], of each channel.
+
+    Raises:
+        ModelError: If the window does not fit.
+        UnsupportedOp: If a dimension is open.
+    """
+    kernel = dims(weight)[:2]
+    lowest = float(np.finfo(np.float32).min) if x.dtype.is_float else float(x.dtype.limits[0])
+    found = []
+    for (row, column), part in _taps(g, x, kernel, strides, rates, padding, lowest):
+        place = g.builder.const(np.asarray([row, column], np.int64))
+        found.append(g("Add", [part, g("GatherND", [weight, reshape(g, place, (1, 2))])]))
+    return found[0] if len(found) == 1 else g("Max", found)
+
+
+def _taps(
+    g: Operators,
+    x: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    rates: Sequence[int],
+    padding: Padding,
+    fill: float,
+) -> Iterator[tuple[tuple[int, int], Value]]:
+    """Iterate over the places of a window, with the elements there of all windows."""
+    sizes = dims(x, (1, 2))
+    pads = amounts(padding, sizes, kernel, strides, rates)
+    if any(map(any, pads)):
+        (top, bottom), (left, right) = pads
+        x = g("Pad", [x, vector(g, [0, top, left, 0, 0, bottom, right, 0]), number(g, x, fill)])
+    reach = [(width - 1) * rate + 1 for width, rate in zip(kernel, rates, strict=True)]
+    counts = [
+        (size + sum(pad) - span) // step + 1
+        for size, pad, span, step in zip(sizes, pads, reach, strides, strict=True)
+    ]
+    if min(counts) < 1:
+        raise ModelError(f"a window {list(kernel)} of {list(sizes)}", fix="correct the model")
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            first = [row * rates[0], column * rates[1]]
+            last = [
+                start + (count - 1) * step + 1
+                for start, count, step in zip(first, counts, strides, strict=True)
+            ]
+            operands = [x, *(vector(g, values) for values in (first, last, [1, 2], strides))]
+            yield (row, column), g("Slice", operands)
+
+
+def crop_and_resize(
+    g: Operators, x: Value, boxes: Value, images: Value, size: Sequence[int], *, mode: str, fill: float
+) -> Value:
+    """Return regions of images, each resized to one size.
+
+    Args:
+        g: The canonical operators.
+        x: [N, H, W, C].
+        boxes: [count, 4]: y1, x1, y2, x2, as shares of height - 1 and width - 1.
+        images: [count] index of the image of each box.
+        size: Height and width of a region.
+        mode: ``bilinear`` or ``nearest``.
+        fill: Value of elements outside of the image.
+
+    Returns:
+        [count, height, width, C], float32.
+
+    Raises:
+        ModelError: If the shapes do not fit.
+        UnsupportedOp: If a dimension is open.
+    """
+    if mode not in ("bilinear", "nearest") or len(size) != 2 or min(size) < 1:
+        raise ModelError(f"regions of {list(size)} by method {mode!r}", fix="correct the model")
+    batch, height, width, channels = dims(x)
+    (count, _) = dims(boxes)
+    x = x if x.dtype is FLOAT32 else cast(g, x, FLOAT32)
+    edges = unstack(g, boxes, 4, 1)
+    rows = reshape(g, _places(g, edges[0], edges[2], height, size[0]), (count, size[0], 1))
+    columns = reshape(g, _places(g, edges[1], edges[3], width, size[1]), (count, 1, size[1]))
+    inside = g("And", [_within(g, rows, height), _within(g, columns, width)])
+    base = reshape(g, g("Mul", [positions(g, images), vector(g, [height * width])]), (count, 1, 1))
+    flat = reshape(g, x, (batch * height * width, channels))
+
+    def at(row: Value, column: Value) -> Value:
+        line = g("Mul", [positions(g, row), vector(g, [width])])
+        place = g("Add", [g("Add", [base, line]), positions(g, column)])
+        return g("Gather", [flat, place], axis=0)
+
+    if mode == "nearest":  # halves away from 0
+        found = at(*(_clamped(g, _rounded(g, each), n) for each, n in ((rows, height), (columns, width))))
+    else:
+        (top, bottom, down), (left, right, across) = (
+            _neighbours(g, each, n) for each, n in ((rows, height), (columns, width))
+        )
+        upper = _between(g, at(top, left), at(top, right), across)
+        lower = _between(g, at(bottom, left), at(bottom, right), across)
+        found = _between(g, upper, lower, down)
+    outside = g.builder.const(np.asarray(fill, np.float32))
+    return g("Where", [g("Unsqueeze", [inside, vector(g, [3])]), found, outside])
+
+
+def _places(g: Operators, first: Value, last: Value, size: int, count: int) -> Value:
+    """Return the positions [boxes, count] of the elements of regions along an axis."""
+    whole = number(g, first, size - 1)
+    if count == 1:
+        return g("Mul", [g("Mul", [g("Add", [first, last]), number(g, first, 0.5)]), whole])
+    start = g("Unsqueeze", [g("Mul", [first, whole]), vector(g, [1])])
+    step = g("Mul", [g("Sub", [last, first]), number(g, first, (size - 1) / (count - 1))])
+    steps = g.builder.const(np.arange(count, dtype=np.float32))
+    return g("Add", [start, g("Mul", [g("Unsqueeze", [step, vector(g, [1])]), steps])])
+
+
+def _within(g: Operators, places: Value, size: int) -> Value:
+    low = g("GreaterOrEqual", [places, number(g, places, 0)])
+    return g("And", [low, g("LessOrEqual", [places, number(g, places, size - 1)])])
+
+
+def _rounded(g: Operators, places: Value) -> Value:
+    return g("Floor", [g("Add", [places, number(g, places, 0.5)])])
+
+
+def _clamped(g: Operators, places: Value, size: int) -> Value:
+    return cast(g, g("Clip", [places, number(g, places, 0), number(g, places, size - 1)]), INT32)
+
+
+def _neighbours(g: Operators, places: Value, size: int) -> tuple[Value, Value, Value]:
+    low = g("Floor", [places])
+    share = g("Unsqueeze", [g("Sub", [places, low]), vector(g, [3])])
+    return _clamped(g, low, size), _clamped(g, g("Ceil", [places]), size), share
+
+
+def _between(g: Operators, x: Value, y: Value, share: Value) -> Value:
+    return g("Add", [x, g("Mul", [g("Sub", [y, x]), share])])

@@ -1,0 +1,108 @@
+"""Dimensions, constants and types of values, as handlers of channel-last frameworks need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import DType
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import INT64
+
+_BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
+
+
+def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Return dimensions that must be known while converting.
+
+    Args:
+        x: A value.
+        axes: Axes whose sizes are wanted, negative from the end; default: all.
+
+    Raises:
+        UnsupportedOp: If one of them is only known when the graph runs.
+    """
+    known = x.dims
+    wanted = [] if known is None else [known[axis] for axis in (range(x.rank) if axes is None else axes)]
+    found = tuple(size for size in wanted if size is not None)
+    if known is None or len(found) != len(wanted):
+        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be known here", fix=_BIND)
+    return found
+
+
+def known(x: Value, what: str) -> Array:
+    """Return the elements of a value that must be constant.
+
+    Args:
+        x: A value.
+        what: What it is, in words, for the message.
+
+    Raises:
+        UnsupportedOp: If it is computed when the graph runs.
+    """
+    if not x.is_static:
+        raise UnsupportedOp(
+            f"{what} ({x.tensor.name!r}) must be constant, but is computed when the graph runs",
+            fix="make it a constant, or bind the open dimensions that it is computed from with --input_dim",
+        )
+    return x.numpy()
+
+
+def ints(x: Value, what: str) -> list[int]:
+    """Return the elements of a constant as a list of integers, a scalar as one of one; else as ``known``."""
+    return [int(item) for item in known(x, what).reshape(-1)]
+
+
+def number(g: Operators, like: Value, value: float) -> Value:
+    """Return a constant of rank 0 of the type of ``like``."""
+    return g.builder.const(np.asarray(value, like.dtype.numpy))
+
+
+def vector(g: Operators, values: Sequence[int] | Array) -> Value:
+    """Return constant integers, int64, as canonical operators take shapes, axes and positions."""
+    return g.builder.const(np.asarray(values, np.int64).reshape(-1))
+
+
+def cast(g: Operators, x: Value, dtype: DType) -> Value:
+    """Return a value converted to another type: floats are cut towards 0, as in C."""
+    return g.builder.cast(x, dtype)
+
+
+def positions(g: Operators, x: Value) -> Value:
+    """Return integers as the int64 that canonical operators take."""
+    return g.builder.cast(x, INT64)
+
+
+def reshape(g: Operators, x: Value, shape: Sequence[int]) -> Value:
+    """Return a value under another shape, without -1 and 0 as marks."""
+    return g("Reshape", [x, vector(g, shape)], allowzero=1)
+
+
+def permuted(g: Operators, x: Value, perm: Sequence[int]) -> Value:
+    """Return a value with permuted axes: axis i of the result is axis ``perm[i]``; costs no operation."""
+    return x if list(perm) == list(range(x.rank)) else g("Transpose", [x], perm=list(perm))
+
+
+def channel_first(g: Operators, x: Value) -> Value:
+    """Return [N, spatial..., C] as [N, C, spatial...]."""
+    return permuted(g, x, (0, x.rank - 1, *range(1, x.rank - 1)))
+
+
+def channel_last(g: Operators, x: Value) -> Value:
+    """Return [N, C, spatial...] as [N, spatial..., C]."""
+    return permuted(g, x, (0, *range(2, x.rank), 1))
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """Return an axis counted from the front.
+
+    Raises:
+        UnsupportedOp: If there is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise UnsupportedOp(f"axis {axis} does not fit rank {rank}", fix="correct the model")
+    return axis % rank

@@ -1,0 +1,271 @@
+"""Slices and paddings of values of any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdlc.converter.nhwc.gathering import split
+from xdlc.converter.nhwc.shapes import axis_of, dims, ints, known, number, positions, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError
+
+_ALL = (1 << 63) - 1
+_FIX = "the node contradicts itself: correct the model, or export it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """Bits of a strided slice, bit i for entry i of begin, end and strides.
+
+    Attributes:
+        begin: Entries whose begin is ignored: from the first element.
+        end: Entries whose end is ignored: to the last element.
+        ellipsis: Entry that denotes all axes that no other one denotes.
+        new_axis: Entries that insert an axis of size 1; wins over ``shrink``.
+        shrink: Entries that take the element at begin and drop the axis.
+    """
+
+    begin: int = 0
+    end: int = 0
+    ellipsis: int = 0
+    new_axis: int = 0
+    shrink: int = 0
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What the entries of a strided slice do to the axes.
+
+    Attributes:
+        cuts: Entry by axis that is cut.
+        drops: Entry by axis of which one element is taken.
+        shape: For each axis of the result: an axis of the operand, or None for a new one.
+    """
+
+    cuts: dict[int, int]
+    drops: dict[int, int]
+    shape: list[int | None]
+
+
+def strided_slice(
+    g: Operators,
+    x: Value,
+    begin: Value,
+    end: Value,
+    strides: Value,
+    masks: Masks,
+    *,
+    end_is_offset: bool = False,
+) -> Value:
+    """Return elements at regular distances, axes dropped and inserted.
+
+    Begin and end may be computed when the graph runs; the slice is then the host's.
+
+    Args:
+        g: The canonical operators.
+        x: Any value.
+        begin: First positions, one for each entry; negative ones count from the end.
+        end: Positions to stop before.
+        strides: Steps; constant, not 0.
+        masks: Bits of the entries.
+        end_is_offset: Whether ``end`` counts from ``begin``.
+
+    Raises:
+        ModelError: If the entries do not fit the rank.
+        UnsupportedOp: If the strides are computed.
+    """
+    steps = ints(strides, "the strides")
+    plan = _plan(x, len(steps), masks)
+    if any(steps[entry] == 0 for entry in plan.cuts.values()):
+        raise ModelError("a stride is 0", fix=_FIX)
+    if end_is_offset:
+        end = g("Add", [begin, end])
+    begin, end = positions(g, begin), positions(g, end)
+    for axis, entry in plan.drops.items():  # the sign of the stride and the end have no meaning
+        place = _at(g, begin, entry)
+        if place.is_static:
+            size = x.dims[axis] if x.dims is not None else None
+            at = int(place.numpy().reshape(-1)[0])
+            if size is not None and not -size <= at < size:
+                raise ModelError(f"position {at} of {size} elements of axis {axis}", fix=_FIX)
+            x = _cut(g, x, [axis], vector(g, [at]), vector(g, [at + 1 or _ALL]), [1])
+        else:
+            x = g("Gather", [x, place], axis=axis)
+    x = _sliced(g, x, begin, end, steps, plan, masks)
+    if not plan.drops and all(axis is not None for axis in plan.shape):
+        return x
+    if x.is_dynamic:
+        return _reranked(g, x, plan)
+    return reshape(g, x, [1 if axis is None else x.shape[axis] for axis in plan.shape])
+
+
+def _reranked(g: Operators, x: Value, plan: _Plan) -> Value:
+    if plan.drops:
+        x = g("Squeeze", [x, vector(g, sorted(plan.drops))])
+    added = [place for place, axis in enumerate(plan.shape) if axis is None]
+    return g("Unsqueeze", [x, vector(g, added)]) if added else x
+
+
+def _plan(x: Value, count: int, masks: Masks) -> _Plan:
+    """Return what each entry does; axes that no entry denotes are kept.
+
+    Raises:
+        ModelError: If there are more entries than axes, or two ellipses.
+    """
+    bits = [1 << entry for entry in range(count)]
+    dots = [entry for entry in range(count) if masks.ellipsis & bits[entry]]
+    if len(dots) > 1:
+        raise ModelError("two entries of a slice are an ellipsis", fix=_FIX)
+    taking = sum(1 for entry in range(count) if entry not in dots and not masks.new_axis & bits[entry])
+    if taking > x.rank:
+        raise ModelError(f"{taking} entries of a slice for rank {x.rank}", fix=_FIX)
+    plan, axis = _Plan({}, {}, []), 0
+    for entry in range(count):
+        if entry in dots:
+            rest = x.rank - taking
+            plan.shape += range(axis, axis + rest)
+            axis += rest
+        elif masks.new_axis & bits[entry]:
+            plan.shape.append(None)
+        else:
+            if masks.shrink & bits[entry]:
+                plan.drops[axis] = entry
+            else:
+                plan.cuts[axis] = entry
+                plan.shape.append(axis)
+            axis += 1
+    plan.shape += range(axis, x.rank)
+    return plan
+
+
+def _sliced(
+    g: Operators, x: Value, begin: Value, end: Value, steps: Sequence[int], plan: _Plan, masks: Masks
+) -> Value:
+    """Return ``x`` cut along the axes of the plan, those of known positions first."""
+    sure: list[tuple[int, int, int, int]] = []
+    for axis, entry in plan.cuts.items():
+        step, bit = steps[entry], 1 << entry
+        first = vector(g, [0 if step > 0 else _ALL]) if masks.begin & bit else _at(g, begin, entry, 1)
+        last = vector(g, [_ALL if step > 0 else -_ALL - 1]) if masks.end & bit else _at(g, end, entry, 1)
+        if first.is_static and last.is_static:
+            start, stop = (int(value.numpy().reshape(-1)[0]) for value in (first, last))
+            if (start, stop, step) != (0, _ALL, 1):
+                sure.append((axis, start, stop, step))
+        else:
+            x = _cut(g, x, [axis], first, last, [step])
+    if sure:
+        axes, starts, stops, widths = (list(part) for part in zip(*sure, strict=True))
+        x = _cut(g, x, axes, vector(g, starts), vector(g, stops), widths)
+    return x
+
+
+def _cut(
+    g: Operators, x: Value, axes: Sequence[int], first: Value, last: Value, steps: Sequence[int]
+) -> Value:
+    return g("Slice", [x, first, last, vector(g, axes), vector(g, steps)])
+
+
+def _at(g: Operators, values: Value, entry: int, rank: int = 0) -> Value:
+    """Return one of several integers, of rank 0 or as a vector of one; known where it is."""
+    index = np.asarray(entry, np.int64)
+    return g("Gather", [values, g.builder.const(index.reshape((1,) * rank))], axis=0)
+
+
+def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
+    """Return a part of ``x``: ``size`` elements from ``begin`` of each axis, -1 for all that follow.
+
+    Args:
+        g: The canonical operators.
+        x: Any value.
+        begin: First positions, one for each axis.
+        size: Numbers of elements.
+
+    Raises:
+        ModelError: If the part is not inside.
+    """
+    begin, size = positions(g, begin), positions(g, size)
+    if begin.is_static and size.is_static:
+        first, count = (value.numpy().reshape(-1) for value in (begin, size))
+        if not len(first) == len(count) == x.rank:
+            raise ModelError(f"{len(first)} positions and {len(count)} sizes for rank {x.rank}", fix=_FIX)
+        given = x.dims or ()
+        for axis, (start, items) in enumerate(zip(first, count, strict=True)):
+            whole = given[axis]
+            if start < 0 or items < -1 or (whole is not None and start + max(items, 0) > whole):
+                raise ModelError(f"a slice from {start} of {items} elements of {whole}", fix=_FIX)
+        last = np.where(count < 0, _ALL, first + count)
+        axes = [axis for axis in range(x.rank) if (first[axis], last[axis]) != (0, x.shape[axis])]
+        return _cut(g, x, axes, vector(g, first[axes]), vector(g, last[axes]), [1] * len(axes)) if axes else x
+    end = g("Add", [begin, size])
+    end = g("Where", [g("Less", [size, number(g, size, 0)]), number(g, size, _ALL), end])
+    return g("Slice", [x, begin, end, vector(g, range(x.rank)), vector(g, [1] * x.rank)])
+
+
+def reversed_axes(g: Operators, x: Value, axes: Sequence[int]) -> Value:
+    """Return ``x`` with axes turned round."""
+    if not axes:
+        return x
+    ends = vector(g, [-_ALL - 1] * len(axes))
+    axes = [axis_of(axis, x.rank) for axis in axes]
+    return _cut(g, x, axes, vector(g, [_ALL] * len(axes)), ends, [-1] * len(axes))
+
+
+def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return ``x`` with elements moved along axes, those that leave coming in at the other end.
+
+    Raises:
+        ModelError: If there are not as many shifts as axes.
+        UnsupportedOp: If such an axis is open.
+    """
+    if len(shifts) != len(axes):
+        raise ModelError(f"{len(shifts)} shifts along {len(axes)} axes", fix=_FIX)
+    for shift, axis in zip(shifts, (axis_of(axis, x.rank) for axis in axes), strict=True):
+        size = dims(x, [axis])[0]
+        if size and shift % size:
+            parts = split(g, x, [size - shift % size, shift % size], axis)
+            x = g("Concat", parts[::-1], axis=axis)
+    return x
+
+
+def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Value | None = None) -> Value:
+    """Return ``x`` with elements before and after each axis.
+
+    Args:
+        g: The canonical operators.
+        x: Any value.
+        pads: [rank, 2] amounts before and after; constant.
+        mode: ``constant``, ``reflect`` (without the border) or ``symmetric`` (with it).
+        fill: One element, for ``constant``; default: 0.
+
+    Raises:
+        ModelError: If the amounts do not fit.
+        UnsupportedOp: If they are computed.
+    """
+    given = known(pads, "the padding").astype(np.int64)
+    if given.shape != (x.rank, 2) or given.min(initial=0) < 0:
+        raise ModelError(f"padding {given.tolist()} of rank {x.rank}", fix=_FIX)
+    if not given.any():
+        return x
+    if mode == "symmetric":
+        return _mirrored(g, x, given.tolist())
+    operands = [x, vector(g, given.T.reshape(-1))]
+    if mode == "constant" and fill is not None:
+        operands.append(fill if not fill.rank else reshape(g, fill, ()))
+    return g("Pad", operands, mode=mode)
+
+
+def _mirrored(g: Operators, x: Value, pads: Sequence[Sequence[int]]) -> Value:
+    """Return ``x`` continued by its own mirror image, the border repeated."""
+    for axis, (before, after) in enumerate(pads):
+        if before or after:
+            (size,) = dims(x, [axis])
+            if max(before, after) > size:
+                raise ModelError(f"padding {before}, {after} mirrors {size} elements", fix=_FIX)
+            place = np.arange(-before, size + after)
+            place = np.where(place < 0, -1 - place, np.where(place >= size, 2 * size - 1 - place, place))
+            x = g("Gather", [x, vector(g, place)], axis=axis)
+    return x

@@ -1,0 +1,271 @@
+"""Convolutions and pools of [N, spatial..., C] with padding SAME, VALID or explicit amounts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, number, permuted, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError, UnsupportedOp
+
+Padding = str | Sequence[tuple[int, int]]
+"""``SAME``, ``VALID``, or the amounts before and after each spatial axis."""
+_FIX = "the node contradicts itself: correct the model, or export it again"
+
+
+def amounts(
+    padding: Padding,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[tuple[int, int]]:
+    """Return the padding before and after each spatial axis.
+
+    SAME makes ceil(size / stride) outputs; of an odd total, the larger half is after (documentation of
+    tf.nn.convolution).
+
+    Raises:
+        ModelError: If the padding is unknown or does not fit the axes.
+    """
+    if not isinstance(padding, str):
+        if len(padding) != len(sizes):
+            raise ModelError(f"padding {list(padding)} of {len(sizes)} spatial axes", fix=_FIX)
+        return [(int(before), int(after)) for before, after in padding]
+    if padding not in ("SAME", "VALID"):
+        raise ModelError(f"padding {padding!r} is unknown", fix=_FIX)
+    found = []
+    for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        reach = (width - 1) * dilation + 1
+        total = max(0, (-(-size // stride) - 1) * stride + reach - size) if padding == "SAME" else 0
+        found.append((total // 2, total - total // 2))
+    return found
+
+
+def conv(
+    g: Operators,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int] | None = None,
+) -> Value:
+    """Return the convolution over one, two or three spatial axes.
+
+    The number of groups is C over the weights' input channels.
+
+    Args:
+        g: The canonical operators.
+        x: [N, spatial..., C].
+        weight: [kernel..., C / groups, O], constant or computed.
+        bias: [O], or None.
+        strides: Steps of each spatial axis.
+        padding: The padding.
+        dilations: Distances of kernel elements of each spatial axis; default: 1.
+
+    Raises:
+        ModelError: If the shapes do not fit.
+        UnsupportedOp: If padding SAME meets open spatial dimensions.
+    """
+    rank = x.rank - 2
+    if rank not in (1, 2, 3) or weight.rank != x.rank:
+        raise ModelError(f"a convolution of rank {x.rank} with weights of rank {weight.rank}", fix=_FIX)
+    kernel, (inner,) = weight.shape[:-2], weight.shape[-2:-1]
+    channels = x.shape[-1]
+    if not inner or channels % inner:
+        raise ModelError(f"{channels} channels with weights of {inner} input channels", fix=_FIX)
+    given = _window(g, x, kernel, strides, padding, dilations)
+    weight = permuted(g, weight, (rank + 1, rank, *range(rank)))
+    operands = [channel_first(g, x), weight] if bias is None else [channel_first(g, x), weight, bias]
+    return channel_last(g, g("Conv", operands, group=channels // inner, **given))
+
+
+def depthwise_conv(
+    g: Operators,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int] | None = None,
+) -> Value:
+    """Return the convolution of each channel on its own; output channel c * M + m is of channel c.
+
+    Args:
+        g: The canonical operators.
+        x: [N, H, W, C].
+        weight: [kernel..., C, M].
+        bias: [C * M], or None.
+        strides: Steps of each spatial axis.
+        padding: The padding.
+        dilations: Distances of kernel elements of each spatial axis; default: 1.
+
+    Raises:
+        ModelError: If the shapes do not fit.
+        UnsupportedOp: If padding SAME meets open spatial dimensions.
+    """
+    shape = dims(weight)
+    if len(shape) != x.rank or shape[-2] != x.shape[-1]:
+        raise ModelError(f"{x.shape[-1]} channels with weights {list(shape)}", fix=_FIX)
+    weight = reshape(g, weight, (*shape[:-2], 1, shape[-2] * shape[-1]))
+    return conv(g, x, weight, bias, strides=strides, padding=padding, dilations=dilations)
+
+
+def conv_transpose(
+    g: Operators,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int] | None = None,
+) -> Value:
+    """Return the transposed convolution: the gradient of a convolution of ``sizes`` by its input.
+
+    Args:
+        g: The canonical operators.
+        x: [N, spatial..., I].
+        weight: [kernel..., O / groups, I].
+        bias: [O], or None.
+        sizes: Output sizes of the spatial axes; then the channels O if there are groups.
+        strides: Steps of each spatial axis.
+        padding: The padding of the convolution that it is the gradient of.
+        dilations: Distances of kernel elements of each spatial axis; default: 1.
+
+    Raises:
+        ModelError: If the shapes do not fit.
+        UnsupportedOp: If a spatial dimension is open.
+    """
+    rank = x.rank - 2
+    if rank not in (1, 2, 3) or weight.rank != x.rank or len(sizes) not in (rank, rank + 1):
+        raise ModelError(f"a transposed convolution of rank {x.rank} with {list(weight.shape)}", fix=_FIX)
+    kernel, dilations = weight.shape[:-2], list(dilations or [1] * rank)
+    group = sizes[rank] // weight.shape[-2] if len(sizes) > rank else 1
+    given = amounts(padding, sizes[:rank], kernel, strides, dilations)
+    begin, end, extra = [], [], []
+    for axis, size in enumerate(dims(x, range(1, rank + 1))):
+        full = (size - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
+        before, after = given[axis]
+        if isinstance(padding, str):
+            before = max(0, full - sizes[axis]) // 2 if padding == "SAME" else 0
+            after = max(0, full - sizes[axis]) - before
+        rest = sizes[axis] - (full - before - after)
+        if not 0 <= rest < max(strides[axis], 2):
+            raise ModelError(f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=_FIX)
+        begin.append(before)
+        end.append(after)
+        extra.append(rest)
+    weight = permuted(g, weight, (rank + 1, rank, *range(rank)))
+    operands = [channel_first(g, x), weight] if bias is None else [channel_first(g, x), weight, bias]
+    attributes = {
+        "strides": list(strides),
+        "dilations": dilations,
+        "pads": [*begin, *end],
+        "output_padding": extra,
+        "group": group,
+    }
+    return channel_last(g, g("ConvTranspose", operands, **attributes))
+
+
+def max_pool(
+    g: Operators, x: Value, *, kernel: Sequence[int], strides: Sequence[int], padding: Padding
+) -> Value:
+    """Return the greatest element of each window of [N, spatial..., C]; padding is never the greatest."""
+    given = _window(g, x, kernel, strides, padding, None)
+    given.pop("dilations")
+    return channel_last(g, g("MaxPool", [channel_first(g, x)], kernel_shape=list(kernel), **given))
+
+
+def average_pool(
+    g: Operators, x: Value, *, kernel: Sequence[int], strides: Sequence[int], padding: Padding
+) -> Value:
+    """Return the mean of each window of [N, spatial..., C], of its elements that are no padding."""
+    given = _window(g, x, kernel, strides, padding, None)
+    given.pop("dilations")
+    return channel_last(g, g("AveragePool", [channel_first(g, x)], kernel_shape=list(kernel), **given))
+
+
+def l2_pool(
+    g: Operators, x: Value, *, kernel: Sequence[int], strides: Sequence[int], padding: Padding
+) -> Value:
+    """Return the root of the mean of squares of each window of [N, spatial..., C], padding excluded."""
+    mean = average_pool(g, g("Mul", [x, x]), kernel=kernel, strides=strides, padding=padding)
+    return g("Sqrt", [mean])
+
+
+def max_pool_with_places(
+    g: Operators,
+    x: Value,
+    *,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Padding,
+    counts_batch: bool = False,
+) -> tuple[Value, Value]:
+    """Return the greatest elements of windows of [N, H, W, C], and where they are.
+
+    Returns:
+        The elements, and their places (y * W + x) * C + c, int64, the first of equals; with
+        ``counts_batch``, ((n * H + y) * W + x) * C + c.
+
+    Raises:
+        UnsupportedOp: If a dimension is open.
+    """
+    batch, height, width, channels = dims(x)
+    given = _window(g, x, kernel, strides, padding, None)
+    given.pop("dilations")
+    planes = channel_first(g, x)
+    most, places = g.apply("MaxPool", [planes], {"kernel_shape": list(kernel), **given}, outputs=2)
+    inside = g("Mod", [places, number(g, places, height * width)])  # ONNX counts over all of [N, C, H, W]
+    found = g("Mul", [channel_last(g, inside), number(g, places, channels)])
+    found = g("Add", [found, vector(g, range(channels))])
+    if counts_batch:
+        starts = np.arange(batch, dtype=np.int64) * (height * width * channels)
+        found = g("Add", [found, g.builder.const(starts.reshape(batch, 1, 1, 1))])
+    return channel_last(g, most), found
+
+
+def depth_pool(g: Operators, x: Value, size: int, type: str = "ReduceMax") -> Value:
+    """Return the greatest (or, by another reduction, so) of each ``size`` channels side by side.
+
+    Raises:
+        UnsupportedOp: If the channels do not divide.
+    """
+    shape = dims(x)
+    if size < 1 or shape[-1] % size:
+        raise UnsupportedOp(f"a pool of {size} of {shape[-1]} channels", fix="correct the model")
+    apart = reshape(g, x, (*shape[:-1], shape[-1] // size, size))
+    return g(type, [apart, vector(g, [len(shape)])], keepdims=0)
+
+
+def _window(
+    g: Operators,
+    x: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int] | None,
+) -> dict[str, list[int]]:
+    """Return the attributes of a window.
+
+    Raises:
+        ModelError: If they do not fit the axes.
+    """
+    rank = x.rank - 2
+    steps, gaps = list(strides), list(dilations or [1] * rank)
+    if not len(kernel) == len(steps) == len(gaps) == rank or min((*kernel, *steps, *gaps), default=0) < 1:
+        raise ModelError(f"a window {list(kernel)} with strides {steps} on rank {x.rank}", fix=_FIX)
+    needs = padding == "SAME" and math.prod((*kernel, *steps)) > 1
+    sizes = dims(x, range(1, rank + 1)) if needs else x.shape[1:-1]
+    found = amounts(padding, sizes, kernel, steps, gaps)
+    pads = [before for before, _ in found] + [after for _, after in found]
+    return {"strides": steps, "dilations": gaps, "pads": pads}

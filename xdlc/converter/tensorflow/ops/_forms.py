@@ -1,0 +1,86 @@
+"""What handlers read from nodes: inputs, data types, data formats, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdlc import ir
+from xdlc.converter.nhwc.shapes import channel_first, channel_last
+from xdlc.converter.nhwc.windows import Padding
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.graphs import ir_dtype
+from xdlc.converter.values import SequenceValue, Value
+
+_COMPLEX = "export the model with the real and imaginary parts as tensors of their own"
+
+
+def real_inputs(node: Node) -> list[Value]:
+    """Return the inputs, none of them missing.
+
+    Raises:
+        ModelError: If one is omitted.
+        UnsupportedOp: If one is complex.
+    """
+    return [real_input(node, index) for index in range(len(node.inputs))]
+
+
+def real_input(node: Node, index: int) -> Value:
+    """Return an input that is no complex value; errors as of ``real_inputs``."""
+    value = node.required(index)
+    if isinstance(value, SequenceValue):
+        raise node.problem(f"complex values (input {index}); a DLC has none", _COMPLEX)
+    return value
+
+
+def dtype_of(node: Node, attribute: str, default: str = "float32") -> ir.DType:
+    """Return the data type that an attribute names.
+
+    Raises:
+        UnsupportedOp: If a DLC has no such type.
+    """
+    return ir_dtype(str(node.attr(attribute, default)), node.own_name)
+
+
+def is_channel_first(node: Node) -> bool:
+    """Return whether attribute data_format puts the channels after the batch."""
+    given = str(node.attr("data_format", "NHWC"))
+    if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
+        raise node.problem(f"data_format {given!r}")
+    return given.startswith("NC")
+
+
+def channel_last_of(node: Node, g: Operators, x: Value, function: Callable[[Value], Value]) -> Value:
+    """Return what a function of a channel-last value returns, in the data format of the node."""
+    if not is_channel_first(node):
+        return function(x)
+    return channel_first(g, function(channel_last(g, x)))
+
+
+def spatial(node: Node, attribute: str, given: Sequence[int] | None = None) -> list[int]:
+    """Return the entries of an attribute for the spatial axes; those of batch and channels must be 1.
+
+    Args:
+        node: The node.
+        attribute: Its name; an omitted one is 1 for every axis of a value of rank 4.
+        given: The entries instead, in the order of the data format.
+    """
+    entries = [int(entry) for entry in (node.attr(attribute, [1] * 4) if given is None else given)]
+    is_first = is_channel_first(node)
+    batch, channels = entries[0], entries[1 if is_first else -1]
+    if len(entries) < 3 or (batch, channels) != (1, 1):
+        raise node.problem(f"{attribute} {entries}: those of batch and channels must be 1")
+    return entries[2:] if is_first else entries[1:-1]
+
+
+def padding_of(node: Node) -> Padding:
+    """Return the padding of a node, explicit one as amounts of the spatial axes."""
+    padding = str(node.attr("padding", "VALID"))
+    amounts = [int(amount) for amount in node.attr("explicit_paddings") or []]
+    if padding != "EXPLICIT":
+        return padding
+    pairs = list(zip(amounts[::2], amounts[1::2], strict=False))
+    channels = 1 if is_channel_first(node) else len(pairs) - 1
+    if len(pairs) < 3 or any(pairs[0]) or any(pairs[channels]):
+        raise node.problem(f"explicit_paddings {amounts} of batch or channels")
+    return [pair for axis, pair in enumerate(pairs) if axis not in (0, channels)]

@@ -1,0 +1,233 @@
+"""Handlers of operators on shapes: reshapes, joins, slices, gathers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.nhwc import blocks, gathering, slicing
+from xdlc.converter.nhwc.shapes import axis_of, cast, ints, known, permuted, positions, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
+from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.values import Value
+from xdlc.ir.dtype import INT32
+
+
+@handler("Reshape")
+def _reshape(node: Node, g: Operators) -> Value:
+    x, shape = real_inputs(node)
+    return g("Reshape", [x, positions(g, shape)], allowzero=int(not x.is_dynamic))
+
+
+@handler("Squeeze")
+def _squeeze(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    axes = node.attr("squeeze_dims") or node.attr("axis") or []
+    return g("Squeeze", [x, vector(g, axes)] if axes else [x])
+
+
+@handler("ExpandDims")
+def _expand_dims(node: Node, g: Operators) -> Value:
+    x, axis = real_inputs(node)
+    return g("Unsqueeze", [x, vector(g, ints(axis, "the axis"))])
+
+
+@handler("Transpose", "ConjugateTranspose")
+def _transpose(node: Node, g: Operators) -> Value:
+    x, perm = real_inputs(node)
+    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
+
+
+@handler("InvertPermutation")
+def _invert_permutation(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    return g.builder.const(np.argsort(known(x, "the permutation")).astype(x.dtype.numpy))
+
+
+@handler("Shape", "ShapeN")
+def _shape(node: Node, g: Operators) -> list[Value]:
+    dtype = dtype_of(node, "out_type", "int32")
+    return [cast(g, g("Shape", [x]), dtype) for x in real_inputs(node)]
+
+
+@handler("Size")
+def _size(node: Node, g: Operators) -> Value:
+    return cast(g, g("Size", real_inputs(node)), dtype_of(node, "out_type", "int32"))
+
+
+@handler("Rank")
+def _rank(node: Node, g: Operators) -> Value:
+    return g.builder.const(np.asarray(real_input(node, 0).rank, np.int32))
+
+
+@handler("Fill", ignores=("index_type",))
+def _fill(node: Node, g: Operators) -> Value:
+    shape, value = real_inputs(node)
+    if value.is_static:
+        return g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(value.numpy().reshape(1)))
+    return g("Expand", [value, positions(g, shape)])
+
+
+@handler("Range")
+def _range(node: Node, g: Operators) -> Value:
+    bounds = [reshape(g, value, ()) for value in real_inputs(node)]
+    if all(bound.is_static for bound in bounds) and not bounds[2].numpy():
+        raise node.invalid("the step of a range is 0")
+    return g("Range", bounds)
+
+
+@handler("LinSpace")
+def _linspace(node: Node, g: Operators) -> Value:
+    start, stop, count = real_inputs(node)
+    steps = int(known(count, "the number of elements").reshape(()))
+    shares = g.builder.const((np.arange(steps) / max(steps - 1, 1)).astype(start.dtype.numpy))
+    return g("Add", [start, g("Mul", [g("Sub", [stop, start]), shares])])
+
+
+@handler("BroadcastTo")
+def _broadcast_to(node: Node, g: Operators) -> Value:
+    x, shape = real_inputs(node)
+    return g("Expand", [x, positions(g, shape)])
+
+
+@handler("BroadcastArgs")
+def _broadcast_args(node: Node, g: Operators) -> Value:
+    first, second = real_inputs(node)
+    shape = np.broadcast_shapes(*(tuple(ints(value, "a shape")) for value in (first, second)))
+    return g.builder.const(np.asarray(shape, first.dtype.numpy))
+
+
+@handler("Tile")
+def _tile(node: Node, g: Operators) -> Value:
+    x, repeats = real_inputs(node)
+    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
+
+
+@handler("Concat", "ConcatV2")
+def _concat(node: Node, g: Operators) -> Value:
+    values = real_inputs(node)
+    axis = values.pop(0 if node.type == "Concat" else -1)
+    (place,) = ints(axis, "the axis")
+    return g("Concat", values, axis=axis_of(place, values[0].rank)) if len(values) > 1 else values[0]
+
+
+@handler("Split", ignores=("num_split",))
+def _split(node: Node, g: Operators) -> list[Value]:
+    axis, x = real_inputs(node)
+    (place,) = ints(axis, "the axis")
+    count, place = len(node.outputs), axis_of(place, x.rank)
+    if x.shape[place] % count:
+        raise node.invalid(f"{x.shape[place]} elements of axis {place} in {count} parts")
+    return gathering.split(g, x, [x.shape[place] // count] * count, place)
+
+
+@handler("SplitV", ignores=("num_split",))
+def _split_v(node: Node, g: Operators) -> list[Value]:
+    x, sizes, axis = real_inputs(node)
+    (place,) = ints(axis, "the axis")
+    return gathering.split(g, x, ints(sizes, "the sizes"), place)
+
+
+@handler("Pack")
+def _pack(node: Node, g: Operators) -> Value:
+    return gathering.stack(g, real_inputs(node), node.attr("axis", 0))
+
+
+@handler("Unpack", ignores=("num",))
+def _unpack(node: Node, g: Operators) -> list[Value]:
+    return gathering.unstack(g, real_input(node, 0), len(node.outputs), node.attr("axis", 0))
+
+
+@handler("Slice")
+def _slice(node: Node, g: Operators) -> Value:
+    return slicing.sliced(g, *real_inputs(node))
+
+
+@handler("StridedSlice")
+def _strided_slice(node: Node, g: Operators) -> Value:
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
+    x, begin, end, strides = real_inputs(node)
+    return slicing.strided_slice(g, x, begin, end, strides, masks)
+
+
+@handler("Pad", "PadV2")
+def _pad(node: Node, g: Operators) -> Value:
+    x, pads, *fill = real_inputs(node)
+    return slicing.padded(g, x, pads, fill=fill[0] if fill else None)
+
+
+@handler("MirrorPad")
+def _mirror_pad(node: Node, g: Operators) -> Value:
+    x, pads = real_inputs(node)
+    return slicing.padded(g, x, pads, str(node.attr("mode", "REFLECT")).lower())
+
+
+@handler("ReverseV2")
+def _reverse(node: Node, g: Operators) -> Value:
+    x, axes = real_inputs(node)
+    return slicing.reversed_axes(g, x, ints(axes, "the axes"))
+
+
+@handler("ReverseSequence")
+def _reverse_sequence(node: Node, g: Operators) -> Value:
+    x, lengths = real_inputs(node)
+    time, batch = node.attr("seq_dim", 1), node.attr("batch_dim", 0)
+    return gathering.reverse_sequence(g, x, lengths, time=time, batch=batch)
+
+
+@handler("Roll")
+def _roll(node: Node, g: Operators) -> Value:
+    x, shifts, axes = real_inputs(node)
+    return slicing.rolled(g, x, ints(shifts, "the shifts"), ints(axes, "the axes"))
+
+
+@handler("Gather", "GatherV2", "ResourceGather", ignores=("validate_indices", "dtype", "Tindices"))
+def _gather(node: Node, g: Operators) -> Value:
+    x, indices, *axis = real_inputs(node)
+    place = ints(axis[0], "the axis")[0] if axis else node.attr("batch_dims", 0)
+    return gathering.gather(g, x, indices, place, node.attr("batch_dims", 0))
+
+
+@handler("GatherNd", ignores=("bad_indices_policy",))
+def _gather_nd(node: Node, g: Operators) -> Value:
+    x, indices = real_inputs(node)
+    return gathering.gather_nd(g, x, indices)
+
+
+@handler("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
+def _batches(node: Node, g: Operators) -> Value:
+    function = blocks.space_to_batch if node.type.startswith("Space") else blocks.batch_to_space
+    if node.type.endswith("ND"):
+        x, block, pads = real_inputs(node)
+        sizes = ints(block, "the block shape")
+    else:
+        x, pads = real_inputs(node)
+        sizes = [int(node.attr("block_size", 1))] * 2
+    return function(g, x, sizes, known(pads, "paddings or crops").reshape(-1, 2).tolist())
+
+
+@handler("Where")
+def _places(node: Node, g: Operators) -> Value:
+    return g("Transpose", [g("NonZero", real_inputs(node))], perm=[1, 0])
+
+
+@handler("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+def _unique(node: Node, g: Operators) -> list[Value]:
+    x, *axis = real_inputs(node)
+    dtype = dtype_of(node, "out_idx", "int32")
+    axes = ints(axis[0], "the axis") if axis else []
+    attributes = {"sorted": 0} | ({"axis": axes[0]} if axes else {})
+    values, _, places, counts = g.apply("Unique", [x], attributes, 4)
+    return [values, cast(g, places, dtype), cast(g, counts, dtype)][: len(node.outputs)]
+
+
+@handler("ListDiff")
+def _list_diff(node: Node, g: Operators) -> list[Value]:
+    x, y = real_inputs(node)
+    same = g("Equal", [g("Unsqueeze", [x, vector(g, [1])]), y])
+    found = g("ReduceMax", [cast(g, same, INT32), vector(g, [1])], keepdims=0)
+    places = g("Squeeze", [g("NonZero", [g("Not", [cast(g, found, ir.dtype.BOOL8)])]), vector(g, [0])])
+    return [g("Gather", [x, places], axis=0), cast(g, places, dtype_of(node, "out_idx", "int32"))]

@@ -1,0 +1,129 @@
+"""Handlers of reductions, sums along axes, places of extremes and normalizations."""
+
+from __future__ import annotations
+
+from xdlc.converter.nhwc import reduce
+from xdlc.converter.nhwc.elementwise import rsqrt
+from xdlc.converter.nhwc.products import dense, matmul
+from xdlc.converter.nhwc.shapes import ints, number, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, real_inputs
+from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.values import Value
+
+_REDUCTIONS = {
+    **{name: name for name in ("Mean", "Sum", "Max", "Min", "Prod", "Any", "All")},
+    "EuclideanNorm": "ReduceL2",
+}
+
+
+@handler(*_REDUCTIONS)
+def _reduced(node: Node, g: Operators) -> Value:
+    x, axes = real_inputs(node)
+    keep = bool(node.attr("keep_dims", False))
+    return reduce.reduced(g, _REDUCTIONS[node.type], x, ints(axes, "the axes"), keep=keep)
+
+
+@handler("L2Loss")
+def _l2_loss(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    total = reduce.reduced(g, "Sum", g("Mul", [x, x]), range(x.rank), keep=False)
+    return g("Mul", [total, number(g, x, 0.5)])
+
+
+@handler("Cumsum", "Cumprod")
+def _accumulated(node: Node, g: Operators) -> Value:
+    x, axis = real_inputs(node)
+    exclusive, reverse = (bool(node.attr(name, False)) for name in ("exclusive", "reverse"))
+    type = {"Cumsum": "CumSum", "Cumprod": "CumProd"}[node.type]
+    (place,) = ints(axis, "the axis")
+    return reduce.accumulated(g, type, x, place, exclusive=exclusive, reverse=reverse)
+
+
+@handler("ArgMax", "ArgMin")
+def _place(node: Node, g: Operators) -> Value:
+    x, *axis = real_inputs(node)
+    place = ints(axis[0], "the axis")[0] if axis else 0
+    return reduce.place_of(g, node.type, x, place, dtype_of(node, "output_type", "int64"))
+
+
+@handler("TopK", "TopKV2", ignores=("sorted",))
+def _top_k(node: Node, g: Operators) -> list[Value]:
+    x, *k = real_inputs(node)
+    given = k[0] if k else vector(g, [node.attr("k", 1)])
+    return reduce.top_k(g, x, given, dtype_of(node, "index_type", "int32"))
+
+
+@handler("Softmax", "LogSoftmax")
+def _softmax(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    return reduce.softmax(g, x, log=node.type == "LogSoftmax")
+
+
+@handler("LRN")
+def _lrn(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    alpha, beta, bias = (float(node.attr(name, default)) for name, default in _LRN.items())
+    radius = node.attr("depth_radius", 5)
+    return reduce.lrn(g, x, radius=radius, bias=bias, alpha=alpha, beta=beta)
+
+
+_LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
+
+
+@handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U", "exponential_avg_factor"))
+def batch_norm(node: Node, g: Operators) -> list[Value]:
+    """Return the normalized values, the mean and the variance; by those of the batch in a training graph."""
+    x, scale, offset, mean, variance = real_inputs(node)[:5]
+    epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
+    if is_training:
+        g.context.diagnostics.notices.append(
+            f"{node.own_name!r} is of a training graph: it normalizes by the statistics of the batch that it "
+            "runs on; export the model for inference if that is not wanted"
+        )
+
+    def normalized(value: Value) -> Value:
+        nonlocal mean, variance
+        if is_training:
+            mean, variance = reduce.moments(g, value, range(value.rank - 1))
+            if value.dtype is not scale.dtype:
+                raise node.problem(f"statistics of {value.dtype}")
+            factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
+            return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
+        return reduce.batch_norm(g, value, scale, offset, mean, variance, epsilon)
+
+    result = channel_last_of(node, g, x, normalized)
+    return [result, mean, variance, mean, variance][: len(node.outputs)]
+
+
+@handler("BatchNormWithGlobalNormalization")
+def _old_batch_norm(node: Node, g: Operators) -> Value:
+    x, mean, variance, offset, scale = real_inputs(node)
+    epsilon = float(node.attr("variance_epsilon", 1e-3))
+    if not node.attr("scale_after_normalization", True):
+        scale = g("Add", [g("Mul", [scale, number(g, scale, 0)]), number(g, scale, 1)])
+    return reduce.batch_norm(g, x, scale, offset, mean, variance, epsilon)
+
+
+@handler("MatMul", ignores=("grad_a", "grad_b", "a_is_sparse", "b_is_sparse", "Ta", "Tb"))
+def matrix_product(node: Node, g: Operators) -> Value:
+    """Return the product of two matrices; also that of a fused one."""
+    x, y = real_inputs(node)[:2]
+    swap_x, swap_y = (bool(node.attr(name, False)) for name in ("transpose_a", "transpose_b"))
+    if y.is_static and x.rank == y.rank == 2 and x.dtype.is_float and not x.is_static:
+        left = g("Transpose", [x], perm=[1, 0]) if swap_x else x
+        return dense(g, left, y if swap_y else g("Transpose", [y], perm=[1, 0]))
+    return matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
+
+
+@handler("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", ignores=("Ta", "Tb", "grad_x", "grad_y"))
+def _batch_product(node: Node, g: Operators) -> Value:
+    x, y = real_inputs(node)
+    swap_x, swap_y = (bool(node.attr(name, False)) for name in ("adj_x", "adj_y"))
+    return matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
+
+
+@handler("Einsum")
+def _einsum(node: Node, g: Operators) -> Value:
+    return g("Einsum", real_inputs(node), equation=str(node.attr("equation")))
