@@ -193,6 +193,7 @@ def convert_graph(
         input_dims=chosen.input_dims,
         symbols=chosen.define_symbol,
         batch=chosen.batch,
+        fixed=values,
     )
     dtypes = {entry.name: entry.dtype.numpy for entry in graph.inputs}
     fixed = fixed_inputs(dtypes, shapes, values, source.path)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
 
 import xdlc
-from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph
+from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape
 from xdlc.errors import ModelError, UsageError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -80,3 +81,68 @@ def test_a_node_that_does_not_exist_is_refused(graph, tmp_path):
     with pytest.raises(UsageError) as caught:
         run(graph, tmp_path, importer_options={"out_node": ["sun"]})
     assert "sum" in caught.value.fix
+
+
+def test_an_input_of_unknown_shape_is_fixed_by_a_value_of_any(tmp_path):
+    graph = Graph().input("x", 2, 3).node("Placeholder", "keep", dtype=FLOAT).node("Mul", "y", ["x", "keep"])
+    found = run(graph, tmp_path, set_inputs={"keep:0": 2.0})
+    assert np.array_equal(found["y:0"], 2 * X)
+
+
+def test_an_empty_shape_of_an_old_graph_is_unknown(tmp_path):
+    graph = Graph().node("Placeholder", "x", dtype=FLOAT, shape=Shape()).node("Relu", "y", ["x"])
+    graph.proto.versions.producer = 20
+    with pytest.raises(UsageError, match="no declared shape"):
+        run(graph, tmp_path)
+    assert run(graph, tmp_path, input_dims={"x": [2, 3]})["y:0"].shape == (2, 3)
+
+
+def test_an_input_with_a_default_value_is_a_constant(tmp_path):
+    graph = Graph().input("x", 2, 3).const("w", W)
+    graph.node("PlaceholderWithDefault", "p", ["w"], dtype=FLOAT, shape=Shape((2, 3))).node(
+        "Mul", "y", ["x", "p"]
+    )
+    notices = []
+    found = run(graph, tmp_path, notify=notices.append)
+    assert np.array_equal(found["y:0"], W * X)
+    assert any("'p'" in each for each in notices)
+    assert [each.name for each in xdlc.convert(tmp_path / "m.pb", {"p": [2, 3]}).main.inputs] == ["p", "x"]
+
+
+def test_a_graph_ends_at_what_is_computed_of_inputs_and_read_by_nothing(graph, tmp_path):
+    graph.node("Relu", "a", ["sum"]).node("Abs", "b", ["sum"]).node("Relu", "idle", ["w"])
+    graph.node("ScalarSummary", "log", ["w", "b"]).node("Assign", "save", ["w", "a"])
+    notices = []
+    found = run(graph, tmp_path, notify=notices.append)
+    assert sorted(found) == ["a:0", "b:0"]
+    assert any("--out_node" in each for each in notices)
+
+
+def test_text_is_read_as_well(graph, tmp_path):
+    path = tmp_path / "m.pbtxt"
+    path.write_text(text_format.MessageToString(graph.node("Relu", "act", ["sum"]).proto))
+    assert np.array_equal(xdlc.run(xdlc.convert(path), {"x": X})["act:0"], np.maximum(X + W, 0))
+
+
+def test_inputs_and_constants_of_every_type(tmp_path):
+    graph = Graph().input("x", 2, 2, dtype="int32")
+    node = graph.proto.node.add(name=b"w", op=b"Const").attr.add(key=b"value").value.tensor
+    node.dtype, node.int_val[:] = 3, [7, 8]
+    node.tensor_shape.dim.add(size=2)
+    node.tensor_shape.dim.add(size=2)
+    model = xdlc.convert(graph.node("AddV2", "y", ["x", "w"]).save(tmp_path / "m.pb"))
+    found = xdlc.run(model, {"x": np.zeros((2, 2), np.int32)})["y:0"]
+    assert found.dtype == np.int32
+    assert np.array_equal(found, [[7, 8], [8, 8]])  # the last value repeats
+
+
+def test_nodes_that_no_output_needs_are_listed(graph, tmp_path):
+    notices = []
+    graph.node("Relu", "act", ["sum"]).node("Abs", "other", ["sum"])
+    run(
+        graph,
+        tmp_path,
+        notify=notices.append,
+        importer_options={"out_node": ["act"], "show_unconsumed_nodes": True},
+    )
+    assert any("other" in each for each in notices)

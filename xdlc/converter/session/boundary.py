@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xdlc import ir
@@ -39,6 +39,7 @@ def input_shapes(
     input_dims: Mapping[str, Sequence[int]],
     symbols: Mapping[str, int],
     batch: int | None,
+    fixed: Collection[str] = (),
 ) -> dict[str, tuple[int | None, ...]]:
     """Return the shape of each input; None is a dimension that stays dynamic.
 
@@ -48,9 +49,10 @@ def input_shapes(
         input_dims: Whole shapes by input name; they win over everything else.
         symbols: Values of symbolic dimensions by name.
         batch: Value of every input's first dimension.
+        fixed: Names of inputs with a value, which may do without a shape.
 
     Raises:
-        UsageError: For each input tensor without a declared shape, and each name that matches nothing.
+        UsageError: For each other input tensor without a declared shape, and each name that matches nothing.
     """
     problems: list[XdlcError] = []
     names = [entry.name for entry in inputs]
@@ -85,6 +87,8 @@ def input_shapes(
             )
             continue
         if given is None and labels is None:
+            if name in fixed:
+                continue
             problems.append(
                 UsageError(
                     f"input {name!r} has no declared shape",

@@ -24,7 +24,7 @@ def fixed_inputs(
 
     Args:
         inputs: numpy dtype of each input by name; None for one that is no tensor of numbers.
-        shapes: Shapes of the inputs, None for dynamic dimensions.
+        shapes: Shapes of the inputs, None for dynamic dimensions; an input without takes any shape.
         values: Values by input name: numbers, lists, arrays, paths of ``.npy`` files, or texts of these as
             JSON.  One number fills a shape whose dimensions are all known.
         where: Name of the model, for errors.
@@ -43,7 +43,7 @@ def fixed_inputs(
                     f"there is no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
                     fix=nearest_names(name, inputs) or "use one of the names of the inputs",
                 )
-            found[name] = _fitting(value, inputs[name], shapes.get(name, ()))
+            found[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
             problem.where = ": ".join([where, f"--set_input {name}", *filter(None, [problem.where])])
             problems.append(problem)
@@ -51,7 +51,7 @@ def fixed_inputs(
     return found
 
 
-def _fitting(value: Any, dtype: Any, shape: Sequence[int | None]) -> Array:
+def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Array:
     """Return a value as an array of an input's data type and shape.
 
     Raises:
@@ -72,6 +72,8 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None]) -> Array:
             f"{in_words(given)} does not fit the input's data type, {dtype}",
             fix=f"give values that {dtype} holds",
         )
+    if shape is None:
+        return array
     fixed = [dim for dim in shape if dim is not None]
     if not array.ndim and len(fixed) == len(shape):
         array = np.full(fixed, array)

@@ -13,15 +13,29 @@ from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.boundary import UNNAMED, Labels
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.graphs import NODES, Content, Flat, ir_dtype
+from xdlc.converter.tensorflow.graphs import Content, Flat, ir_dtype
 from xdlc.converter.tensorflow.nodes import data_inputs, port, text
 from xdlc.errors import ModelError, UsageError, nearest_names
 
-PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+DEFAULTED = "PlaceholderWithDefault"
 SCALAR_SINCE = 24
 """Version of graphs since which a placeholder of an empty shape is a scalar, and not of any shape."""
-_IDLE = ("Const", "NoOp", "Assert", "Print", "PrintV2", "Restore", "RestoreV2", "SaveV2", "Placeholder")
-_TRAINING = ("Summary", "Assign", "Apply", "Variable", "VarHandleOp", "VarIsInitialized", "Queue", "Save")
+_IDLE = ("Const", "NoOp", "Assert", "Print", "PrintV2")
+_TRAINING = (
+    "Summary",
+    "Assign",
+    "Apply",
+    "Variable",
+    "VarHandleOp",
+    "VarIsInitialized",
+    "Queue",
+    "Save",
+    "Restore",
+)
+_TYPES = ("DstT", "output_type", "out_type", "dtype", "T")
+"""Attributes that state the type of an operator's results, the first that it has."""
+_TRUTHS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
 _SHOWN = 8
 
 
@@ -67,40 +81,64 @@ def source_graph(
         UsageError: If there is no such value.
         ModelError: If the graph contradicts itself.
     """
-    outputs = dict(boundary.outputs) or terminal_outputs(content, notices)
+    outputs = dict(boundary.outputs)
+    if not outputs and not out_names:
+        outputs = terminal_outputs(content, notices)
     wanted = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
     cut = dict(boundary.inputs)
     cut |= {str(port(name)): str(port(name)) for name in input_names if str(port(name)) not in cut}
-    flat = Flat(content, [NODES], variable=variable)
-    main = [value for value in wanted.values() if port(value).node in content.nodes]
-    flat.add_main([*outputs.values(), *main], cut.values())
+    flat = Flat(content, variable)
+    starts = [value for value in (*wanted.values(), *cut.values()) if port(value).node in content.nodes]
+    flat.add_main([*outputs.values(), *starts], cut.values())
     if wanted:
         outputs = {_output_name(name, value, boundary): value for name, value in wanted.items()}
-    values = {name for node in flat.nodes for name in node.outputs}
     for name, value in (*outputs.items(), *cut.items()):
-        if flat.final(value) not in values and flat.final(value) not in flat.constants:
-            near = nearest_names(name, [*content.nodes, *values])
+        if not flat.has(value):
+            near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
             raise UsageError(f"there is no value {name!r}", where=content.path, fix=near or "name a node")
     graph = flat.finish(cut.values(), list(outputs.values()))
-    _add_inputs(graph, content, boundary, cut)
+    cut = {name: flat.final(value) for name, value in cut.items()}
+    _add_inputs(graph, content.path, boundary, cut, {node.own_name: node for node in flat.nodes})
     _name_boundary(graph, cut, list(outputs))
+    for name in (node.own_name for node in graph.nodes if node.type == DEFAULTED):
+        notices.append(f"input {name!r} takes its default value: -d {name} DIMS makes it an input")
+    if flat.assigned:
+        names = ", ".join(sorted(flat.assigned)[:_SHOWN])
+        notices.append(
+            f"the model assigns to {len(flat.assigned)} of its variables as it runs, {names}: "
+            "in the DLC they keep the values of the file"
+        )
     return graph
 
 
 def terminal_outputs(content: Content, notices: list[str]) -> dict[str, str]:
-    """Return the values that nothing reads, which a graph ends at that states no outputs.
+    """Return the values that a graph ends at that states no outputs: computed of inputs, and read by nothing.
+
+    Nodes of training and logging count neither as ends nor as readers.
 
     Raises:
         ModelError: If there are none.
     """
-    read = {port(name).node for node in content.nodes.values() for name in data_inputs(node)}
+    computing = {
+        name: node
+        for name, node in content.nodes.items()
+        if (op := text(node.op)) not in _IDLE and not any(word in op for word in _TRAINING)
+    }
+    read = {port(value).node for node in computing.values() for value in data_inputs(node)}
+    readers: dict[str, list[str]] = {}
+    for name, node in computing.items():
+        for value in data_inputs(node):
+            readers.setdefault(port(value).node, []).append(name)
+    pending = [name for name, node in computing.items() if text(node.op) in PLACEHOLDERS]
+    reached = set(pending) if pending else set(computing)
+    while pending:
+        new = [name for name in readers.get(pending.pop(), ()) if name not in reached]
+        reached.update(new)
+        pending += new
     ends = [
         name
-        for name, node in content.nodes.items()
-        if name not in read
-        and (op := text(node.op)) not in _IDLE
-        and not any(word in op for word in _TRAINING)
-        and any(data_inputs(node))
+        for name, node in computing.items()
+        if name in reached and name not in read and any(data_inputs(node))
     ]
     if not ends:
         fix = "name the nodes to end at: --out_node"
@@ -121,73 +159,78 @@ def _output_name(name: str, value: str, boundary: Boundary) -> str:
     return f"{held.node}:{held.number}"
 
 
-def _add_inputs(graph: SourceGraph, content: Content, boundary: Boundary, cut: Mapping[str, str]) -> None:
+def _add_inputs(
+    graph: SourceGraph, path: str, boundary: Boundary, cut: Mapping[str, str], nodes: Mapping[str, Node]
+) -> None:
     """Make inputs of the values that are cut, and of the placeholders that remain."""
-    inputs = []
-    producers = {name: node for node in graph.nodes for name in node.outputs}
     given = {value: name for name, value in cut.items()}
-    for value, name in given.items():
-        node = producers.get(value)
-        stated, dims = _declared(node, boundary) if node is not None else ("float32", None)
-        dtype = ir_dtype(boundary.dtypes.get(name, stated), f"{content.path}: input {name!r}")
-        inputs.append(GraphInput(value, dtype, boundary.shapes.get(name, dims)))
     kept = []
     for node in graph.nodes:
-        if node.outputs[0] in given and len(node.outputs) == 1:
-            continue
-        if node.type in PLACEHOLDERS[:2]:
-            stated, dims = _declared(node, boundary)
-            inputs.append(
-                GraphInput(
-                    node.outputs[0], ir_dtype(stated, f"{content.path}: input {node.own_name!r}"), dims
-                )
-            )
-        else:
+        if node.type in PLACEHOLDERS:
+            given.setdefault(node.outputs[0], node.outputs[0])
+        elif len(node.outputs) > 1 or node.outputs[0] not in given:
             kept.append(node)
+    for value, name in given.items():
+        held = nodes.get(port(value).node)
+        stated, dims = (
+            _declared(held, port(value).number, boundary) if held is not None else ("float32", None)
+        )
+        dtype = ir_dtype(boundary.dtypes.get(name, stated), f"{path}: input {name!r}")
+        graph.inputs = [*graph.inputs, GraphInput(value, dtype, boundary.shapes.get(name, dims))]
     for node in kept:
-        node.outputs = [f"{name} of the model" if name in given else name for name in node.outputs]
-    graph.inputs, graph.nodes = inputs, kept
+        node.outputs = [f"{name}/replaced" if name in given else name for name in node.outputs]
+    graph.nodes = kept
 
 
-def _declared(node: Node, boundary: Boundary) -> tuple[str, Labels | None]:
-    """Return data type and dimensions of a value that becomes an input."""
-    dtype = next(
-        (
-            node.attributes[name]
-            for name in ("DstT", "output_type", "out_type", "dtype", "T")
-            if isinstance(node.attributes.get(name), str)
-        ),
-        "float32",
-    )
-    shape = node.attributes.get("shape") if node.type in PLACEHOLDERS else None
+def _declared(node: Node, number: int, boundary: Boundary) -> tuple[str, Labels | None]:
+    """Return data type and dimensions of an output of a node that becomes an input."""
+    attributes = node.attributes
+    parsed = attributes.get("Tdense", ())
+    dense = number - len(node.outputs) + len(parsed)
+    if 0 <= dense < len(parsed):  # ParseExample's dense values are last
+        dtype = parsed[dense]
+    elif node.type in _TRUTHS or node.type.startswith("Logical"):
+        dtype = "bool"
+    else:
+        found = (attributes[name] for name in _TYPES if isinstance(attributes.get(name), str))
+        dtype = next(found, "float32")
+    shape = attributes.get("shape") if node.type in (*PLACEHOLDERS, DEFAULTED) else None
     if shape == () and boundary.version < SCALAR_SINCE:
         shape = None
-    dims = None if shape is None else [UNNAMED if size is None else size for size in shape]
-    return dtype, dims
+    return dtype, None if shape is None else [UNNAMED if size is None else size for size in shape]
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:
-    """Give inputs and outputs their names; other values of these names get another."""
-    public = {value: name for name, value in cut.items() if name != value}
-    ends = list(graph.outputs)
-    taken = {*public.values(), *(name for name, value in zip(outputs, ends, strict=True) if name != value)}
-    renamed = dict(public)
-    used = {name for node in graph.nodes for name in node.outputs} | set(graph.constants) | taken
-    for name in sorted(used & taken):
-        if name not in public:
-            other = name
-            while other in used:
-                other += "_"
-            used.add(other)
-            renamed[name] = other
+    """Give inputs and outputs their names; other values of these names get another.
+
+    Args:
+        graph: The graph, which is changed.
+        cut: Values of inputs by name.
+        outputs: Names of the outputs.
+    """
+    ends = zip(outputs, graph.outputs, strict=True)
+    renamed = {value: name for name, value in cut.items()}
+    reserved = {*cut, *(name for name, value in ends if name != value)}
+    values = {name for node in graph.nodes for name in node.outputs} | set(graph.constants)
+    values.update(entry.name for entry in graph.inputs)
+    for name in sorted(values & reserved - set(renamed)):
+        other = f"{name}/value"
+        while other in values:
+            other += "_"
+        renamed[name] = other
+        values.add(other)
     for node in graph.nodes:
         node.names = [renamed.get(name, name) for name in node.names]
         node.outputs = [renamed.get(name, name) for name in node.outputs]
     graph.inputs = [entry._replace(name=renamed.get(entry.name, entry.name)) for entry in graph.inputs]
     graph.constants = {renamed.get(name, name): data for name, data in graph.constants.items()}
-    nodes = list(graph.nodes)
-    for name, value in zip(outputs, ends, strict=True):
-        value = renamed.get(value, value) if value not in taken or value in public else renamed[value]
-        if name != value:
-            nodes.append(Node("Identity", [value], [name], {}, name))
-    graph.nodes, graph.outputs = nodes, list(outputs)
+    results = [renamed.get(value, value) for value in graph.outputs]
+    graph.nodes = [
+        *graph.nodes,
+        *(
+            Node("Identity", [value], [name], {}, name)
+            for name, value in zip(outputs, results, strict=True)
+            if name != value
+        ),
+    ]
+    graph.outputs = list(outputs)

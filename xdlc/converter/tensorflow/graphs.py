@@ -23,7 +23,9 @@ from xdlc.errors import ModelError, UnsupportedOp
 DEPTH = 64
 """Functions that may be inside each other at most."""
 NODES = 1 << 17
-"""Nodes of inlined functions at most, each counted as often as it is called."""
+"""Nodes of functions at most, each counted as often as it is called."""
+OUTPUTS = 1 << 19
+"""Outputs of all nodes at most."""
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _CONSTANT = "Const"
 _AGAIN = "export the model again"
@@ -71,27 +73,32 @@ class Flat:
 
     Args:
         content: The file.
-        budget: Number of nodes that functions may still expand to, in a list of one.
-        within: Names of the functions around the graph.
-        variable: Returns the elements of a variable, or the name of its initial value, by its node's name.
+        variable: Returns the elements of a variable, or the name of its initial value, by its node's name;
+            None inside of functions, which have none of their own.
+        around: The graph that holds this one, with which it shares what functions may expand to.
+
+    Attributes:
+        nodes: The nodes.
+        constants: Stored tensors by name.
+        assigned: Names of the variables that functions assign to.
     """
 
     def __init__(
         self,
         content: Content,
-        budget: list[int],
-        within: tuple[str, ...] = (),
         variable: Callable[[str], ir.TensorData | str] | None = None,
+        around: Flat | None = None,
     ) -> None:
         self.nodes: list[Node] = []
         self.constants: dict[str, ir.TensorData] = {}
+        self.assigned: set[str] = set() if around is None else around.assigned
         self._content = content
-        self._budget = budget
-        self._within = within
         self._variable = variable
+        self._left: dict[str, int] = {"nodes": NODES, "outputs": OUTPUTS} if around is None else around._left
         self._initial: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._used: set[str] = set()
+        self._makers: dict[str, Node] = {}
 
     def add_main(self, wanted: Sequence[str], inputs: Iterable[str]) -> None:
         """Add the nodes of the main graph that values need.
@@ -103,7 +110,7 @@ class Flat:
         content, given = self._content, set(inputs)
         self._used.update(content.nodes, given)
         for name in _needed(content.nodes, wanted, given, self._reads):
-            self._add_node(content.nodes[name], name, lambda value: value, self._within)
+            self._add_node(content.nodes[name], name, lambda value: value, ())
 
     def add_body(
         self, name: str, arguments: Sequence[str], prefix: str, within: tuple[str, ...]
@@ -153,13 +160,10 @@ class Flat:
         needed = _needed(
             nodes, [str(_body_port(end, ops, content, where)) for end in ends], set(bound), in_body=True
         )
-        self._budget[0] -= len(needed)
-        if self._budget[0] < 0:
-            raise ModelError(
-                f"its functions expand to more than {NODES} nodes",
-                where=content.path,
-                fix="simplify the model",
-            )
+        self._take("nodes", len(function.node_def))
+        for node in function.node_def:
+            if text(node.op).startswith("Assign") and (target := next(data_inputs(node), "")):
+                self.assigned.add(self.final(resolve(target)))
         for local in needed:
             self._add_node(nodes[local], unique[local], resolve, inside)
         return [resolve(end) for end in ends]
@@ -219,6 +223,7 @@ class Flat:
             where,
         )
         count = output_count(op, output_names(op, content.definitions), values)
+        self._take("outputs", count)
         outputs = [str(Port(name, index)) for index in range(count)]
         self.nodes.append(Node(op, inputs, outputs, found, name))
 
@@ -255,7 +260,7 @@ class Flat:
         function = self._content.functions.get(name)
         if function is None:
             return name
-        inner = Flat(self._content, self._budget)
+        inner = Flat(self._content, around=self)
         names = [inner._unique(text(each.name)) for each in function.signature.input_arg]
         graph = inner.finish((), inner.add_body(name, names, "", within))
         graph.inputs = [GraphInput(each, ir.dtype.FLOAT32) for each in names]  # a body takes any type
@@ -271,14 +276,27 @@ class Flat:
         return found
 
     def final(self, name: str) -> str:
-        """Return the name of a value, of the result of a call that in its function."""
-        seen = set()
-        while name in self._aliases:
-            if name in seen:
+        """Return the name of a value; that of a call's result is the name that it has in the function.
+
+        Raises:
+            ModelError: If it is computed from itself.
+        """
+        passed = []
+        end = name
+        while end in self._aliases:
+            passed.append(end)
+            end = self._aliases[end]
+            if end == name or len(passed) > len(self._aliases):
                 raise ModelError(f"{name!r} is computed from itself", where=self._content.path, fix=_AGAIN)
-            seen.add(name)
-            name = self._aliases[name]
-        return name
+        self._aliases.update(dict.fromkeys(passed, end))
+        return end
+
+    def has(self, value: str) -> bool:
+        """Return whether there is a value, as far as the operators of nodes state how many they have."""
+        end = self.final(value)
+        if not self._makers:
+            self._makers.update({name: node for node in self.nodes for name in node.outputs})
+        return end in self._makers or end in self.constants
 
     def _name_outputs(self, ends: Sequence[str]) -> None:
         """Add outputs to nodes of which more are read than their operators state."""
@@ -286,8 +304,22 @@ class Flat:
         for name in [*ends, *(name for node in self.nodes for name in node.names)]:
             held = port(name)
             node = producers.get(held.node)
-            if node is not None and held.number >= len(node.outputs) and held.number < 1 << 16:
+            more = 0 if node is None else held.number + 1 - len(node.outputs)
+            if node is not None and more > 0:
+                self._take("outputs", more)
                 node.outputs = [str(Port(held.node, index)) for index in range(held.number + 1)]
+
+    def _take(self, what: str, count: int) -> None:
+        """Count what functions expand to.
+
+        Raises:
+            ModelError: If it is too much.
+        """
+        self._left[what] -= count
+        if self._left[what] < 0:
+            raise ModelError(
+                f"its functions expand to too many {what}", where=self._content.path, fix="simplify the model"
+            )
 
 
 def ir_dtype(name: str, where: str) -> ir.DType:
@@ -315,7 +347,11 @@ def _body_port(value: str, ops: Mapping[str, str], content: Content, where: str)
     if not rest[1:] and name.isdecimal():  # of the main graph's form
         name, index = "", name
     if index.isdecimal() and len(index) < 10:
-        names = output_names(ops[node], content.definitions)
+        function = content.functions.get(ops[node])
+        if function is None:
+            names = output_names(ops[node], content.definitions)
+        else:
+            names = [text(each.name) for each in function.signature.output_arg]
         found = output_index(names, name, int(index)) if name else int(index)
         if found is not None:
             return Port(node, found)

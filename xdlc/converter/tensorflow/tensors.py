@@ -13,7 +13,9 @@ from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.errors import ModelError, UnsupportedOp
 
 LARGEST = 1 << 31
-"""Dimensions and numbers of elements of stored tensors are below."""
+"""Dimensions of tensors are below."""
+REPEATED = 1 << 27
+"""Bytes that a list of values is repeated to at most."""
 _VALUES = {
     "float32": "float_val",
     "float64": "double_val",
@@ -108,6 +110,8 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
                 fix=_DAMAGED,
             )
         return ir.ArrayData(np.frombuffer(tensor.tensor_content, dtype.newbyteorder("<")).reshape(shape))
+    if count * dtype.itemsize > REPEATED:
+        raise ModelError(f"has {count} elements, and few values", where=where, fix=_DAMAGED)
     values = _values(tensor, name, dtype)
     if values.size > count:
         raise ModelError(f"has {values.size} values for {count} elements", where=where, fix=_DAMAGED)
