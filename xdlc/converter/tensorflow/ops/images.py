@@ -1,0 +1,72 @@
+"""Handlers of images: sizes, blocks, patches, regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdlc.converter.nhwc import images, resize
+from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, ints, known, permuted, reshape
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.ops._forms import padding_of, real_inputs, spatial
+from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.values import Value
+
+_RESIZES: dict[str, Callable[..., Value]] = {
+    "ResizeBicubic": resize.bicubic,
+    "ResizeBilinear": resize.bilinear,
+    "ResizeNearestNeighbor": resize.nearest,
+}
+
+
+@handler(*_RESIZES)
+def _resize(node: Node, g: Operators) -> Value:
+    x, size = real_inputs(node)
+    align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
+    return _RESIZES[node.type](g, x, ints(size, "the size"), align_corners=align, half_pixel=half)
+
+
+@handler("ResizeArea")
+def _resize_area(node: Node, g: Operators) -> Value:
+    x, size = real_inputs(node)
+    return resize.area(g, x, ints(size, "the size"), align_corners=bool(node.attr("align_corners", False)))
+
+
+@handler("ScaleAndTranslate")
+def _scale_and_translate(node: Node, g: Operators) -> Value:
+    x, size, scale, shift = real_inputs(node)
+    factors, moves = (known(value, "scale and translation").tolist() for value in (scale, shift))
+    kernel, antialias = str(node.attr("kernel_type", "lanczos3")), bool(node.attr("antialias", True))
+    return resize.scale_and_translate(
+        g, x, ints(size, "the size"), factors, moves, kernel=kernel, antialias=antialias
+    )
+
+
+@handler("CropAndResize")
+def _crop_and_resize(node: Node, g: Operators) -> Value:
+    x, boxes, places, size = real_inputs(node)
+    mode, fill = str(node.attr("method", "bilinear")), float(node.attr("extrapolation_value", 0.0))
+    return images.crop_and_resize(g, x, boxes, places, ints(size, "the size"), mode=mode, fill=fill)
+
+
+@handler("SpaceToDepth", "DepthToSpace")
+def _depth_blocks(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    function = images.space_to_depth if node.type == "SpaceToDepth" else images.depth_to_space
+    block, given = node.attr("block_size", 2), str(node.attr("data_format", "NHWC"))
+    if given == "NCHW_VECT_C":  # [N, C / 4, H, W, 4]
+        batch, groups, height, width, four = dims(x)
+        plain = reshape(g, permuted(g, x, (0, 2, 3, 1, 4)), (batch, height, width, groups * four))
+        made = function(g, plain, block)
+        batch, height, width, channels = dims(made)
+        return permuted(g, reshape(g, made, (batch, height, width, channels // 4, 4)), (0, 3, 1, 2, 4))
+    if given == "NCHW":
+        return channel_first(g, function(g, channel_last(g, x), block))
+    return function(g, x, block)
+
+
+@handler("ExtractImagePatches")
+def _patches(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    kernel, steps, rates = (spatial(node, name) for name in ("ksizes", "strides", "rates"))
+    return images.patches(g, x, kernel=kernel, strides=steps, rates=rates, padding=padding_of(node))
