@@ -24,11 +24,11 @@ from xdlc.converter.session.ordering import SOURCE, ordered, wants_channel_last
 from xdlc.converter.session.ordering import Step as Link
 from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 from xdlc.converter.udo.nodes import Declarations, UdoNodes, Undeclared
-from xdlc.converter.values import Value
+from xdlc.converter.values import AnyValue
 from xdlc.errors import UnsupportedOp
 from xdlc.registry import import_modules
 
-HandlerFunction = Callable[[Node, Operators], "Value | Sequence[Value]"]
+HandlerFunction = Callable[[Node, Operators], "AnyValue | Sequence[AnyValue]"]
 F = TypeVar("F", bound=HandlerFunction)
 
 
@@ -305,7 +305,7 @@ class _GraphImport:
                     raise self._no_mapping(node, where)
                 results = handler.function(node, self._operators)
                 node.check_read(handler.ignores)
-                context.accept(node, [results] if isinstance(results, Value) else list(results), where)
+                context.accept(node, list(results) if isinstance(results, Sequence) else [results], where)
 
     def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
         refusal = unmapped(node, where)
@@ -326,11 +326,25 @@ class _GraphBody(Body):
         super().__init__([entry.name for entry in graph.inputs], graph.outputs)
         self._importing = importing
         self._graph = graph
+        self._producers: dict[str, Node] | None = None
 
     @property
     def size(self) -> int:
         """Number of nodes."""
         return sum(1 for _ in self._graph.all_nodes())
+
+    def producer(self, name: str) -> Node | None:
+        """Return the node that computes a value."""
+        if self._producers is None:
+            self._producers = {output: node for node in self._graph.nodes for output in node.outputs}
+        return self._producers.get(name)
+
+    def operands(self, name: str) -> Sequence[str] | None:
+        """Return the names that a value is computed from, none if it is known; None if not computed here."""
+        node = self.producer(name)
+        if node is None:
+            return () if name in self._graph.constants else None
+        return list(_reads(node))
 
     def add_constants(self, context: ImportContext) -> None:
         """Bind the stored tensors."""

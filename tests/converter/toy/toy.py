@@ -18,7 +18,7 @@ from xdlc import ir
 from xdlc.converter.importer import GraphInput, GraphState, Handlers, SourceGraph, convert_graph
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.branches import apply_if
-from xdlc.converter.operators.control_flow.loop import apply_while
+from xdlc.converter.operators.control_flow.while_form import apply_while
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
@@ -115,6 +115,22 @@ class Operators:
             XdlcError: If it cannot be imported.
             Unresolved: If something inside it cannot; the problem has been reported.
         """
+        results = self.apply_any(type, inputs, attributes, outputs, domain=domain, names=names)
+        if not all(isinstance(result, Value) for result in results):
+            raise TypeError(f"{type} returns a sequence or an optional")
+        return cast("list[Value]", results)
+
+    def apply_any(
+        self,
+        type: str,
+        inputs: Sequence[AnyValue | None],
+        attributes: Mapping[str, Any] | None = None,
+        outputs: int = 1,
+        *,
+        domain: str = "",
+        names: Sequence[str] = (),
+    ) -> list[AnyValue]:
+        """Return the outputs of an operator, sequences among them, as ``apply`` does."""
         context = self.context
         name = names[0] if names else self._free_name(type)
         operands = ["" if value is None else f"{name}~{index}" for index, value in enumerate(inputs)]
@@ -124,12 +140,12 @@ class Operators:
         )
         opset = 1 if domain else HOST_OPSET
         node = Node(type, operands, results, dict(attributes or {}), name, domain, opset, is_applied=True)
-        node.inputs = list(inputs)
+        node.inputs = cast("list[Value | None]", list(inputs))
         with context.entered(stands_in=True, opsets={**context.frame.opsets, "": HOST_OPSET}):
             self._import(node, context.place(node))
         if not context.frame.unresolved.isdisjoint(results):
             raise Unresolved
-        return [context.values.tensor(result) for result in results]
+        return [context.values[result] for result in results]
 
     def _free_name(self, type: str) -> str:
         self._applied += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -182,6 +183,16 @@ class Body(ABC):
     @abstractmethod
     def add_nodes(self, context: ImportContext) -> None:
         """Import the other nodes; the inputs are bound, the outputs must be after."""
+
+    def only(self, positions: Sequence[int]) -> Body:
+        """Return the graph with some of its outputs, which needs the nodes of these only."""
+        part = copy.copy(self)
+        part.outputs = [self.outputs[position] for position in positions]
+        return part
+
+    def producer(self, name: str) -> Node | None:
+        """Return the node that computes a value; None if there is none, or it is unknown."""
+        return None
 
     def operands(self, name: str) -> Sequence[str] | None:
         """Return the names that a value is computed from, none if it is known; None if not computed here."""

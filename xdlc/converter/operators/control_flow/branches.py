@@ -96,7 +96,7 @@ def _attempt(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, lis
 
 def apply_if(
     importer: Importer, condition: Value, branches: Sequence[Body], inputs: Sequence[AnyValue], outputs: int
-) -> list[Value]:
+) -> list[AnyValue]:
     """Return the outputs of the branch that a condition chooses, of branches that take inputs.
 
     Args:
@@ -118,4 +118,4 @@ def apply_if(
         return Computed((), branch.outputs, compute)
 
     then, other = map(closed, branches)
-    return importer.apply("If", [condition], {"then_branch": then, "else_branch": other}, outputs)
+    return importer.apply_any("If", [condition], {"then_branch": then, "else_branch": other}, outputs)

@@ -11,9 +11,8 @@ from xdlc.converter.operators.control_flow.while_loop import looped
 from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
-from xdlc.converter.session.node import Body, Computed, Node
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import UnsupportedOp
 
 
 @structural("Loop")
@@ -62,29 +61,3 @@ def iterated(importer: Importer, loop: Repeat) -> list[AnyValue]:
         "its length is not known, or too large",
         "keep the state in a tensor, for instance as a scan output, or make the length constant",
     )
-
-
-def apply_while(importer: Importer, condition: Body, body: Body, states: Sequence[Value]) -> list[Value]:
-    """Return the final states of a loop of the form ``while condition(states): states = body(states)``.
-
-    Args:
-        importer: The canonical operators.
-        condition: Graph from the states to a truth value.
-        body: Graph from the states to the next states.
-        states: Initial states.
-    """
-    context = importer.context
-
-    def go_on(held: Sequence[AnyValue]) -> AnyValue:
-        return inline(context, condition, dict(zip(condition.inputs, held, strict=True)))[0]
-
-    def step(values: Sequence[AnyValue]) -> list[AnyValue]:
-        following = inline(context, body, dict(zip(body.inputs, values[2:], strict=True)))
-        return [go_on(following), *following]
-
-    start = go_on(states)
-    if not isinstance(start, Value):
-        raise UnsupportedOp("the condition of the loop is no tensor")
-    names = [f"state{index}" for index in range(len(states))]
-    loop = Computed(["number", "flag", *names], ["go_on", *(f"{name}_next" for name in names)], step)
-    return importer.apply("Loop", [None, start, *states], {"body": loop}, len(states))

@@ -52,6 +52,18 @@ class Importer(Protocol):
     ) -> list[Value]:
         """Apply an operator."""
 
+    def apply_any(
+        self,
+        type: str,
+        inputs: Sequence[AnyValue | None],
+        attributes: Mapping[str, Any] | None = None,
+        outputs: int = 1,
+        *,
+        domain: str = "",
+        names: Sequence[str] = (),
+    ) -> list[AnyValue]:
+        """Apply an operator whose results may be sequences or optionals."""
+
 
 class SubGraph:
     """A graph under construction that an op is going to run.

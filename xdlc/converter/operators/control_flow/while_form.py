@@ -1,0 +1,216 @@
+"""Loops of the form ``while condition(states): states = body(states)``, and how often they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdlc.converter.operators.control_flow.steps import known, scalar
+from xdlc.converter.operators.control_flow.sub_graph import Importer, graph_name, inline, sub_graph
+from xdlc.converter.session.context import UNROLLED_NODES, Unresolved
+from xdlc.converter.session.node import Body, Computed, Node
+from xdlc.converter.values import AnyValue, Value
+from xdlc.errors import UnsupportedOp
+
+_PASSING = {"Identity"}
+_MONOTONE = {"less", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}
+_MOST_TRIPS = (1 << 31) - 1
+_DEPTH = 1 << 16
+
+
+def apply_while(
+    importer: Importer,
+    condition: Body,
+    body: Body,
+    states: Sequence[AnyValue],
+    trips: int | None = None,
+) -> list[AnyValue]:
+    """Return the final states of a loop; states that the body passes on as they are stay outside of it.
+
+    Args:
+        importer: The canonical operators.
+        condition: Graph from the states to a truth value.
+        body: Graph from the states to the next states.
+        states: Initial states.
+        trips: How often the body runs, as ``trip_count`` returns it.
+
+    Raises:
+        UnsupportedOp: If the condition is no tensor.
+    """
+    context = importer.context
+    fixed = passed_on(body)
+    varying = [position for position in range(len(states)) if position not in fixed]
+    outside = {position: f"{context.builder.node}~fixed{position}" for position in fixed}
+    context.values.update((name, states[position]) for position, name in outside.items())
+
+    def given(formals: Sequence[str], held: Sequence[AnyValue]) -> dict[str, AnyValue]:
+        found = {formals[position]: context.values[name] for position, name in outside.items()}
+        found.update((formals[position], value) for position, value in zip(varying, held, strict=True))
+        return found
+
+    def go_on(held: Sequence[AnyValue]) -> AnyValue:
+        return inline(context, condition, given(condition.inputs, held))[0]
+
+    def step(values: Sequence[AnyValue]) -> list[AnyValue]:
+        following = inline(context, changing, given(body.inputs, values[2:]))
+        return [go_on(following) if trips is None else scalar(importer, True), *following]
+
+    changing = body.only(varying)
+    initial = [states[position] for position in varying]
+    start = go_on(initial) if trips is None else None
+    if not isinstance(start, Value | None):
+        raise UnsupportedOp("the condition of the loop is no tensor")
+    count = None if trips is None else scalar(importer, trips)
+    names = [f"state{position}" for position in varying]
+    loop = _Iteration(["number", "flag", *names], ["go_on", *(f"{name}_next" for name in names)], step)
+    loop.counted = body.size if trips is not None else condition.size + body.size
+    made = importer.apply_any("Loop", [count, start, *initial], {"body": loop}, len(varying)) if varying else []
+    finals = dict(zip(varying, made, strict=True))
+    return [finals.get(position, value) for position, value in enumerate(states)]
+
+
+class _Iteration(Computed):
+    """An iteration, as the body of a Loop.
+
+    Attributes:
+        counted: Number of nodes of an iteration.
+    """
+
+    counted = 1
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return self.counted
+
+
+def passed_on(body: Body) -> frozenset[int]:
+    """Return the positions of the states that a body passes on as they are."""
+    pairs = zip(body.inputs, body.outputs, strict=False)
+    return frozenset(index for index, (formal, name) in enumerate(pairs) if _origin(body, name) == formal)
+
+
+def _origin(body: Body, name: str) -> str:
+    for _ in range(_DEPTH):
+        node = body.producer(name)
+        if node is None or node.type not in _PASSING or name != node.outputs[0]:
+            break
+        name = node.names[0]
+    return name
+
+
+def can_unroll(importer: Importer, body: Body, trips: int | None) -> bool:
+    """Return whether a loop that runs a number of times may be unrolled."""
+    if trips is None or trips > importer.unroll_loops:
+        return False
+    return importer.context.budget.unrolled_nodes.used + trips * body.size <= UNROLLED_NODES
+
+
+def trip_count(importer: Importer, condition: Body, body: Body, states: Sequence[AnyValue]) -> int | None:
+    """Return how often a loop runs, if that depends on known states only; else None.
+
+    The states that decide are computed step by step as long as the loop may be unrolled.  After that the
+    count is found by bisection, if conditions and states are sums, comparisons and conjunctions.
+    """
+    deciding, types = _deciding(condition, body)
+    if not all(position < len(states) and _number(states[position]) for position in deciding):
+        return None
+    context = importer.context
+    node = Node("While", (), (), {}, context.builder.node)
+    forget = context.checkpoint()
+    try:
+        with sub_graph(context, graph_name(importer, node, "trips")):
+            return _counted(importer, condition, body.only(deciding), deciding, states, types)
+    except Unresolved:
+        return None
+    finally:
+        forget()
+
+
+def _number(value: AnyValue) -> bool:
+    return isinstance(value, Value) and value.is_static and value.size == 1 and value.dtype.numpy.kind in "iub"
+
+
+def _counted(
+    importer: Importer,
+    condition: Body,
+    body: Body,
+    deciding: Sequence[int],
+    states: Sequence[AnyValue],
+    types: set[str],
+) -> int | None:
+    def given(formals: Sequence[str], held: Mapping[int, AnyValue]) -> dict[str, AnyValue]:
+        return {formals[position]: value for position, value in held.items()}
+
+    def goes_on(held: Mapping[int, AnyValue]) -> int | None:
+        return known(inline(importer.context, condition, given(condition.inputs, held))[0])
+
+    held: dict[int, AnyValue] = {position: states[position] for position in deciding}
+    track = [held]
+    steps = max(importer.unroll_loops, 2) + 1
+    for count in range(steps):
+        more = goes_on(held)
+        if not more:
+            return None if more is None else count
+        following = inline(importer.context, body, given(body.inputs, held))
+        held = dict(zip(deciding, following, strict=True))
+        if not all(map(_number, held.values())):
+            return None
+        track = [*track[-2:], held]
+    before, first, second = ({position: known(value) or 0 for position, value in one.items()} for one in track[-3:])
+    if not types <= _MONOTONE or any(first[one] - before[one] != second[one] - first[one] for one in held):
+        return None  # sums of states whose steps are equal twice have equal steps for ever
+
+    def after(trips: int) -> dict[int, AnyValue]:
+        """Return the states after a number of further iterations."""
+        found: dict[int, AnyValue] = {}
+        for position, value in held.items():
+            assert isinstance(value, Value)
+            number = second[position] + trips * (second[position] - first[position])
+            bound = (1 << (value.dtype.bits - 1)) - 1
+            array = value.numpy() * 0 + max(min(number, bound), -bound)
+            found[position] = importer.builder.const(array.astype(value.dtype.numpy))
+        return found
+
+    low, high = -1, _MOST_TRIPS
+    if goes_on(after(high)):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        more = goes_on(after(middle))
+        if more is None:
+            return None
+        low, high = (middle, high) if more else (low, middle)
+    return steps + high
+
+
+def _deciding(condition: Body, body: Body) -> tuple[list[int], set[str]]:
+    """Return the positions of the states that decide when a loop ends, and the operators that they need."""
+    if len(condition.inputs) != len(body.inputs) or len(body.outputs) != len(body.inputs):
+        return [-1], set()
+    found, types = _read(condition, condition.outputs[:1])
+    pending = list(found)
+    while pending:
+        position = pending.pop()
+        more, needed = _read(body, [body.outputs[position]])
+        types |= needed
+        pending += more - found
+        found |= more
+    return sorted(found), types
+
+
+def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
+    """Return the positions of the inputs that values are computed from, and the operators in between."""
+    positions = {name: index for index, name in enumerate(body.inputs)}
+    found, types, seen, pending = set[int](), set[str](), set[str](), list(names)
+    while pending:
+        name = pending.pop()
+        if name in seen or not name:
+            continue
+        seen.add(name)
+        node = body.producer(name)
+        if name in positions:
+            found.add(positions[name])
+        elif node is not None:
+            types.add(node.type.replace("_", "").lower())
+            pending += body.operands(name) or ()
+    return found, types

@@ -1,0 +1,176 @@
+"""Lists of tensors: element by element while their length is small and known, else tensors [length, ...]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.context import SEQUENCE_ELEMENTS
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import AnyValue, SequenceValue, Value, check_shape
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import from_numpy
+
+LISTED = 1024
+"""Longest list that is held element by element."""
+
+_FIX = "make its length a constant: bind open dimensions with --input_dim, --define_symbol or --batch"
+
+
+def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[int] | None) -> AnyValue:
+    """Return a list of elements that nothing has set yet, which read as zeros.
+
+    Args:
+        node: The node.
+        g: The canonical operators.
+        count: Its length.
+        dtype: Type of its elements, in TensorFlow's words.
+        shape: Shape of its elements, None or -1 for what is not known.
+    """
+    if not 0 <= count <= SEQUENCE_ELEMENTS:
+        raise node.problem(f"a list of {count} elements; at most {SEQUENCE_ELEMENTS} are possible")
+    try:
+        kind = np.dtype(dtype)
+        held = from_numpy(kind)
+    except TypeError as error:
+        raise node.problem(f"a list of {dtype}, which a DLC cannot hold") from error
+    is_known = shape is not None and min(shape, default=0) >= 0
+    if shape is not None and is_known:
+        check_shape(node.own_name, (count, *shape), held)
+    if count > LISTED and shape is not None and is_known:
+        return g.builder.const(np.zeros((count, *shape), kind), f"{g.builder.stem}_list")
+    element = g.builder.const(np.zeros(shape if is_known else 0, kind), f"{g.builder.stem}_unset")  # type: ignore[arg-type]
+    return counted(node, g, [element] * count, kind)
+
+
+def counted(node: Node, g: Operators, elements: Sequence[Value], _kind: object = None) -> SequenceValue:
+    """Return a list of elements, which are counted.
+
+    Raises:
+        UnsupportedOp: If the lists of the model hold too many.
+    """
+    if not g.context.budget.sequence_elements.take(len(elements)):
+        raise node.problem(f"the lists of the model hold more than {SEQUENCE_ELEMENTS} elements")
+    return SequenceValue(tuple(elements))
+
+
+def is_unset(element: Value) -> bool:
+    """Return whether nothing has set an element of a list yet, nor its shape."""
+    return element.is_static and element.shape == (0,)
+
+
+def list_of(node: Node, index: int) -> AnyValue:
+    """Return an input that is a list."""
+    return node.required(index)
+
+
+def length(node: Node, held: AnyValue) -> int:
+    """Return the length of a list.
+
+    Raises:
+        UnsupportedOp: If it is not known.
+    """
+    if isinstance(held, SequenceValue):
+        return len(held.elements)
+    dims = held.dims if isinstance(held, Value) else None
+    if not dims or dims[0] is None:
+        raise node.problem("the length of a list is only known when the graph runs", _FIX)
+    return dims[0]
+
+
+def element_shape(node: Node, index: int) -> list[int] | None:
+    """Return the shape that an input states of the elements of a list, -1 for what is not known."""
+    value = node.input(index)
+    if value is None or not value.is_static:
+        return None
+    array = value.numpy()
+    return None if array.ndim == 0 else [int(size) for size in array.reshape(-1)]
+
+
+def stacked(node: Node, g: Operators, held: AnyValue, shape: Sequence[int] | None = None) -> Value:
+    """Return a list as one tensor [length, ...].
+
+    Args:
+        node: The node.
+        g: The canonical operators.
+        held: The list.
+        shape: Shape of its elements if nothing has set any, None or -1 for what is not known.
+
+    Raises:
+        UnsupportedOp: If the shape of the elements is not known.
+    """
+    if isinstance(held, Value):
+        return held
+    elements = list(held.elements) if isinstance(held, SequenceValue) else []
+    made = [element for element in elements if not is_unset(element)]
+    if made and made[0].dims is not None and None not in made[0].dims:
+        shape = made[0].shape
+    if len(made) < len(elements) or not elements:
+        if shape is None or min(shape, default=0) < 0 or not elements:
+            raise node.problem("the shape of the elements of a list is not known", "set an element before")
+        filler = g.builder.const(np.zeros(shape, elements[0].dtype.numpy), f"{g.builder.stem}_unset")
+        elements = [filler if is_unset(element) else element for element in elements]
+    if all(element.is_static for element in elements):
+        return g.builder.const(np.stack([element.numpy() for element in elements]), f"{g.builder.stem}_list")
+    axis = g.builder.const(np.zeros(1, np.int64))
+    return g("Concat", [g("Unsqueeze", [element, axis]) for element in elements], axis=0)
+
+
+def listed(node: Node, g: Operators, held: AnyValue) -> list[Value]:
+    """Return the elements of a list."""
+    if isinstance(held, SequenceValue):
+        return list(held.elements)
+    count = length(node, held)
+    if count > LISTED:
+        raise node.problem(f"a list of {count} elements; at most {LISTED} are taken one by one")
+    return [element_at(node, g, held, index) for index in range(count)]
+
+
+def element_at(
+    node: Node, g: Operators, held: AnyValue, index: int | Value, shape: Sequence[int] | None = None
+) -> Value:
+    """Return an element of a list; one that nothing has set is zero."""
+    if isinstance(index, Value) and index.is_static:
+        index = int(index.numpy().reshape(-1)[0])
+    if isinstance(held, SequenceValue) and isinstance(index, int):
+        if not 0 <= index < len(held.elements):
+            raise node.invalid(f"element {index} of a list of {len(held.elements)}")
+        element = held.elements[index]
+        if is_unset(element):
+            return stacked_row(node, g, held, shape)
+        return element
+    if isinstance(index, int):
+        index = g.builder.const(np.asarray(index, np.int64))
+    return g("Gather", [stacked(node, g, held, shape), index], axis=0)
+
+
+def stacked_row(node: Node, g: Operators, held: SequenceValue, shape: Sequence[int] | None) -> Value:
+    """Return zeros of the shape of the elements of a list."""
+    set_ones = [element for element in held.elements if not is_unset(element)]
+    found = set_ones[0].shape if set_ones else shape
+    if found is None or min(found, default=0) < 0:
+        raise node.problem("reads an element of a list that nothing has set, of a shape that is not known")
+    return g.builder.const(np.zeros(found, held.elements[0].dtype.numpy), f"{g.builder.stem}_zero")
+
+
+def with_element(node: Node, g: Operators, held: AnyValue, index: Value, item: Value) -> AnyValue:
+    """Return a list with one element replaced."""
+    if isinstance(held, SequenceValue) and index.is_static:
+        position, elements = int(index.numpy().reshape(-1)[0]), list(held.elements)
+        if not 0 <= position < len(elements):
+            raise node.invalid(f"element {position} of a list of {len(elements)}")
+        elements[position] = item
+        return SequenceValue(tuple(elements))
+    dims = item.dims
+    tensor = stacked(node, g, held, None if dims is None or None in dims else item.shape)
+    at = g("Reshape", [g("Cast", [index], to=7), g.builder.const(np.asarray([1, 1], np.int64))])
+    row = g("Unsqueeze", [item, g.builder.const(np.zeros(1, np.int64))])
+    return g("ScatterND", [tensor, at, row])
+
+
+def indices(node: Node, index: int) -> Array | None:
+    """Return an input that holds positions in a list, None if they are computed."""
+    value = node.required(index)
+    return value.numpy().reshape(-1).astype(np.int64) if value.is_static else None

@@ -1,0 +1,148 @@
+"""Handlers of If, Case and While, and refusals of control flow that could not be rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.control_flow.branches import apply_if
+from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, sub_graph
+from xdlc.converter.operators.control_flow.while_form import apply_while, can_unroll, trip_count
+from xdlc.converter.session.node import Body, Computed, Node
+from xdlc.converter.tensorflow.lists import is_unset, stacked
+from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.values import AnyValue, SequenceValue, Value
+
+_IGNORED = ("Tcond", "Tin", "Tout", "T", "output_shapes", "parallel_iterations", "num_original_outputs")
+
+
+@handler("If", "StatelessIf", ignores=_IGNORED)
+def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
+    branches = [node.graph("then_branch"), node.graph("else_branch")]
+    _check_operands(node, branches, len(node.inputs) - 1)
+    return apply_if(g, _truth(g, node.required(0)), branches, node.inputs[1:], len(node.outputs))
+
+
+def _check_operands(node: Node, graphs: Sequence[Body], count: int) -> None:
+    for graph in graphs:
+        if len(graph.inputs) != count:
+            raise node.invalid(f"a function of {len(graph.inputs)} inputs gets {count} values")
+
+
+def _truth(g: Operators, value: Value) -> Value:
+    """Return whether a value counts as true: a number other than 0, a tensor that is not empty."""
+    if value.rank and not value.is_dynamic:
+        return g.builder.const(np.asarray(value.size > 0))
+    return value if value.dtype.numpy.kind == "b" else g("Cast", [value], to=9)
+
+
+@handler("Case", "StatelessCase", ignores=_IGNORED)
+def _case(node: Node, g: Operators) -> Sequence[AnyValue]:
+    count = sum(1 for name in node.attributes if name.startswith("branches_"))
+    branches = [node.graph(f"branches_{index}") for index in range(count)]
+    if not branches:
+        raise node.invalid("it has no branches")
+    operands, chosen, outputs = node.inputs[1:], node.required(0), len(node.outputs)
+    _check_operands(node, branches, len(operands))
+    if chosen.is_static:
+        at = int(chosen.numpy().reshape(-1)[0])
+        return _inlined(g, branches[at if 0 <= at < count else count - 1], operands)
+    return _nested(g, chosen, branches, operands, outputs)
+
+
+def _inlined(g: Operators, branch: Body, operands: Sequence[AnyValue | None]) -> list[AnyValue]:
+    given = {name: value for name, value in zip(branch.inputs, operands, strict=True) if value is not None}
+    return inline(g.context, branch, given)
+
+
+def _nested(
+    g: Operators, chosen: Value, branches: Sequence[Body], operands: Sequence[AnyValue | None], outputs: int
+) -> list[AnyValue]:
+    """Return the outputs of the chosen branch: of an If for the first half of them or for the others."""
+    if len(branches) == 1:
+        return _inlined(g, branches[0], operands)
+    half = len(branches) // 2
+    name = f"{g.builder.node}~chosen{len(branches)}"
+    g.context.values[name] = chosen
+    names = [f"{g.builder.node}~operand{index}" for index in range(len(operands))]
+    g.context.values.update(
+        (key, value) for key, value in zip(names, operands, strict=True) if value is not None
+    )
+
+    def part(first: int, last: int) -> Computed:
+        def compute(_: Sequence[AnyValue]) -> list[AnyValue]:
+            index = g.context.values.tensor(name)
+            if first:
+                index = g("Sub", [index, g.builder.const(np.asarray(first, index.dtype.numpy))])
+            given = [g.context.values[key] for key in names]
+            return _nested(g, index, branches[first:last], given, outputs)
+
+        return Computed((), [f"{name}_{first}_{index}" for index in range(outputs)], compute)
+
+    # An index below 0 or beyond the last branch chooses the last one.
+    zero, middle = (g.builder.const(np.asarray(one, chosen.dtype.numpy)) for one in (0, half))
+    low = g("And", [g("GreaterOrEqual", [chosen, zero]), g("Less", [chosen, middle])])
+    branches_of = {"then_branch": part(0, half), "else_branch": part(half, len(branches))}
+    return g.apply_any("If", [low], branches_of, outputs)
+
+
+@handler("While", "StatelessWhile", ignores=_IGNORED)
+def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
+    condition, body = node.graph("cond"), node.graph("body")
+    states: list[AnyValue] = [node.required(index) for index in range(len(node.inputs))]
+    _check_operands(node, [condition, body], len(states))
+    if len(body.outputs) != len(states):
+        raise node.invalid(f"its body returns {len(body.outputs)} values for {len(states)} variables")
+    trips = trip_count(g, condition, body, states)
+    if trips == 0:
+        return states
+    if not can_unroll(g, body, trips) and any(isinstance(state, SequenceValue) for state in states):
+        states = _as_tensors(node, g, body, states)
+    return apply_while(g, condition, body, states, trips)
+
+
+def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]) -> list[AnyValue]:
+    """Return the states with each list as one tensor, whose shape the body shows if nothing else does."""
+    shapes: dict[int, tuple[int, ...]] = {}
+    unset = [
+        index
+        for index, state in enumerate(states)
+        if isinstance(state, SequenceValue) and state.elements and all(map(is_unset, state.elements))
+    ]
+    if unset:
+        if not g.context.budget.unrolled_nodes.take(body.size):
+            raise node.problem("its lists have no shape, and the model has too many loops to find it out")
+        forget = g.context.checkpoint()
+        with sub_graph(g.context, graph_name(g, node, "shapes")) as sub:
+            given = {
+                name: sub.input(f"state{index}", state.dims, state.dtype, state.tensor.encoding)
+                if isinstance(state, Value)
+                else sub.capture(f"state{index}", state)
+                for index, (name, state) in enumerate(zip(body.inputs, states, strict=True))
+            }
+            for index, result in zip(unset, inline(g.context, body.only(unset), given), strict=True):
+                if isinstance(result, Value) or any(not is_unset(one) for one in result.elements):  # type: ignore[union-attr]
+                    shapes[index] = stacked(node, g, result).shape[1:]
+        forget()
+    return [
+        stacked(node, g, state, shapes.get(index)) if isinstance(state, SequenceValue) else state
+        for index, state in enumerate(states)
+    ]
+
+
+_REBUILT = "Switch Merge RefSwitch RefMerge Enter RefEnter Exit RefExit NextIteration RefNextIteration LoopCond".split()
+
+
+@handler(*_REBUILT, ignores=("frame_name", "is_constant", "parallel_iterations"))
+def _left_over(node: Node, _g: Operators) -> AnyValue:
+    raise node.problem(
+        f"{node.type} is not part of a conditional or of a loop of a form that is known",
+        "freeze the graph again with control flow v2, or cut the graph around it with --out_node",
+    )
+
+
+@handler("SymbolicGradient")
+def _gradient(node: Node, _g: Operators) -> AnyValue:
+    raise node.problem("a gradient is part of training", "export the model for inference")
