@@ -62,7 +62,7 @@ def apply_while(
     count = None if trips is None else scalar(importer, trips)
     names = [f"state{position}" for position in varying]
     loop = _Iteration(["number", "flag", *names], ["go_on", *(f"{name}_next" for name in names)], step)
-    loop.counted = body.size if trips is not None else condition.size + body.size
+    loop.size_of = [body] if trips is not None else [condition, body]
     made = importer.apply_any("Loop", [count, start, *initial], {"body": loop}, len(varying)) if varying else []
     finals = dict(zip(varying, made, strict=True))
     return [finals.get(position, value) for position, value in enumerate(states)]
@@ -72,15 +72,19 @@ class _Iteration(Computed):
     """An iteration, as the body of a Loop.
 
     Attributes:
-        counted: Number of nodes of an iteration.
+        size_of: Graphs that it imports: the body, and the condition if nothing else ends the loop.
     """
 
-    counted = 1
+    size_of: Sequence[Body] = ()
 
     @property
     def size(self) -> int:
         """Number of nodes."""
-        return self.counted
+        return sum(graph.size for graph in self.size_of)
+
+    def operands(self, name: str) -> Sequence[str] | None:
+        """Return the names that a value is computed from; a loop that is counted goes on in any case."""
+        return () if name == self.outputs[0] and len(self.size_of) == 1 else super().operands(name)
 
 
 def passed_on(body: Body) -> frozenset[int]:
