@@ -41,11 +41,11 @@ def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[i
         check_shape(node.own_name, (count, *shape), held)
     if count > LISTED and shape is not None and is_known:
         return g.builder.const(np.zeros((count, *shape), kind), f"{g.builder.stem}_list")
-    element = g.builder.const(np.zeros(shape if is_known else 0, kind), f"{g.builder.stem}_unset")  # type: ignore[arg-type]
-    return counted(node, g, [element] * count, kind)
+    element = g.builder.const(np.zeros(shape if is_known else 0, kind), f"{g.builder.stem}_unset")
+    return counted(node, g, [element] * count)
 
 
-def counted(node: Node, g: Operators, elements: Sequence[Value], _kind: object = None) -> SequenceValue:
+def counted(node: Node, g: Operators, elements: Sequence[Value]) -> SequenceValue:
     """Return a list of elements, which are counted.
 
     Raises:

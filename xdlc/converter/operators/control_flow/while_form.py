@@ -63,7 +63,9 @@ def apply_while(
     names = [f"state{position}" for position in varying]
     loop = _Iteration(["number", "flag", *names], ["go_on", *(f"{name}_next" for name in names)], step)
     loop.size_of = [body] if trips is not None else [condition, body]
-    made = importer.apply_any("Loop", [count, start, *initial], {"body": loop}, len(varying)) if varying else []
+    made = (
+        importer.apply_any("Loop", [count, start, *initial], {"body": loop}, len(varying)) if varying else []
+    )
     finals = dict(zip(varying, made, strict=True))
     return [finals.get(position, value) for position, value in enumerate(states)]
 
@@ -131,7 +133,9 @@ def trip_count(importer: Importer, condition: Body, body: Body, states: Sequence
 
 
 def _number(value: AnyValue) -> bool:
-    return isinstance(value, Value) and value.is_static and value.size == 1 and value.dtype.numpy.kind in "iub"
+    return (
+        isinstance(value, Value) and value.is_static and value.size == 1 and value.dtype.numpy.kind in "iub"
+    )
 
 
 def _counted(
@@ -160,7 +164,9 @@ def _counted(
         if not all(map(_number, held.values())):
             return None
         track = [*track[-2:], held]
-    before, first, second = ({position: known(value) or 0 for position, value in one.items()} for one in track[-3:])
+    before, first, second = (
+        {position: known(value) or 0 for position, value in one.items()} for one in track[-3:]
+    )
     if not types <= _MONOTONE or any(first[one] - before[one] != second[one] - first[one] for one in held):
         return None  # sums of states whose steps are equal twice have equal steps for ever
 

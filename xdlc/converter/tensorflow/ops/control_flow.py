@@ -21,8 +21,9 @@ _IGNORED = ("Tcond", "Tin", "Tout", "T", "output_shapes", "parallel_iterations",
 @handler("If", "StatelessIf", ignores=_IGNORED)
 def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
     branches = [node.graph("then_branch"), node.graph("else_branch")]
-    _check_operands(node, branches, len(node.inputs) - 1)
-    return apply_if(g, _truth(g, node.required(0)), branches, node.inputs[1:], len(node.outputs))
+    operands = [node.required(index) for index in range(1, len(node.inputs))]
+    _check_operands(node, branches, len(operands))
+    return apply_if(g, _truth(g, node.required(0)), branches, operands, len(node.outputs))
 
 
 def _check_operands(node: Node, graphs: Sequence[Body], count: int) -> None:
@@ -132,10 +133,15 @@ def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]
     ]
 
 
-_REBUILT = "Switch Merge RefSwitch RefMerge Enter RefEnter Exit RefExit NextIteration RefNextIteration LoopCond".split()
+_REBUILT = ("Switch", "Merge", "Enter", "Exit", "NextIteration")
 
 
-@handler(*_REBUILT, ignores=("frame_name", "is_constant", "parallel_iterations"))
+@handler(
+    "LoopCond",
+    *_REBUILT,
+    *(f"Ref{type}" for type in _REBUILT),
+    ignores=("frame_name", "is_constant", "parallel_iterations"),
+)
 def _left_over(node: Node, _g: Operators) -> AnyValue:
     raise node.problem(
         f"{node.type} is not part of a conditional or of a loop of a form that is known",
