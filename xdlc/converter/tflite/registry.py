@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
             value if value is None or info is None else real_value(g, value, info)
             for value, info in zip(node.inputs, operator.inputs, strict=True)
         ]
-        made = function(node, g)
+        made = cast("Value | Sequence[Value]", function(node, g))
         results = [made] if isinstance(made, Value) else list(made)
         activation = node.attr("fused_activation_function", 0)
         if activation and results:
