@@ -98,7 +98,7 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
         return saved_model(path, tag, signature, has_outputs=has_outputs)
     if tag is not None:
         raise UsageError("--saved_model_tag is for SavedModels", where=str(path), fix="omit it")
-    if found is META_GRAPH:
+    if found is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
         fix = "omit it, and choose with --out_node"

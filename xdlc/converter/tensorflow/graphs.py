@@ -108,7 +108,7 @@ class Flat:
             inputs: Names of the values that come from outside, with the nodes that compute them not needed.
         """
         content, given = self._content, set(inputs)
-        self._used.update(content.nodes, given)
+        self._used.update(content.nodes)
         for name in _needed(content.nodes, wanted, given, self._reads):
             self._add_node(content.nodes[name], name, lambda value: value, ())
 
