@@ -23,6 +23,7 @@ SECONDS = 5
 MEGABYTES = 500
 MODULES = {
     "xconv-onnx-to-dlc": "onnx_to_dlc",
+    "xconv-tensorflow-to-dlc": "tensorflow_to_dlc",
     "xdlc-info": "info",
     "xdlc-net-run": "net_run",
     "xdlc-to-onnx": "to_onnx",
@@ -106,6 +107,9 @@ def _warm_up(tools: Mapping[str, Any]) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         source, dlc = os.path.join(folder, "model.onnx"), os.path.join(folder, "model.dlc")
+        graph_def = os.path.join(folder, "model.pb")
+        with open(graph_def, "wb") as file:
+            file.write(_graph_def())
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
         onnx.save(made, source)
         np.ones(4, np.float32).tofile(os.path.join(folder, "x.raw"))
@@ -113,12 +117,27 @@ def _warm_up(tools: Mapping[str, Any]) -> None:
             listing.write(os.path.join(folder, "x.raw"))
         for tool, *words in (
             ("xconv-onnx-to-dlc", "-i", source, "-o", dlc),
+            ("xconv-tensorflow-to-dlc", "-i", graph_def, "-o", dlc),
+            ("xconv-onnx-to-dlc", "-i", source, "-o", dlc),
             ("xdlc-info", dlc),
             ("xdlc-net-run", "--container", dlc, "--input_list", listing.name, "--output_dir", folder),
             ("xdlc-to-onnx", "--input_dlc", dlc, "--output_path", source),
         ):
             with contextlib.redirect_stdout(io.StringIO()):
                 tools[tool](words, prog_name=tool, standalone_mode=False)
+
+
+def _graph_def() -> bytes:
+    """Return a TensorFlow graph of one operator."""
+    from xdlc.converter.tensorflow.messages import message
+
+    graph = message("GraphDef")
+    graph.versions.producer = 100
+    node = graph.node.add(name=b"x", op=b"Placeholder")
+    node.attr.add(key=b"shape").value.shape.dim.add(size=4)
+    node.attr.add(key=b"dtype").value.type = 1
+    graph.node.add(name=b"y", op=b"Relu", input=[b"x"])
+    return bytes(graph.SerializeToString())
 
 
 def _forked(main: Any, name: str, words: list[str]) -> dict[str, Any]:

@@ -188,7 +188,8 @@ def _add_inputs(
 def _declared(node: Node, number: int, boundary: Boundary) -> tuple[str, Labels | None]:
     """Return data type and dimensions of an output of a node that becomes an input."""
     attributes = node.attributes
-    parsed = attributes.get("Tdense", ())
+    parsed = attributes.get("Tdense")
+    parsed = parsed if isinstance(parsed, list) else []
     dense = number - len(node.outputs) + len(parsed)
     if 0 <= dense < len(parsed):  # ParseExample's dense values are last
         dtype = parsed[dense]
@@ -198,9 +199,9 @@ def _declared(node: Node, number: int, boundary: Boundary) -> tuple[str, Labels 
         found = (attributes[name] for name in _TYPES if isinstance(attributes.get(name), str))
         dtype = next(found, "float32")
     shape = attributes.get("shape") if node.type in (*PLACEHOLDERS, DEFAULTED) else None
-    if shape == () and boundary.version < SCALAR_SINCE:
-        shape = None
-    return dtype, None if shape is None else [UNNAMED if size is None else size for size in shape]
+    if not isinstance(shape, tuple) or (shape == () and boundary.version < SCALAR_SINCE):
+        return dtype, None
+    return dtype, [UNNAMED if size is None else size for size in shape]
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:

@@ -24,6 +24,8 @@ DEPTH = 64
 """Functions that may be inside each other at most."""
 NODES = 1 << 17
 """Nodes of functions at most, each counted as often as it is called."""
+GRAPH = 16
+"""Nodes that a graph of its own counts as, beside its nodes."""
 OUTPUTS = 1 << 19
 """Outputs of all nodes at most."""
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -260,6 +262,7 @@ class Flat:
         function = self._content.functions.get(name)
         if function is None:
             return name
+        self._take("nodes", GRAPH)
         inner = Flat(self._content, around=self)
         names = [inner._unique(text(each.name)) for each in function.signature.input_arg]
         graph = inner.finish((), inner.add_body(name, names, "", within))
