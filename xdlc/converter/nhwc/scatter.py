@@ -126,7 +126,7 @@ def _diagonal_table(
     """Return where [diagonals, width] holds each element of a matrix, and which elements it holds.
 
     Diagonal d is column - row; the first stored is the upper one.  Shorter diagonals lie at the left or at
-    the right end of their row, as ``align`` says of those above and below the main one.
+    the right end of their row, as ``align`` states of those above and below the main one.
     """
     check_table(rows, columns)
     row, column = np.indices((rows, columns))

@@ -6,7 +6,7 @@ from xdlc.converter.nhwc import scatter
 from xdlc.converter.nhwc.shapes import ints, known
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import real_inputs
+from xdlc.converter.tensorflow.ops._forms import real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
@@ -59,7 +59,7 @@ def _band(value: Value) -> tuple[int, int]:
 
 @handler("MatrixDiag", "BatchMatrixDiag")
 def _matrix_diag(node: Node, g: Operators) -> Value:
-    return scatter.matrix_diagonals(g, *real_inputs(node))
+    return scatter.matrix_diagonals(g, real_input(node, 0))
 
 
 @handler("MatrixDiagV2", "MatrixDiagV3")
@@ -100,9 +100,9 @@ def _band_part(node: Node, g: Operators) -> Value:
 
 @handler("Diag")
 def _diag(node: Node, g: Operators) -> Value:
-    return scatter.tensor_diagonal(g, *real_inputs(node))
+    return scatter.tensor_diagonal(g, real_input(node, 0))
 
 
 @handler("DiagPart")
 def _diag_part(node: Node, g: Operators) -> Value:
-    return scatter.tensor_diagonal_part(g, *real_inputs(node))
+    return scatter.tensor_diagonal_part(g, real_input(node, 0))
