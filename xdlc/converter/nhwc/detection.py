@@ -1,0 +1,183 @@
+"""Suppression of boxes that overlap better ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.elementwise import clipped, where
+from xdlc.converter.nhwc.gathering import gather, unstack
+from xdlc.converter.nhwc.scatter import full, scatter_nd
+from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir.dtype import FLOAT32, INT32
+
+_MOST = 128  # steps of soft suppression, each of which is about 30 operations
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+def suppressed(
+    g: Operators, boxes: Value, scores: Value, count: int, overlap: float, threshold: float
+) -> Value:
+    """Return the indices of the best boxes, int32, best first; their number is known at run time only.
+
+    Args:
+        g: The canonical operators.
+        boxes: [n, 4] y1, x1, y2, x2; any two opposite corners.
+        scores: [n].
+        count: Most boxes.
+        overlap: Intersection over union above which the worse of two boxes is dropped.
+        threshold: Boxes of this score or less are dropped.
+    """
+    batch, single = g("Unsqueeze", [boxes, vector(g, [0])]), g("Unsqueeze", [scores, vector(g, [0, 1])])
+    limits = [g.builder.const(np.asarray(limit, np.float32)) for limit in (overlap, threshold)]
+    chosen = g("NonMaxSuppression", [batch, single, vector(g, [count]), *limits])
+    column = g.builder.const(np.asarray(2, np.int64))
+    return cast(g, g("Gather", [chosen, column], axis=1), INT32)
+
+
+def padded_choice(g: Operators, chosen: Value, count: int) -> tuple[Value, Value]:
+    """Return indices continued by 0 to ``count`` of them, and how many there were, both int32."""
+    zeros = g.builder.const(np.zeros(count, np.int32))
+    joined = g("Concat", [chosen, zeros], axis=0)
+    cut = g("Slice", [joined, vector(g, [0]), vector(g, [count]), vector(g, [0])])
+    number_of = g("Squeeze", [cast(g, g("Shape", [chosen]), INT32), vector(g, [0])])
+    return g("Reshape", [cut, vector(g, [count])]), number_of
+
+
+def softly_suppressed(
+    g: Operators, boxes: Value, scores: Value, count: int, overlap: float, threshold: float, sigma: float
+) -> tuple[Value, Value, Value]:
+    """Return the best boxes where each lowers the scores of those it overlaps, written out step by step.
+
+    A chosen box multiplies other scores by exp(-iou² / (2 sigma)), and by 0 above ``overlap`` (N. Bodla
+    et al., Soft-NMS, 2017).
+
+    Args:
+        g: The canonical operators.
+        boxes: [n, 4] y1, x1, y2, x2; any two opposite corners.
+        scores: [n].
+        count: Most boxes.
+        overlap: Intersection over union above which boxes are dropped.
+        threshold: Boxes of this score or less are dropped.
+        sigma: Width of the decay; 0 for none.
+
+    Returns:
+        Indices [count], int32, and scores [count], 0 after the last chosen one; their number, int32.
+
+    Raises:
+        UnsupportedOp: If there are too many steps.
+    """
+    if count > _MOST:
+        raise UnsupportedOp(
+            f"soft suppression in {count} steps; at most {_MOST} are written out",
+            fix="set soft_nms_sigma to 0, or cut the graph before it with --out_name",
+        )
+    (total,) = dims(scores)
+    corners = unstack(g, boxes, 4, 1)
+    top, left = g("Min", corners[::2]), g("Min", corners[1::2])
+    bottom, right = g("Max", corners[::2]), g("Max", corners[1::2])
+    area = g("Mul", [g("Sub", [bottom, top]), g("Sub", [right, left])])
+    zero, places = number(g, scores, 0), g.builder.const(np.arange(total, dtype=np.int64))
+    found, values, flags = [], [], []
+    rest = scores
+    for _ in range(count):
+        best = g("ArgMax", [rest], axis=0, keepdims=1)
+        value = g("ReduceMax", [rest, vector(g, [0])], keepdims=1)
+        is_kept = g("Greater", [value, number(g, scores, threshold)])
+        found.append(where(g, is_kept, best, number(g, best, 0)))
+        values.append(where(g, is_kept, value, zero))
+        flags.append(cast(g, is_kept, INT32))
+        y1, x1, y2, x2, own = (g("Gather", [each, best], axis=0) for each in (top, left, bottom, right, area))
+        height = g("Max", [g("Sub", [g("Min", [y2, bottom]), g("Max", [y1, top])]), zero])
+        width = g("Max", [g("Sub", [g("Min", [x2, right]), g("Max", [x1, left])]), zero])
+        shared = g("Mul", [height, width])
+        union = g("Max", [g("Sub", [g("Add", [own, area]), shared]), number(g, scores, 1e-30)])
+        iou = g("Div", [shared, union])
+        if sigma > 0:
+            decay = g("Exp", [g("Mul", [g("Mul", [iou, iou]), number(g, scores, -0.5 / sigma)])])
+            rest = g("Mul", [rest, decay])
+        dropped = g("Or", [g("Greater", [iou, number(g, iou, overlap)]), g("Equal", [places, best])])
+        rest = where(g, dropped, number(g, scores, _LOWEST), rest)
+    indices, chosen, kept = (
+        parts[0] if count == 1 else g("Concat", parts, axis=0) for parts in (found, values, flags)
+    )
+    return cast(g, indices, INT32), chosen, g("ReduceSum", [kept, vector(g, [0])], keepdims=0)
+
+
+def combined(
+    g: Operators,
+    boxes: Value,
+    scores: Value,
+    per_class: int,
+    total: int,
+    overlap: float,
+    threshold: float,
+    *,
+    clips: bool,
+) -> list[Value]:
+    """Return the best boxes of each image over all classes, each class suppressed on its own.
+
+    Args:
+        g: The canonical operators.
+        boxes: [images, n, 1 or classes, 4] y1, x1, y2, x2.
+        scores: [images, n, classes].
+        per_class: Most boxes of a class.
+        total: Boxes of the result.
+        overlap: Intersection over union above which the worse of two boxes is dropped.
+        threshold: Boxes of this score or less are dropped.
+        clips: Whether boxes are cut to 0 ... 1.
+
+    Returns:
+        Boxes [images, total, 4], scores [images, total], classes [images, total], float32, all 0 after the
+        last one, and their number [images], int32.
+
+    Raises:
+        ModelError: If the shapes do not fit.
+        UnsupportedOp: If a dimension is open.
+    """
+    images, count, classes = dims(scores)
+    shape = dims(boxes)
+    if len(shape) != 4 or shape[:2] != (images, count) or shape[2] not in (1, classes) or shape[3] != 4:
+        raise ModelError(
+            f"boxes {list(shape)} with scores {[images, count, classes]}", fix="correct the model"
+        )
+    own = shape[2] > 1
+    by_class = permuted(g, scores, (0, 2, 1))  # [images, classes, n]
+    if own:
+        lone = reshape(g, permuted(g, boxes, (0, 2, 1, 3)), (images * classes, count, 4))
+        ranked = reshape(g, by_class, (images * classes, 1, count))
+    else:
+        lone, ranked = reshape(g, boxes, (images, count, 4)), by_class
+    limits = [g.builder.const(np.asarray(limit, np.float32)) for limit in (overlap, threshold)]
+    chosen = g("NonMaxSuppression", [lone, ranked, vector(g, [per_class]), *limits])
+    base = full(g, ranked.shape, _LOWEST, FLOAT32)
+    kept = scatter_nd(g, base, chosen, g("GatherND", [ranked, chosen]))
+    kept = reshape(g, kept, (images, classes * count))
+    size = min(total, classes * count)
+    values, places = g.apply("TopK", [kept, vector(g, [size])], {"axis": -1}, 2)
+    is_valid = g("Greater", [values, number(g, values, _LOWEST / 2)])
+    classes_of = g("Div", [places, number(g, places, count)])
+    rows = g("Mod", [places, number(g, places, count)])
+    if own:
+        rows = g("Add", [g("Mul", [classes_of, number(g, rows, count)]), rows])
+    table = reshape(g, lone, (images, lone.shape[0] * count // images, 4))
+    picked = gather(g, table, positions(g, rows), 1, 1)
+    picked = clipped(g, picked, 0.0, 1.0) if clips else picked
+    zero = number(g, values, 0)
+    results = [
+        where(g, g("Unsqueeze", [is_valid, vector(g, [2])]), picked, zero),
+        where(g, is_valid, values, zero),
+        where(g, is_valid, cast(g, classes_of, FLOAT32), zero),
+    ]
+    if size < total:
+        results = [_extended(g, value, total - size) for value in results]
+    return [*results, g("ReduceSum", [cast(g, is_valid, INT32), vector(g, [1])], keepdims=0)]
+
+
+def _extended(g: Operators, x: Value, more: int) -> Value:
+    pads: Sequence[int] = [*[0] * x.rank, *(more if axis == 1 else 0 for axis in range(x.rank))]
+    return g("Pad", [x, vector(g, pads)])

@@ -1,0 +1,79 @@
+"""Handlers of Fourier transforms and complex values, which are pairs of real ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.converter.nhwc import spectra
+from xdlc.converter.nhwc.elementwise import atan2
+from xdlc.converter.nhwc.shapes import dims, ints
+from xdlc.converter.nhwc.spectra import Complex
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.ops._forms import real_input, real_inputs
+from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.values import SequenceValue, Value
+
+_AXES = {f"{kind}FFT{suffix}": count for kind in ("", "I", "R", "IR") for suffix, count in
+         (("", 1), ("2D", 2), ("3D", 3))}  # fmt: skip
+
+
+def _pair(node: Node) -> Complex:
+    value: Any = node.required(0)
+    if not isinstance(value, SequenceValue) or len(value.elements) != 2:
+        raise node.invalid("its input is not complex")
+    return Complex(*value.elements)
+
+
+def _held(x: Complex) -> SequenceValue:
+    return SequenceValue(tuple(x))
+
+
+@handler(*(name for name in _AXES if name.startswith("R")))
+def _real_transform(node: Node, g: Operators) -> Any:
+    x, *sizes = real_inputs(node)
+    return [_held(spectra.forward(g, x, ints(sizes[0], "the lengths")))]
+
+
+@handler(*(name for name in _AXES if name[0] != "R"))
+def _transform(node: Node, g: Operators) -> Any:
+    x, count = _pair(node), _AXES[node.type]
+    if node.type.startswith("IR"):
+        return spectra.inverse(g, x, ints(real_input(node, 1), "the lengths"), is_real=True)
+    sizes = dims(x.real)[-count:]
+    if node.type.startswith("I"):
+        return [_held(spectra.inverse(g, x, sizes, is_real=False))]  # type: ignore[arg-type]
+    return [_held(spectra.forward(g, x, sizes))]
+
+
+@handler("Complex")
+def _complex(node: Node, g: Operators) -> Any:
+    x, y = real_inputs(node)
+    return [_held(Complex(x, y))]
+
+
+@handler("Real")
+def _real(node: Node, g: Operators) -> Value:
+    return _pair(node).real
+
+
+@handler("Imag")
+def _imag(node: Node, g: Operators) -> Value:
+    return _pair(node).imag
+
+
+@handler("ComplexAbs")
+def _magnitude(node: Node, g: Operators) -> Value:
+    return spectra.magnitude(g, _pair(node))
+
+
+@handler("Angle")
+def _angle(node: Node, g: Operators) -> Value:
+    x = _pair(node)
+    return atan2(g, x.imag, x.real)
+
+
+@handler("Conj")
+def _conjugate(node: Node, g: Operators) -> Any:
+    x = _pair(node)
+    return [_held(Complex(x.real, g("Neg", [x.imag])))]
