@@ -11,7 +11,9 @@ from xdlc import ir
 from xdlc.converter.nhwc.shapes import cast, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import BOOL8, INT32
+from xdlc.errors import ModelError
+from xdlc.ir import DType
+from xdlc.ir.dtype import BOOL8, INT32, INT64, UINT8
 from xdlc.opdefs.elementwise_enums import FLOOR_DIV, MOD, NOT_EQUAL, RSQRT, SQUARED_DIFFERENCE
 
 
@@ -236,6 +238,52 @@ def one_hot(g: Operators, indices: Value, depth: int, on: Value, off: Value, axi
     column = g("Unsqueeze", [indices, vector(g, [place])])
     on, off = (value if not value.rank else reshape(g, value, ()) for value in (on, off))
     return where(g, g("Equal", [column, g.builder.const(row)]), on, off)
+
+
+def converted(g: Operators, x: Value, dtype: DType) -> Value:
+    """Return ``x`` converted to another type as in C; floats wrap around in integers narrower than int32."""
+    if x.dtype.is_float and dtype.is_integer and (not dtype.is_signed or dtype.bits < 32):
+        x = cast(g, x, INT32 if dtype.bits < 32 else INT64)
+    return cast(g, x, dtype)
+
+
+def bits_as(g: Operators, x: Value, dtype: DType) -> Value:
+    """Return the bits of ``x`` as another type; one of another width changes the last axis.
+
+    Raises:
+        ModelError: If the last axis does not hold the parts of wider elements.
+    """
+    from onnx.helper import np_dtype_to_tensor_dtype
+
+    if dtype is x.dtype:
+        return x
+    if dtype.bits == x.dtype.bits:
+        return g("BitCast", [x], to=np_dtype_to_tensor_dtype(dtype.numpy))
+    few, many = sorted((dtype.bits, x.dtype.bits))
+    kinds = {8: UINT8, 16: ir.dtype.UINT16, 32: ir.dtype.UINT32, 64: ir.dtype.UINT64}
+    plain = bits_as(g, x, kinds[x.dtype.bits])
+    shifts = np.arange(0, many, few, dtype=kinds[many].numpy)
+    if dtype.bits < x.dtype.bits:
+        column = g("Unsqueeze", [plain, vector(g, [-1])])
+        parts = g("BitShift", [column, g.builder.const(shifts)], direction="RIGHT")
+        return bits_as(g, cast(g, parts, kinds[few]), dtype)
+    if not x.rank or x.shape[-1] != len(shifts):
+        raise ModelError(f"the bits of {list(x.shape)} {x.dtype} as {dtype}", fix="correct the model")
+    parts = g("BitShift", [cast(g, plain, kinds[many]), g.builder.const(shifts)], direction="LEFT")
+    found = [
+        g("Gather", [parts, g.builder.const(np.asarray(index, np.int64))], axis=x.rank - 1)
+        for index in range(len(shifts))
+    ]
+    whole = found[0]
+    for part in found[1:]:
+        whole = g("BitwiseOr", [whole, part])
+    return bits_as(g, whole, dtype)
+
+
+def filled_like(g: Operators, x: Value, value: float) -> Value:
+    """Return a value of the shape and type of ``x`` whose elements are all one number."""
+    element = ir.ArrayData(number(g, x, value).numpy().reshape(1))
+    return g("ConstantOfShape", [g("Shape", [x])], value=element)
 
 
 def total(g: Operators, values: Sequence[Value]) -> Value:

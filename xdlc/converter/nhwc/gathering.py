@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
+from xdlc.ir.dtype import FLOAT32, INT8, INT64
 
 _FIX = "the node contradicts itself: correct the model, or export it again"
 
@@ -75,6 +76,19 @@ def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value
     return g.apply("Split", [x, vector(g, sizes)], {"axis": axis}, len(sizes))
 
 
+def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
+    """Return ``count`` parts of ``x`` of one size along an axis.
+
+    Raises:
+        ModelError: If the axis does not divide.
+        UnsupportedOp: If it is open.
+    """
+    (whole,) = dims(x, [axis_of(axis, x.rank)])
+    if count < 1 or whole % count:
+        raise ModelError(f"{whole} elements of axis {axis} in {count} parts", fix=_FIX)
+    return split(g, x, [whole // count] * count, axis)
+
+
 def stack(g: Operators, values: Sequence[Value], axis: int) -> Value:
     """Return values of one shape side by side along a new axis, negative from the end of the result."""
     rank = values[0].rank + 1
@@ -91,6 +105,25 @@ def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
     """
     parts = split(g, x, [1] * count, axis)
     return [g("Squeeze", [part, vector(g, [axis_of(axis, x.rank)])]) for part in parts]
+
+
+def unique(g: Operators, x: Value, axis: int | None = None) -> list[Value]:
+    """Return the different elements, or parts along an axis, in order of their first places.
+
+    Args:
+        g: The canonical operators.
+        x: Any value; of rank 1 without an axis.
+        axis: Axis of the parts.
+
+    Returns:
+        Them, their number known at run time only; for each of ``x`` its place among them, and how many there
+        are of each, int64.
+    """
+    known = (FLOAT32, INT8, INT64)  # types that the host compares
+    held = x if x.dtype in known else cast(g, x, FLOAT32 if x.dtype.is_float else INT64)
+    attributes = {"sorted": 0} | ({} if axis is None else {"axis": axis})
+    values, _, places, counts = g.apply("Unique", [held], attributes, 4)
+    return [cast(g, values, x.dtype), places, counts]
 
 
 def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch: int) -> Value:

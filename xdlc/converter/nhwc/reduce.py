@@ -6,9 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import axis_of, cast, channel_first, channel_last, dims, number, vector
+from xdlc.converter.nhwc.shapes import (
+    axis_of,
+    cast,
+    channel_first,
+    channel_last,
+    dims,
+    number,
+    reshape,
+    vector,
+)
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
+from xdlc.errors import ModelError
 from xdlc.ir import DType
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 
@@ -77,6 +87,62 @@ def top_k(g: Operators, x: Value, k: Value, dtype: DType) -> list[Value]:
     """Return the ``k`` greatest elements along the last axis, and their places, the first of equals first."""
     values, places = g.apply("TopK", [x, vector(g, k.numpy()) if k.is_static else k], {"axis": -1}, 2)
     return [values, cast(g, places, dtype)]
+
+
+def window_reduced(
+    g: Operators,
+    type: str,
+    x: Value,
+    start: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> Value:
+    """Return a reduction of windows over any axes, without padding.
+
+    Args:
+        g: The canonical operators.
+        type: Operator of two elements whose order has no meaning, like ``Add``.
+        x: Any value.
+        start: One element, which takes part in every window.
+        kernel: Elements of a window, for each axis.
+        strides: Distances of windows.
+        dilations: Distances of the elements of a window.
+
+    Raises:
+        ModelError: If the window does not fit.
+        UnsupportedOp: If a dimension is open.
+    """
+    shape = dims(x)
+    if (
+        not len(shape) == len(kernel) == len(strides) == len(dilations)
+        or min((*kernel, *strides, *dilations), default=1) < 1
+    ):
+        raise ModelError(f"a window {list(kernel)} of {list(shape)}", fix="correct the model")
+    for axis, (size, width, step, gap) in enumerate(zip(shape, kernel, strides, dilations, strict=True)):
+        count = size - (width - 1) * gap
+        if count < 1:
+            raise ModelError(f"a window {list(kernel)} of {list(shape)}", fix="correct the model")
+
+        def part(value: Value, first: int, count: int, step: int = 1, axis: int = axis) -> Value:
+            ends = (first, first + (count - 1) * step + 1, axis, step)
+            return g("Slice", [value, *(vector(g, [end]) for end in ends)])
+
+        done: Value | None = None
+        reach, held, place = x, 1, 0  # ``reach`` has the reductions of ``held`` elements
+        while True:
+            if width & held:
+                piece = part(reach, place * gap, count)
+                done = piece if done is None else g(type, [done, piece])
+                place += held
+            if place == width:
+                break
+            fewer = size - (2 * held - 1) * gap
+            reach = g(type, [part(reach, 0, fewer), part(reach, held * gap, fewer)])
+            held *= 2
+        if done is not None:
+            x = done if step == 1 else part(done, 0, -(-count // step), step)
+    return g(type, [x, start if not start.rank else reshape(g, start, ())])
 
 
 def batch_norm(

@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
@@ -95,6 +95,27 @@ def channel_first(g: Operators, x: Value) -> Value:
 def channel_last(g: Operators, x: Value) -> Value:
     """Return [N, C, spatial...] as [N, spatial..., C]."""
     return permuted(g, x, (0, *range(2, x.rank), 1))
+
+
+def broadcast_shape(g: Operators, first: Value, second: Value) -> Value:
+    """Return the shape, constant if both are, to which values of two shapes broadcast.
+
+    Raises:
+        ModelError: If they are known and do not.
+        UnsupportedOp: If a rank is open.
+    """
+    if first.is_static and second.is_static:
+        given = [tuple(ints(shape, "a shape")) for shape in (first, second)]
+        try:
+            return g.builder.const(np.asarray(np.broadcast_shapes(*given), first.dtype.numpy))
+        except ValueError:
+            raise ModelError(f"shapes {given} do not broadcast", fix="correct the model") from None
+    rank = max(dims(first)[0], dims(second)[0])
+    one = number(g, first, 1)
+    first, second = (
+        x if x.size == rank else g("Pad", [x, vector(g, [rank - x.size, 0]), one]) for x in (first, second)
+    )
+    return g("Where", [g("Equal", [first, one]), second, first])
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from xdlc.converter.nhwc.gathering import split
+from xdlc.converter.nhwc.scatter import scatter_nd
 from xdlc.converter.nhwc.shapes import axis_of, dims, ints, known, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 
 _ALL = (1 << 63) - 1
@@ -228,6 +230,69 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
         if size and shift % size:
             parts = split(g, x, [size - shift % size, shift % size], axis)
             x = g("Concat", parts[::-1], axis=axis)
+    return x
+
+
+def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
+    """Return ``x`` with a part replaced, which is moved inside where it would lie outside.
+
+    Args:
+        g: The canonical operators.
+        x: Any value.
+        update: The part, of the same rank.
+        start: [rank] position of its first element; constant or computed.
+
+    Raises:
+        ModelError: If the part is larger than ``x``.
+        UnsupportedOp: If a dimension is open.
+    """
+    whole, part = dims(x), dims(update)
+    if len(whole) != len(part) or any(few > many for few, many in zip(part, whole, strict=True)):
+        raise ModelError(f"a part {list(part)} of {list(whole)}", fix=_FIX)
+    if not x.rank:
+        return update
+    most = np.asarray(whole, np.int64) - part
+    if start.is_static or not most.any():
+        first = np.clip(start.numpy().reshape(-1), 0, most) if start.is_static else most
+        return _replaced(g, x, update, first.tolist(), 0)
+    first = g("Max", [g("Min", [positions(g, start), vector(g, most)]), vector(g, [0] * len(whole))])
+    check_table(*part, len(whole))
+    places = np.moveaxis(np.indices(part, np.int64), 0, -1)
+    return scatter_nd(g, x, g("Add", [g.builder.const(places), first]), update)
+
+
+def _replaced(g: Operators, x: Value, update: Value, first: Sequence[int], axis: int) -> Value:
+    """Return ``x`` with a part replaced, along one axis after the other."""
+    while axis < x.rank and x.shape[axis] == update.shape[axis]:
+        axis += 1
+    if axis == x.rank:
+        return update
+    size = update.shape[axis]
+    before, middle, after = split(g, x, [first[axis], size, x.shape[axis] - first[axis] - size], axis)
+    parts = [before, _replaced(g, middle, update, first, axis + 1), after]
+    return g("Concat", [each for each in parts if each.shape[axis]], axis=axis)
+
+
+def spread(g: Operators, x: Value, steps: Sequence[int], fill: Value) -> Value:
+    """Return ``x`` with ``steps[i]`` - 1 elements of ``fill`` between those of axis i.
+
+    Raises:
+        ModelError: If the steps do not fit the rank.
+        UnsupportedOp: If a dimension is open.
+    """
+    if len(steps) != x.rank or min(steps, default=1) < 1:
+        raise ModelError(f"distances {list(steps)} of rank {x.rank}", fix=_FIX)
+    for axis, step in enumerate(steps):
+        shape = list(dims(x))
+        size = shape[axis]
+        if step == 1 or size < 2:
+            continue
+        before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        apart = reshape(g, x, (before, size, 1, after))
+        wide = g("Pad", [apart, vector(g, [0, 0, 0, 0, 0, 0, step - 1, 0]), reshape(g, fill, ())])
+        joined = reshape(g, wide, (before, size * step, after))
+        kept = _cut(g, joined, [1], vector(g, [0]), vector(g, [(size - 1) * step + 1]), [1])
+        x = reshape(g, kept, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
     return x
 
 

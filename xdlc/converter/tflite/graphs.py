@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.builtins import options_of
 from xdlc.converter.tflite.file import TfliteFile
-from xdlc.converter.tflite.tensors import TensorInfo
+from xdlc.converter.tflite.tensors import DTYPES, TensorInfo
 
 MOST_NODES = 1 << 17
 """Most operators that a sub-graph may have, those of the sub-graphs that it runs included."""
@@ -94,6 +96,8 @@ class Graphs:
         constants = {}
         for tensor in tensors:
             data = None if tensor.name in written else file.data(index, tensor)
+            if data is None and tensor.type in DTYPES and 0 in tensor.shape and tensor not in inputs:
+                data = ir.ArrayData(np.zeros(tensor.shape, tensor.dtype))  # no elements need no data
             if data is not None:
                 constants[tensor.name] = data
         given = [

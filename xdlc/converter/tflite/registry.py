@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from xdlc.converter.importer import F, HandlerFunction, Handlers
+from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
@@ -115,7 +116,7 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
             return value
     if high is None:
         return g("Relu", [value])
-    return g("Clip", [value, g.builder.const(np.float32(low)), g.builder.const(np.float32(high))])
+    return clipped(g, value, low, high)
 
 
 handler = TfliteHandlers("xdlc.converter.tflite.ops")

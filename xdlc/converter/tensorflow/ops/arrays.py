@@ -6,7 +6,17 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc import blocks, gathering, slicing
-from xdlc.converter.nhwc.shapes import axis_of, cast, ints, known, permuted, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import (
+    axis_of,
+    broadcast_shape,
+    cast,
+    ints,
+    known,
+    permuted,
+    positions,
+    reshape,
+    vector,
+)
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
@@ -95,8 +105,7 @@ def _broadcast_to(node: Node, g: Operators) -> Value:
 @handler("BroadcastArgs")
 def _broadcast_args(node: Node, g: Operators) -> Value:
     first, second = real_inputs(node)
-    shape = np.broadcast_shapes(*(tuple(ints(value, "a shape")) for value in (first, second)))
-    return g.builder.const(np.asarray(shape, first.dtype.numpy))
+    return broadcast_shape(g, first, second)
 
 
 @handler("Tile")
@@ -117,10 +126,7 @@ def _concat(node: Node, g: Operators) -> Value:
 def _split(node: Node, g: Operators) -> list[Value]:
     axis, x = real_inputs(node)
     (place,) = ints(axis, "the axis")
-    count, place = len(node.outputs), axis_of(place, x.rank)
-    if x.shape[place] % count:
-        raise node.invalid(f"{x.shape[place]} elements of axis {place} in {count} parts")
-    return gathering.split(g, x, [x.shape[place] // count] * count, place)
+    return gathering.split_evenly(g, x, len(node.outputs), place)
 
 
 @handler("SplitV", ignores=("num_split",))
@@ -219,8 +225,7 @@ def _unique(node: Node, g: Operators) -> list[Value]:
     x, *axis = real_inputs(node)
     dtype = dtype_of(node, "out_idx", "int32")
     axes = ints(axis[0], "the axis") if axis else []
-    attributes = {"sorted": 0} | ({"axis": axes[0]} if axes else {})
-    values, _, places, counts = g.apply("Unique", [x], attributes, 4)
+    values, places, counts = gathering.unique(g, x, axes[0] if axes else None)
     return [values, cast(g, places, dtype), cast(g, counts, dtype)][: len(node.outputs)]
 
 

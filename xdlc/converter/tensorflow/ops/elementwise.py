@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdlc import ir
 from xdlc.converter.nhwc import elementwise as formulas
-from xdlc.converter.nhwc.shapes import cast, known, number, reshape
+from xdlc.converter.nhwc.shapes import cast, known, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
@@ -136,30 +136,19 @@ def _shift(node: Node, g: Operators) -> Value:
 @handler("Cast", ignores=("SrcT", "Truncate"))
 def _cast(node: Node, g: Operators) -> Value:
     (x,) = real_inputs(node)
-    target = dtype_of(node, "DstT")
-    if x.dtype.is_float and target.is_integer and (not target.is_signed or target.bits < 32):
-        x = cast(g, x, ir.dtype.INT32 if target.bits < 32 else ir.dtype.INT64)  # narrow types wrap around
-    return cast(g, x, target)
+    return formulas.converted(g, x, dtype_of(node, "DstT"))
 
 
 @handler("Bitcast")
 def _bitcast(node: Node, g: Operators) -> Value:
     (x,) = real_inputs(node)
-    target = dtype_of(node, "type")
-    if target is x.dtype:
-        return x
-    if target.bits != x.dtype.bits:
-        raise node.problem(f"the bits of {x.dtype} as {target}: the sizes differ")
-    from onnx.helper import np_dtype_to_tensor_dtype
-
-    return g("BitCast", [x], to=np_dtype_to_tensor_dtype(target.numpy))
+    return formulas.bits_as(g, x, dtype_of(node, "type"))
 
 
 @handler("ZerosLike", "OnesLike")
 def _filled_like(node: Node, g: Operators) -> Value:
     (x,) = real_inputs(node)
-    value = ir.ArrayData(number(g, x, node.type == "OnesLike").numpy().reshape(1))
-    return g("ConstantOfShape", [g("Shape", [x])], value=value)
+    return formulas.filled_like(g, x, node.type == "OnesLike")
 
 
 @handler("Bucketize")

@@ -1,25 +1,49 @@
-"""Elementwise operators of TFLite that are one canonical operator."""
+"""Handlers of operators that work element by element."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from xdlc.converter.nhwc import elementwise as formulas
+from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import BOOL8
 
 _SAME = {
     "ABS": "Abs",
     "ADD": "Add",
+    "BITWISE_XOR": "BitwiseXor",
     "CEIL": "Ceil",
     "COS": "Cos",
     "DIV": "Div",
+    "ELU": "Elu",
+    "EQUAL": "Equal",
     "EXP": "Exp",
     "FLOOR": "Floor",
+    "GREATER": "Greater",
+    "GREATER_EQUAL": "GreaterOrEqual",
+    "HARD_SWISH": "HardSwish",
+    "LESS": "Less",
+    "LESS_EQUAL": "LessOrEqual",
     "LOG": "Log",
+    "LOGICAL_AND": "And",
+    "LOGICAL_NOT": "Not",
+    "LOGICAL_OR": "Or",
     "LOGISTIC": "Sigmoid",
+    "MAXIMUM": "Max",
+    "MINIMUM": "Min",
     "MUL": "Mul",
     "NEG": "Neg",
+    "POW": "Pow",
+    "PRELU": "PRelu",
     "RELU": "Relu",
+    "ROUND": "Round",
+    "SELECT_V2": "Where",
+    "SIGN": "Sign",
     "SIN": "Sin",
     "SQRT": "Sqrt",
     "SUB": "Sub",
@@ -27,11 +51,36 @@ _SAME = {
 }
 """Canonical operators by operator."""
 
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "ADD_N": lambda g, *values: formulas.total(g, values),
+    "ATAN2": formulas.atan2,
+    "FLOOR_DIV": formulas.floor_div,
+    "FLOOR_MOD": formulas.floor_mod,
+    "LOG_SOFTMAX": lambda g, x: softmax(g, x, log=True),
+    "NOT_EQUAL": formulas.not_equal,
+    "RELU6": lambda g, x: formulas.clipped(g, x, 0, 6),
+    "RELU_0_TO_1": lambda g, x: formulas.clipped(g, x, 0, 1),
+    "RELU_N1_TO_1": lambda g, x: formulas.clipped(g, x, -1, 1),
+    "RSQRT": formulas.rsqrt,
+    "SELECT": formulas.select_rows,
+    "SQUARE": formulas.square,
+    "SQUARED_DIFFERENCE": formulas.squared_difference,
+}
+
 
 @handler(*_SAME, ignores=("pot_scale_int16",))
 def same(node: Node, g: Operators) -> Value:
     """Apply the canonical operator."""
-    return g(_SAME[node.type], node.inputs)
+    values = values_of(node)
+    if node.type == "BITWISE_XOR" and values[0].dtype is BOOL8:
+        return g("Xor", values)
+    return g(_SAME[node.type], values)
+
+
+@handler(*_FORMULAS)
+def formula(node: Node, g: Operators) -> Value:
+    """Apply the formula."""
+    return _FORMULAS[node.type](g, *values_of(node))
 
 
 @handler("QUANTIZE", "DEQUANTIZE")
@@ -39,3 +88,45 @@ def recode(node: Node, g: Operators) -> Value:
     """Return the values: encodings are treated around the handler."""
     value = node.required(0)
     return value if value.dtype.is_float and value.dtype.bits == 32 else g("Cast", [value], to=1)
+
+
+@handler("CAST", ignores=("in_data_type", "out_data_type"))
+def _cast(node: Node, g: Operators) -> Value:
+    return formulas.converted(g, node.required(0), dtype_of(node))
+
+
+@handler("BITCAST")
+def _bitcast(node: Node, g: Operators) -> Value:
+    return formulas.bits_as(g, node.required(0), dtype_of(node))
+
+
+@handler("LEAKY_RELU")
+def _leaky_relu(node: Node, g: Operators) -> Value:
+    return g("LeakyRelu", [node.required(0)], alpha=node.attr("alpha", 0.0))
+
+
+@handler("GELU")
+def _gelu(node: Node, g: Operators) -> Value:
+    form = "tanh" if node.attr("approximate", False) else "none"
+    return g("Gelu", [node.required(0)], approximate=form)
+
+
+@handler("SOFTMAX")
+def _softmax(node: Node, g: Operators) -> Value:
+    return softmax(g, node.required(0), beta=node.attr("beta", 0.0))
+
+
+@handler("ZEROS_LIKE")
+def _zeros_like(node: Node, g: Operators) -> Value:
+    return formulas.filled_like(g, node.required(0), 0)
+
+
+@handler("RIGHT_SHIFT")
+def _right_shift(node: Node, g: Operators) -> Value:
+    return g("BitShift", values_of(node), direction="RIGHT")
+
+
+@handler("BUCKETIZE")
+def _bucketize(node: Node, g: Operators) -> Value:
+    limits = [float(limit) for limit in node.attr("boundaries") or ()]
+    return formulas.bucketize(g, node.required(0), limits)

@@ -1,0 +1,211 @@
+"""Handlers of operators on shapes: reshapes, joins, slices, paddings, constants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.nhwc import gathering, slicing
+from xdlc.converter.nhwc.elementwise import one_hot
+from xdlc.converter.nhwc.shapes import (
+    axis_of,
+    broadcast_shape,
+    cast,
+    ints,
+    known,
+    permuted,
+    positions,
+    reshape,
+    vector,
+)
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.ops._forms import dtype_of, stated_dims, values_of
+from xdlc.converter.tflite.registry import handler
+from xdlc.converter.values import Value
+
+
+@handler("RESHAPE")
+def _reshape(node: Node, g: Operators) -> Value:
+    x, shape = node.required(0), node.input(1)
+    option = node.attr("new_shape")
+    if shape is None:
+        shape = vector(g, option if option is not None else stated_dims(node) or ())
+    if shape.is_static:
+        wanted = ints(shape, "the shape")
+        if wanted == [0] and not x.is_dynamic and x.size == 1:  # as old files have scalars
+            wanted = []
+        return g("Reshape", [x, vector(g, wanted)], allowzero=int(not x.is_dynamic))
+    stated = stated_dims(node)
+    if stated is not None and not x.is_dynamic and math.prod(stated) == x.size:
+        return reshape(g, x, stated)
+    return g("Reshape", [x, positions(g, shape)], allowzero=int(not x.is_dynamic))
+
+
+@handler("SQUEEZE")
+def _squeeze(node: Node, g: Operators) -> Value:
+    x, axes = node.required(0), node.attr("squeeze_dims")
+    return g("Squeeze", [x, vector(g, axes)] if axes else [x])
+
+
+@handler("EXPAND_DIMS")
+def _expand_dims(node: Node, g: Operators) -> Value:
+    x, axis = values_of(node)
+    return g("Unsqueeze", [x, vector(g, ints(axis, "the axis"))])
+
+
+@handler("TRANSPOSE")
+def _transpose(node: Node, g: Operators) -> Value:
+    x, perm = values_of(node)
+    return permuted(g, x, [axis_of(axis, x.rank) for axis in ints(perm, "the permutation")])
+
+
+@handler("SHAPE", ignores=("out_type",), wraps=False)
+def _shape(node: Node, g: Operators) -> Value:
+    return cast(g, g("Shape", values_of(node)), dtype_of(node))
+
+
+@handler("RANK", wraps=False)
+def _rank(node: Node, g: Operators) -> Value:
+    return g.builder.const(np.asarray(node.required(0).rank, np.int32))
+
+
+@handler("FILL")
+def _fill(node: Node, g: Operators) -> Value:
+    shape, value = values_of(node)
+    if value.is_static:
+        return g("ConstantOfShape", [positions(g, shape)], value=ir.ArrayData(value.numpy().reshape(1)))
+    return g("Expand", [value, positions(g, shape)])
+
+
+@handler("RANGE")
+def _range(node: Node, g: Operators) -> Value:
+    bounds = [reshape(g, value, ()) for value in values_of(node)]
+    if bounds[2].is_static and not bounds[2].numpy():
+        raise node.invalid("the step of a range is 0")
+    return g("Range", bounds)
+
+
+@handler("BROADCAST_TO")
+def _broadcast_to(node: Node, g: Operators) -> Value:
+    x, shape = values_of(node)
+    return g("Expand", [x, positions(g, shape)])
+
+
+@handler("BROADCAST_ARGS")
+def _broadcast_args(node: Node, g: Operators) -> Value:
+    return broadcast_shape(g, *values_of(node))
+
+
+@handler("TILE")
+def _tile(node: Node, g: Operators) -> Value:
+    x, repeats = values_of(node)
+    return g("Tile", [x, positions(g, repeats)]) if x.rank else x
+
+
+@handler("CONCATENATION")
+def _concat(node: Node, g: Operators) -> Value:
+    values = values_of(node)
+    axis = axis_of(node.attr("axis", 0), values[0].rank)
+    return g("Concat", values, axis=axis) if len(values) > 1 else values[0]
+
+
+@handler("SPLIT", ignores=("num_splits",))
+def _split(node: Node, g: Operators) -> list[Value]:
+    axis, x = values_of(node)
+    (place,) = ints(axis, "the axis")
+    return gathering.split_evenly(g, x, len(node.outputs), place)
+
+
+@handler("SPLIT_V", ignores=("num_splits",))
+def _split_v(node: Node, g: Operators) -> list[Value]:
+    x, sizes, axis = values_of(node)
+    (place,) = ints(axis, "the axis")
+    return gathering.split(g, x, ints(sizes, "the sizes"), place)
+
+
+@handler("PACK", ignores=("values_count",))
+def _pack(node: Node, g: Operators) -> Value:
+    return gathering.stack(g, values_of(node), node.attr("axis", 0))
+
+
+@handler("UNPACK", ignores=("num",))
+def _unpack(node: Node, g: Operators) -> list[Value]:
+    return gathering.unstack(g, node.required(0), len(node.outputs), node.attr("axis", 0))
+
+
+@handler("SLICE")
+def _slice(node: Node, g: Operators) -> Value:
+    return slicing.sliced(g, *values_of(node))
+
+
+@handler("STRIDED_SLICE")
+def _strided_slice(node: Node, g: Operators) -> Value:
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
+    x, begin, end, strides = values_of(node)
+    is_offset = bool(node.attr("offset", False))
+    return slicing.strided_slice(g, x, begin, end, strides, masks, end_is_offset=is_offset)
+
+
+@handler("DYNAMIC_UPDATE_SLICE")
+def _dynamic_update_slice(node: Node, g: Operators) -> Value:
+    return slicing.updated(g, *values_of(node))
+
+
+@handler("PAD", "PADV2")
+def _pad(node: Node, g: Operators) -> Value:
+    x, pads, *fill = values_of(node)
+    return slicing.padded(g, x, pads, fill=fill[0] if fill else None)
+
+
+@handler("MIRROR_PAD")
+def _mirror_pad(node: Node, g: Operators) -> Value:
+    x, pads = values_of(node)
+    mode = "symmetric" if node.attr("mode", 0) else "reflect"
+    return slicing.padded(g, x, pads, mode)
+
+
+@handler("DILATE")
+def _dilate(node: Node, g: Operators) -> Value:
+    x, steps, fill = values_of(node)
+    return slicing.spread(g, x, ints(steps, "the dilations"), fill)
+
+
+@handler("REVERSE_V2")
+def _reverse(node: Node, g: Operators) -> Value:
+    x, axes = values_of(node)
+    return slicing.reversed_axes(g, x, ints(axes, "the axes"))
+
+
+@handler("REVERSE_SEQUENCE")
+def _reverse_sequence(node: Node, g: Operators) -> Value:
+    x, lengths = values_of(node)
+    time, batch = node.attr("seq_dim", 0), node.attr("batch_dim", 0)
+    return gathering.reverse_sequence(g, x, lengths, time=time, batch=batch)
+
+
+@handler("GATHER")
+def _gather(node: Node, g: Operators) -> Value:
+    x, indices = values_of(node)
+    return gathering.gather(g, x, indices, node.attr("axis", 0), node.attr("batch_dims", 0))
+
+
+@handler("EMBEDDING_LOOKUP")
+def _embedding_lookup(node: Node, g: Operators) -> Value:
+    ids, table = values_of(node)
+    return g("Gather", [table, ids], axis=0)
+
+
+@handler("GATHER_ND")
+def _gather_nd(node: Node, g: Operators) -> Value:
+    return gathering.gather_nd(g, node.required(0), node.required(1))
+
+
+@handler("ONE_HOT")
+def _one_hot(node: Node, g: Operators) -> Value:
+    indices, depth, on, off = values_of(node)
+    count = int(known(depth, "the depth").reshape(()))
+    return one_hot(g, indices, count, on, off, node.attr("axis", 0))

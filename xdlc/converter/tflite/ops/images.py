@@ -1,0 +1,51 @@
+"""Handlers of images: sizes, blocks, normalization over channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdlc.converter.nhwc import blocks, images, reduce, resize
+from xdlc.converter.nhwc.shapes import ints, known
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.ops._forms import values_of
+from xdlc.converter.tflite.registry import handler
+from xdlc.converter.values import Value
+
+_RESIZES: dict[str, Callable[..., Value]] = {
+    "RESIZE_BILINEAR": resize.bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": resize.nearest,
+}
+
+
+@handler(*_RESIZES, ignores=("unused0", "unused1"))
+def _resize(node: Node, g: Operators) -> Value:
+    x, size = values_of(node)
+    align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
+    return _RESIZES[node.type](g, x, ints(size, "the size"), align_corners=align, half_pixel=half)
+
+
+@handler("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
+def _depth_blocks(node: Node, g: Operators) -> Value:
+    function = images.space_to_depth if node.type == "SPACE_TO_DEPTH" else images.depth_to_space
+    return function(g, node.required(0), node.attr("block_size", 0))
+
+
+@handler("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND")
+def _batches(node: Node, g: Operators) -> Value:
+    x, block, borders = values_of(node)
+    function = blocks.space_to_batch if node.type == "SPACE_TO_BATCH_ND" else blocks.batch_to_space
+    pairs = known(borders, "paddings or crops").reshape(-1, 2).tolist()
+    return function(g, x, ints(block, "the block shape"), pairs)
+
+
+@handler("L2_NORMALIZATION")
+def _l2_normalization(node: Node, g: Operators) -> Value:
+    return reduce.l2_normalized(g, node.required(0), [-1], 1e-12)
+
+
+@handler("LOCAL_RESPONSE_NORMALIZATION")
+def _lrn(node: Node, g: Operators) -> Value:
+    bias, alpha, beta = (float(node.attr(name, 0.0)) for name in ("bias", "alpha", "beta"))
+    radius = node.attr("radius", 0)
+    return reduce.lrn(g, node.required(0), radius=radius, bias=bias, alpha=alpha, beta=beta)

@@ -1,0 +1,49 @@
+"""Handlers of reductions, sums along axes, places of extremes."""
+
+from __future__ import annotations
+
+from xdlc.converter.nhwc import reduce
+from xdlc.converter.nhwc.shapes import ints
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.ops._forms import dtype_of, values_of
+from xdlc.converter.tflite.registry import handler
+from xdlc.converter.values import Value
+
+_REDUCTIONS = {
+    "MEAN": "Mean",
+    "REDUCE_ALL": "All",
+    "REDUCE_ANY": "Any",
+    "REDUCE_MAX": "Max",
+    "REDUCE_MIN": "Min",
+    "REDUCE_PROD": "Prod",
+    "SUM": "Sum",
+}
+
+
+@handler(*_REDUCTIONS)
+def _reduced(node: Node, g: Operators) -> Value:
+    x, axes = values_of(node)
+    keep = bool(node.attr("keep_dims", False))
+    return reduce.reduced(g, _REDUCTIONS[node.type], x, ints(axes, "the axes"), keep=keep)
+
+
+@handler("CUMSUM")
+def _cumsum(node: Node, g: Operators) -> Value:
+    x, axis = values_of(node)
+    exclusive, reverse = (bool(node.attr(name, False)) for name in ("exclusive", "reverse"))
+    (place,) = ints(axis, "the axis")
+    return reduce.accumulated(g, "CumSum", x, place, exclusive=exclusive, reverse=reverse)
+
+
+@handler("ARG_MAX", "ARG_MIN", ignores=("output_type",))
+def _place(node: Node, g: Operators) -> Value:
+    x, axis = values_of(node)
+    (place,) = ints(axis, "the axis")
+    return reduce.place_of(g, "ArgMax" if node.type == "ARG_MAX" else "ArgMin", x, place, dtype_of(node))
+
+
+@handler("TOPK_V2")
+def _top_k(node: Node, g: Operators) -> list[Value]:
+    x, k = values_of(node)
+    return reduce.top_k(g, x, k, dtype_of(node, 1))

@@ -1,0 +1,97 @@
+"""Handlers of convolutions, products of matrices and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdlc.converter.nhwc import products, windows
+from xdlc.converter.nhwc.shapes import dims, permuted, reshape
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.ops._forms import padding_of, sizes_of, stated_dims, values_of
+from xdlc.converter.tflite.registry import handler
+from xdlc.converter.values import Value
+
+_POOLS: dict[str, Callable[..., Value]] = {
+    "AVERAGE_POOL_2D": windows.average_pool,
+    "L2_POOL_2D": windows.l2_pool,
+    "MAX_POOL_2D": windows.max_pool,
+}
+
+
+@handler("CONV_2D", "DEPTHWISE_CONV_2D", ignores=("depth_multiplier", "quantized_bias_type"))
+def _conv_2d(node: Node, g: Operators) -> Value:
+    x, weight = node.required(0), node.required(1)
+    if node.type == "CONV_2D":
+        weight = permuted(g, weight, (1, 2, 3, 0))  # [O, H, W, I]
+    else:
+        shape = dims(weight)  # [1, H, W, O]; the shapes count, not the stated multiplier
+        if len(shape) != 4 or shape[0] != 1:
+            raise node.invalid(f"depthwise weights {list(shape)}")
+        weight = reshape(g, weight, (*shape[1:3], 1, shape[3]))
+    return windows.conv(
+        g,
+        x,
+        weight,
+        node.input(2),
+        strides=sizes_of(node, "stride_%s"),
+        padding=padding_of(node),
+        dilations=sizes_of(node, "dilation_%sfactor", default=1),
+    )
+
+
+@handler("CONV_3D")
+def _conv_3d(node: Node, g: Operators) -> Value:
+    return windows.conv(
+        g,
+        node.required(0),
+        node.required(1),
+        node.input(2),
+        strides=sizes_of(node, "stride_%s", "dhw"),
+        padding=padding_of(node),
+        dilations=sizes_of(node, "dilation_%sfactor", "dhw", 1),
+    )
+
+
+@handler("TRANSPOSE_CONV", "CONV_3D_TRANSPOSE", ignores=("quantized_bias_type",))
+def _transpose_conv(node: Node, g: Operators) -> Value:
+    shape, weight, x = node.required(0), node.required(1), node.required(2)
+    axes = "hw" if node.type == "TRANSPOSE_CONV" else "dhw"
+    if len(axes) == 2:
+        weight = permuted(g, weight, (1, 2, 0, 3))  # [O, H, W, I]
+    stated = stated_dims(node)
+    given = shape.numpy().reshape(-1).tolist() if shape.is_static else stated
+    if given is None or len(given) != len(axes) + 2:
+        raise node.problem("the output shape (input 0) must be constant, but is computed")
+    return windows.conv_transpose(
+        g,
+        x,
+        weight,
+        node.input(3),
+        sizes=[int(size) for size in given[1:-1]],
+        strides=sizes_of(node, "stride_%s", axes),
+        padding=padding_of(node),
+        dilations=sizes_of(node, "dilation_%sfactor", axes, 1),
+    )
+
+
+@handler("FULLY_CONNECTED", ignores=("asymmetric_quantize_inputs", "quantized_bias_type", "quant_spec"))
+def _fully_connected(node: Node, g: Operators) -> Value:
+    if node.attr("weights_format", 0):
+        raise node.problem("weights in a shuffled format", "convert the model again with default weights")
+    keep = bool(node.attr("keep_num_dims", False))
+    return products.fully_connected(g, node.required(0), node.required(1), node.input(2), keep_dims=keep)
+
+
+@handler("BATCH_MATMUL", ignores=("asymmetric_quantize_inputs",))
+def _batch_matmul(node: Node, g: Operators) -> Value:
+    x, y = values_of(node)
+    swap_x, swap_y = (bool(node.attr(name, False)) for name in ("adj_x", "adj_y"))
+    return products.matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
+
+
+@handler(*_POOLS)
+def _pool(node: Node, g: Operators) -> Value:
+    kernel = [node.attr("filter_height", 0), node.attr("filter_width", 0)]
+    strides = sizes_of(node, "stride_%s")
+    return _POOLS[node.type](g, node.required(0), kernel=kernel, strides=strides, padding=padding_of(node))
