@@ -112,7 +112,7 @@ def symmetric(
     elif axis is not None:
         shape = [x.shape[held] if held == axis % x.rank else 1 for held in range(x.rank)]
         low, high = reshape(g, low, shape), reshape(g, high, shape)
-    step = g("Max", [g("Div", [high, number(g, x, most)]), number(g, x, np.finfo(np.float32).tiny)])
+    step = g("Max", [g("Div", [high, number(g, x, most)]), number(g, x, float(np.finfo(np.float32).tiny))])
     if least:
         step = g("Max", [step, g("Div", [low, number(g, x, least)])])
     if given and step.is_static and bits in (8, 16) and axis is None and not half_up and not narrow:
