@@ -22,6 +22,7 @@ from typing import Any
 SECONDS = 5
 MEGABYTES = 500
 MODULES = {
+    "xconv-tflite-to-dlc": "tflite_to_dlc",
     "xconv-onnx-to-dlc": "onnx_to_dlc",
     "xconv-tensorflow-to-dlc": "tensorflow_to_dlc",
     "xdlc-info": "info",

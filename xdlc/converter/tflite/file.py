@@ -134,6 +134,7 @@ class TfliteFile:
         self.index(table.buffer, "buffer", self.model.buffers or ())
         return TensorInfo(
             index,
+            where,
             name,
             stated,
             shape,
@@ -144,13 +145,13 @@ class TfliteFile:
             table.buffer,
         )
 
-    def data(self, graph: int, tensor: TensorInfo) -> ir.TensorData | None:
+    def data(self, tensor: TensorInfo) -> ir.TensorData | None:
         """Return the elements of a constant; None if the tensor is none.
 
         Raises:
             ModelError: If the data do not fit the tensor or the file.
         """
-        where = f"{self.path}: sub-graph {graph}: tensor {tensor.index} {tensor.name!r}"
+        where = tensor.where
         found = self._range(tensor, where)
         if found is None or tensor.type not in DTYPES:
             return None

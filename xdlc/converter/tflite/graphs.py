@@ -10,14 +10,11 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.session.context import Source
+from xdlc.converter.session.context import DEPTH, UNROLLED_NODES, Source
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.builtins import options_of
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import DTYPES, TensorInfo
-
-MOST_NODES = 1 << 17
-"""Most operators that a sub-graph may have, those of the sub-graphs that it runs included."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +56,8 @@ class Graphs:
         self._file = file
         self._made: dict[int, tuple[SourceGraph, int]] = {}
         self._open: set[int] = set()
+        stated = sum(len(table.operators or ()) for table in file.model.subgraphs or ())
+        self._most = stated + UNROLLED_NODES
 
     def graph(self, index: int) -> SourceGraph:
         """Return the source graph of a sub-graph.
@@ -74,6 +73,8 @@ class Graphs:
         file.index(index, "sub-graph", file.tensors)
         if index in self._open:
             raise file.damaged(f"has sub-graph {index}, which runs itself")
+        if len(self._open) >= DEPTH:
+            raise file.damaged(f"has sub-graphs that run each other more than {DEPTH} deep")
         if index not in self._made:
             self._open.add(index)
             self._made[index] = self._read(index)
@@ -90,12 +91,12 @@ class Graphs:
             node, inner = self._node(position, operator, tensors)
             nodes.append(node)
             size += 1 + inner
-            if size > MOST_NODES:
-                raise file.damaged(f"runs more than {MOST_NODES} operators from sub-graph {index} on")
+            if size > self._most:
+                raise file.damaged(f"runs more than {self._most} operators from sub-graph {index} on")
         written = {name for node in nodes for name in node.outputs}
         constants = {}
         for tensor in tensors:
-            data = None if tensor.name in written else file.data(index, tensor)
+            data = None if tensor.name in written else file.data(tensor)
             if data is None and tensor.type in DTYPES and 0 in tensor.shape and tensor not in inputs:
                 data = ir.ArrayData(np.zeros(tensor.shape, tensor.dtype))  # no elements need no data
             if data is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UnsupportedOp
 
 DTYPES: dict[int, np.dtype[Any]] = {
     number: np.dtype(dtype)
@@ -40,6 +40,7 @@ OTHERS = {5: "string", 8: "complex64", 11: "complex128", 13: "resource", 14: "va
 """Types of TensorType that no tensor of a DLC has."""
 PACKED = {"int4": 4, "uint4": 4, "int2": 2}
 """Bits of the types that are packed into bytes, low bits first."""
+_AGAIN = "the quantization parameters do not fit the tensor: convert the model again"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +67,7 @@ class TensorInfo:
 
     Attributes:
         index: Its number in the sub-graph.
+        where: Its place, for errors.
         name: Its name, unique in the sub-graph.
         stated: The name in the file, which may be empty.
         shape: Its shape, 1 for dimensions that the file leaves open.
@@ -77,6 +79,7 @@ class TensorInfo:
     """
 
     index: int
+    where: str
     name: str
     stated: str
     shape: tuple[int, ...]
@@ -91,14 +94,21 @@ class TensorInfo:
         """The numpy dtype.
 
         Raises:
-            ModelError: If it has none.
+            UnsupportedOp: If tensors of a DLC have no such type.
+            ModelError: If the format has none.
         """
         found = DTYPES.get(self.type)
-        if found is None:
-            kind = OTHERS.get(self.type, self.type)
-            raise ModelError(
-                f"tensor {self.name!r} is of type {kind}, which a DLC cannot hold",
+        if self.type in OTHERS:
+            raise UnsupportedOp(
+                f"is of type {OTHERS[self.type]}, which a DLC cannot hold",
+                where=self.where,
                 fix="cut the graph after the operators on it, or convert the model without them",
+            )
+        if found is None:
+            raise ModelError(
+                f"is of type {self.type}, which TFLite does not define",
+                where=self.where,
+                fix="the file is damaged: get it again",
             )
         return found
 
@@ -135,19 +145,19 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
         blocks = (details.scales, details.zero_points, details.block_size)
         return Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0, blocks)
     if details is not None:
-        raise ModelError(f"has {type(details).__name__}, which nothing here reads", where=where)
+        raise ModelError(f"has {type(details).__name__}, which nothing here reads", where=where, fix=_AGAIN)
     scales = np.asarray(getattr(table, "scale", None) or (), np.float32)
     if not scales.size or not scales.any():
         return None
     zeros = np.asarray(table.zero_point or (0,), np.int64)
     if zeros.size not in (1, scales.size) or not np.isfinite(scales).all() or (scales < 0).any():
-        raise ModelError(f"has {scales.size} scales and {zeros.size} zero points", where=where)
+        raise ModelError(f"has {scales.size} scales and {zeros.size} zero points", where=where, fix=_AGAIN)
     axis = table.quantized_dimension if scales.size > 1 and len(shape) > 1 else 0  # biases may state another
     if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
         raise ModelError(
             f"has {scales.size} scales along axis {axis} of {list(shape)}",
             where=where,
-            fix="the quantization parameters do not fit the tensor: convert the model again",
+            fix=_AGAIN,
         )
     # A channel of zeros may have scale 0: any scale denotes its values.
     scales = np.where(scales > 0, scales, scales.max() or 1).astype(np.float32)

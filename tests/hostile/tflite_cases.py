@@ -1,0 +1,270 @@
+"""Hostile TFLite files, by what is wrong with them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.converter.tflite.models import TinyModel
+from xdlc.container.flatbuffer_encode import encode
+from xdlc.converter.tflite.builtins import NAMES, options_of
+from xdlc.schema._generated import tflite as schema
+
+BIG = (1 << 31) - 1
+SHAPES = ((), (0,), (1,), (3,), (2, 3), (1, 4, 4, 2), (1, 2, 2, 2, 2, 2, 2, 2))
+TYPES = (0, 2, 3, 5, 6, 8, 13, 14, 99)
+"""Numbers of tensor types: float, int, text, bool, complex, resource, variant, and one that nothing is."""
+
+
+def small() -> Any:
+    """Return the root table of x [1, 4, 4, 3] * w [3] + b -> y, with a convolution before it."""
+    made = TinyModel()
+    x = made.tensor("x", [1, 4, 4, 3])
+    w = made.tensor("w", data=np.ones((2, 1, 1, 3)))
+    b = made.tensor("b", data=np.ones(2))
+    c = made.tensor("c", [1, 4, 4, 2])
+    s = made.tensor("s", data=np.ones(2))
+    y = made.tensor("y", [1, 4, 4, 2])
+    made.op("CONV_2D", [x, w, b], [c], stride_h=1, stride_w=1)
+    made.op("MUL", [c, s], [y], fused_activation_function=1)
+    made.graphs[0].inputs, made.graphs[0].outputs = [x], [y]
+    return made.build()
+
+
+def small_bytes() -> bytes:
+    """Return the file of ``small``."""
+    return bytes(encode(small()))
+
+
+def _changes() -> Iterator[tuple[str, Callable[[Any], object]]]:
+    """Iterate over changes of ``small`` that break it, by name."""
+
+    def put(path: str, value: Any) -> Callable[[Any], object]:
+        *steps, last = path.split(".")
+
+        def change(root: Any) -> None:
+            for step in steps:
+                root = root[int(step)] if step.lstrip("-").isdigit() else getattr(root, step)
+            if last.isdigit():
+                root[int(last)] = value
+            else:
+                setattr(root, last, value)
+
+        return change
+
+    tensor, graph, operator = "subgraphs.0.tensors.0", "subgraphs.0", "subgraphs.0.operators.0"
+    for name, numbers in {
+        f"{operator}.inputs.0": (-1, -2, 6, BIG, -BIG - 1),
+        f"{operator}.outputs.0": (-1, 6, BIG, 0, 1),
+        f"{operator}.opcode_index": (2, BIG, (1 << 32) - 1),
+        f"{graph}.inputs.0": (-1, 6, BIG, 5, 3),
+        f"{graph}.outputs.0": (-1, 6, -BIG - 1),
+        "subgraphs.0.tensors.1.buffer": (4, BIG, (1 << 32) - 1),
+        f"{tensor}.type": (5, 8, 11, 13, 14, 23, 99, -1),
+        "subgraphs.0.tensors.1.type": (1, 5, 9, 17, 14, 77),
+        "operator_codes.0.builtin_code": (len(NAMES), BIG, -5, 32, 127),
+        "operator_codes.0.deprecated_builtin_code": (-128, 127),
+        "operator_codes.0.version": (-1, 0, BIG),
+        "version": (0, 2, 4, (1 << 32) - 1),
+        f"{operator}.large_custom_options_offset": (BIG, (1 << 64) - 1),
+        "subgraphs.0.tensors.1.external_buffer": (1, (1 << 32) - 1),
+        f"{operator}.builtin_options.stride_h": (0, -1, BIG),
+        f"{operator}.builtin_options.dilation_hfactor": (0, -1, BIG),
+        f"{operator}.builtin_options.padding": (2, -1, 100),
+        f"{operator}.builtin_options.fused_activation_function": (6, 5, -1),
+    }.items():
+        yield from ((f"{name} = {number}", put(name, number)) for number in numbers)
+    for shape in ([-1], [BIG] * 4, [1 << 30] * 8, [0, 4], [-BIG - 1, 2], [1] * 300, [1, 4, 4, BIG]):
+        for index in (0, 1, 3, 5):
+            yield f"tensor {index}: shape {shape[:9]}", put(f"subgraphs.0.tensors.{index}.shape", shape)
+    yield "signature of another rank", put(f"{tensor}.shape_signature", [-1])
+    yield "signature below -1", put(f"{tensor}.shape_signature", [1, -7, 4, 3])
+    for name in ("subgraphs", "operator_codes", "buffers"):
+        yield f"no {name}", put(name, [])
+        yield f"{name} missing", put(name, None)
+    for name in ("tensors", "inputs", "outputs", "operators"):
+        yield f"sub-graph without {name}", put(f"{graph}.{name}", None)
+    for name in ("inputs", "outputs"):
+        yield f"operator without {name}", put(f"{operator}.{name}", None)
+        yield f"operator with 10,000 {name}", put(f"{operator}.{name}", [0] * 10_000)
+    yield "two producers of a tensor", put("subgraphs.0.operators.1.outputs", [3])
+    yield "input that is made", put(f"{graph}.inputs", [3])
+    yield "inputs of one tensor", put(f"{graph}.inputs", [0, 0, 0])
+    yield "custom operator without a name", put("operator_codes.0", schema.OperatorCode(builtin_code=32))
+    yield "name of 1 MB", put(f"{tensor}.name", "x" * 1_000_000)
+    for offset, size in ((2, 1 << 40), (1 << 63, 8), (10, (1 << 64) - 1), ((1 << 64) - 1, 24), (100, 7)):
+        buffer = schema.Buffer(offset=offset, size=size)
+        yield f"buffer at {offset} of {size}", put("buffers.1", buffer)
+    for nbytes in (0, 1, 23, 25):
+        yield f"weight of {nbytes} bytes", put("buffers.1", schema.Buffer(data=bytes(nbytes)))
+    quantized = schema.QuantizationParameters
+    for words, quantization in {
+        "nan scale": quantized(scale=[float("nan")], zero_point=[0]),
+        "negative scale": quantized(scale=[-1.0]),
+        "infinite scale": quantized(scale=[float("inf")]),
+        "scales that do not fit": quantized(scale=[1.0] * 7, zero_point=[0]),
+        "zero points that do not fit": quantized(scale=[1.0, 1.0], zero_point=[0] * 3, quantized_dimension=0),
+        "axis out of range": quantized(scale=[1.0, 1.0], quantized_dimension=9),
+        "negative axis": quantized(scale=[1.0, 1.0], quantized_dimension=-1),
+        "zero point of 64 bits": quantized(scale=[1.0], zero_point=[1 << 62]),
+        "blocks of another tensor": quantized(
+            details_type=2, details=schema.BlockwiseQuantization(scales=999, zero_points=-7, block_size=-3)
+        ),
+        "blocks of size 0": quantized(details_type=2, details=schema.BlockwiseQuantization()),
+        "several axes": quantized(details_type=3, details=schema.MultiAxisQuantization(scales=99)),
+    }.items():
+        for index, kind in ((0, 9), (1, 9), (1, 17)):
+
+            def change(root: Any, index: int = index, kind: int = kind, given: Any = quantization) -> None:
+                found = root.subgraphs[0].tensors[index]
+                found.quantization, found.type = given, kind
+
+            yield f"{words} of tensor {index} of type {kind}", change
+
+
+def _sparse() -> Iterator[tuple[str, bytes]]:
+    dense, csr = schema.DimensionMetadata, schema.DimensionMetadata
+
+    def rows(segments: Any, indices: Any) -> Any:
+        return csr(
+            format=1,
+            array_segments_type=1,
+            array_segments=schema.Int32Vector(values=segments),
+            array_indices_type=1,
+            array_indices=schema.Int32Vector(values=indices),
+        )
+
+    for words, order, block, dims in (
+        ("order out of range", [0, 9, 2, 3], [], [dense(dense_size=2)] * 4),
+        ("order repeated", [0, 0, 0, 0], [], [dense(dense_size=2)] * 4),
+        ("too few dimensions", [0, 1, 2, 3], [], [dense(dense_size=2)]),
+        ("no dimensions", [], [], []),
+        ("negative size", [0, 1, 2, 3], [], [dense(dense_size=-2)] * 4),
+        ("huge size", [0, 1, 2, 3], [], [dense(dense_size=BIG)] * 4),
+        ("block map out of range", [0, 1, 2, 3, 4], [7], [dense(dense_size=1)] * 5),
+        ("segments that fall", [0, 1, 2, 3], [], [dense(dense_size=2), rows([5, 0, 9], [0])] * 2),
+        ("indices out of range", [0, 1, 2, 3], [], [dense(dense_size=2), rows([0, 1, 2], [9, -9])] * 2),
+        ("segments missing", [0, 1, 2, 3], [], [csr(format=1)] * 4),
+        ("format unknown", [0, 1, 2, 3], [], [dense(format=7, dense_size=2)] * 4),
+        ("1,000 dimensions", list(range(1000)), [], [dense(dense_size=2)] * 1000),
+    ):
+        root = small()
+        root.subgraphs[0].tensors[1].sparsity = schema.SparsityParameters(
+            traversal_order=order, block_map=block, dim_metadata=dims
+        )
+        yield f"sparse: {words}", bytes(encode(root))
+
+
+def _nested() -> Iterator[tuple[str, bytes]]:
+    """Iterate over files of sub-graphs that run each other."""
+
+    def chain(count: int, times: int, last: int, type: str = "IF") -> bytes:
+        """Return sub-graphs that each run the next one some times, and the last one sub-graph ``last``."""
+        made = TinyModel()
+        for index in range(count):
+            if index:
+                made.begin()
+            c, x = made.tensor("c", [], np.bool_), made.tensor("x", [4])
+            following = index + 1 if index + 1 < count else last
+            for turn in range(times):
+                y = made.tensor(f"y{turn}", [4])
+                if type == "IF":
+                    made.op("IF", [c, x], [y], then_subgraph_index=following, else_subgraph_index=following)
+                elif type == "WHILE":
+                    made.op("WHILE", [x], [y], cond_subgraph_index=following, body_subgraph_index=following)
+                else:
+                    made.op("STABLEHLO_COMPOSITE", [x], [y], name="a", decomposition_subgraph_index=following)
+            made.graph.inputs, made.graph.outputs = ([c, x] if type == "IF" or not index else [x]), [y]
+        return bytes(encode(made.build()))
+
+    for type in ("IF", "WHILE", "STABLEHLO_COMPOSITE"):
+        yield f"{type}: runs itself", chain(1, 1, 0, type)
+        yield f"{type}: runs itself after three", chain(4, 1, 1, type)
+        yield f"{type}: no such sub-graph", chain(2, 1, 77, type)
+        yield f"{type}: negative sub-graph", chain(2, 1, -1, type)
+        yield f"{type}: 40 sub-graphs, each run twice", chain(40, 2, -1, type)
+        yield f"{type}: 12 sub-graphs, each run twice, end", chain(12, 2, 13, type)
+        yield f"{type}: 2,000 deep", chain(2000, 1, 2000, type)
+    made = TinyModel()
+    x, y = made.tensor("x", [4]), made.tensor("y", [4])
+    made.op("CALL_ONCE", [], [], init_subgraph_index=0)
+    made.op("ABS", [x], [y])
+    made.graph.inputs, made.graph.outputs = [x], [y]
+    yield "CALL_ONCE: runs itself", bytes(encode(made.build()))
+    made = TinyModel()
+    x = last = made.tensor("x", [4])
+    for index in range(9000):
+        last, before = made.tensor(f"y{index}", [4]), last
+        made.op("ABS", [before], [last])
+    made.codes[1:] = []
+    for operator in made.graph.operators:
+        operator.opcode_index = 0
+    made.graph.inputs, made.graph.outputs = [x], [last]
+    yield "9,000 operators", bytes(encode(made.build()))
+
+
+def _bytes() -> Iterator[tuple[str, bytes]]:
+    data = small_bytes()
+    for keep in (0, 1, 4, 7, 8, 9, 12, 20, 33, 64, 100, 150, 200, 300, 400, len(data) // 2, len(data) - 1):
+        yield f"first {keep} bytes", data[:keep]
+    yield "another identifier", data[:4] + b"TFL2" + data[8:]
+    yield "zeros after the identifier", data[:8] + bytes(len(data) - 8)
+    yield "ones after the identifier", data[:8] + b"\xff" * (len(data) - 8)
+    for root in (0, 4, len(data) - 2, len(data), (1 << 32) - 1):
+        yield f"root at {root}", struct.pack("<I", root) + data[4:]
+    root = small()
+    root.subgraphs[0].operators[0].builtin_options_type = 40
+    root.subgraphs[0].operators[0].builtin_options = schema.IfOptions(then_subgraph_index=0)
+    yield "options of another operator", bytes(encode(root))
+
+
+def files() -> dict[str, bytes]:
+    """Return the files by what is wrong with them."""
+    found = dict([*_bytes(), *_nested(), *_sparse()])
+    for name, change in _changes():
+        root = small()
+        change(root)
+        found[name] = bytes(encode(root))
+    return found
+
+
+def misfits(type: str, generator: np.random.Generator) -> bytes:
+    """Return a file of an operator with random inputs, outputs and options, which fit nothing."""
+    made = TinyModel()
+    ends = []
+    for name in ("x", "y", "z", "k", "p", "q"):
+        shape = SHAPES[generator.integers(len(SHAPES))]
+        kind = (0, 0, 0, 2, 2, *TYPES)[generator.integers(len(TYPES) + 5)]
+        known = kind in (0, 2) and generator.random() < 0.4
+        data = generator.integers(-3, 5, shape) if known else None
+        found = made.tensor(name, shape, np.float32 if kind == 0 else np.int32, data)
+        made.graph.tensors[found].type = kind
+        ends.append(found)
+        if kind in (3, 9) and generator.random() < 0.5:
+            made.graph.tensors[found].quantization = schema.QuantizationParameters(
+                scale=[0.5], zero_point=[3]
+            )
+    inputs = [int(index) for index in generator.choice([*ends[:5], -1], generator.integers(0, 6))]
+    outputs = [ends[5]] * int(generator.integers(0, 3) > 0)
+    table = options_of(type)
+    numbers = [field.name for field in getattr(table, "FIELDS", ()) if field.kind in ("int", "byte", "bool")]
+    made.op(type, inputs, outputs, **{name: int(generator.choice([0, 1, 1, 2, -1])) for name in numbers})
+    made.graph.inputs = [index for index in ends[:5] if not made.graph.tensors[index].buffer]
+    made.graph.outputs = outputs
+    return bytes(encode(made.build()))
+
+
+def mutated(data: bytes, generator: np.random.Generator) -> bytes:
+    """Return a file with some bytes or words changed."""
+    found = bytearray(data)
+    for _ in range(generator.integers(1, 6)):
+        place = int(generator.integers(8, len(found) - 4))
+        if generator.random() < 0.5:
+            found[place] = int(generator.integers(256))
+        else:
+            word = generator.choice([0, 1, 4, 127, 255, 65535, BIG, BIG + 1, len(data), len(data) + 4])
+            found[place // 4 * 4 : place // 4 * 4 + 4] = struct.pack("<I", int(word))
+    return bytes(found)
