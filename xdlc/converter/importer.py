@@ -159,6 +159,7 @@ def convert_graph(
     nbytes: int = 0,
     declared: Declarations | None = None,
     notices: Sequence[str] = (),
+    encoded_io: bool = False,
     diagnostics: Diagnostics | None = None,
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
@@ -174,6 +175,7 @@ def convert_graph(
         nbytes: Size of the source, in proportion to which constants are folded.
         declared: Types that the source states of its values, for UDOs.
         notices: What the user should know of the reading.
+        encoded_io: Whether inputs and outputs of integers with an encoding become fixed point.
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.
@@ -203,7 +205,7 @@ def convert_graph(
     importing.constants.update((name, ir.ArrayData(array)) for name, array in fixed.items())
     model = importing.run(shapes, step)
     own = {f"set_input {name}": in_words(array) for name, array in fixed.items()}
-    imported = Imported(model, source.path, tool, inputs, arguments=own)
+    imported = Imported(model, source.path, tool, inputs, arguments=own, encoded_io=encoded_io)
     return finish(imported, found, chosen, collects=diagnostics is not None, notify=notify, step=step)
 
 

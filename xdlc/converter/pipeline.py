@@ -26,6 +26,7 @@ from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
+from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
 
@@ -101,6 +102,8 @@ class Imported:
         inputs: The inputs that the source declares.
         outputs: Dimensions that the source states of its outputs, by name.
         arguments: Options of this framework alone that differ from their defaults, for the history.
+        encoded_io: Whether inputs and outputs that the source states as integers with an encoding become
+            fixed point.
     """
 
     model: ir.Model
@@ -109,6 +112,7 @@ class Imported:
     inputs: Sequence[DeclaredInput] = ()
     outputs: Mapping[str, Labels] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
+    encoded_io: bool = False
 
 
 def finish(
@@ -143,6 +147,8 @@ def finish(
     elif found.problems:
         _keep_unread(model.main)
     removed = _optimized(model, options)
+    if imported.encoded_io:
+        passes.run(model.main, [ReinterpretIo()], removed=removed)
     runs_graphs = len(model.graphs) > 1
     if not found.problems and runs_graphs:
         drop_unread(model)

@@ -45,6 +45,7 @@ def convert(
         FRONTEND.tool,
         options,
         nbytes=file.nbytes,
+        encoded_io=True,
         diagnostics=found if diagnostics is not None else None,
         notify=notify,
         step=step,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
-
-import numpy as np
+from typing import cast
 
 from xdlc.converter.importer import F, HandlerFunction, Handlers
 from xdlc.converter.nhwc.elementwise import clipped
@@ -13,13 +11,13 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.tflite.graphs import Operator
+from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, stored_value
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.converter.values import Value
 
 _CLIPS = {1: (0, None), 2: (-1, 1), 3: (0, 6)}
 """Bounds of the fused activations that clip, by number: RELU, RELU_N1_TO_1, RELU6."""
 _TANH = 4
-_STORED = (np.int8, np.uint8, np.int16)
 
 
 class TfliteHandlers(Handlers):
@@ -76,31 +74,6 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
     return handle
 
 
-def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
-    """Return the float values that a quantized tensor denotes; other values as they are."""
-    given = tensor.quantization
-    if given is None or value.dtype.is_float or not value.dtype.is_integer:
-        return value
-    if value.dtype.bits > 32:  # biases of models with 16-bit activations
-        value = g("Cast", [value], to=6)
-    zeros = given.zero_points.astype(value.dtype.numpy)
-    parameters: list[Any] = [given.scales, zeros]
-    if given.scales.size == 1:
-        parameters = [entry.reshape(()) for entry in parameters]
-    constants = [g.builder.const(entry) for entry in parameters]
-    return g("DequantizeLinear", [value, *constants], axis=given.axis)
-
-
-def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
-    """Return the integers that a quantized tensor stores; other values as they are."""
-    given = tensor.quantization
-    if given is None or not value.dtype.is_float or tensor.dtype not in _STORED:
-        return value
-    scale = g.builder.const(given.scales.reshape(()))
-    zero = g.builder.const(given.zero_points.astype(tensor.dtype).reshape(()))
-    return g("QuantizeLinear", [value, scale, zero])
-
-
 def activated(node: Node, g: Operators, value: Value, activation: int, tensor: TensorInfo) -> Value:
     """Return a value after a fused activation; one that the encoding of the result implies is no op."""
     if activation == _TANH:
@@ -109,11 +82,8 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
         raise node.problem(f"fused activation {activation} has no mapping onto QNN operations")
     low, high = _CLIPS[activation]
     given = tensor.quantization
-    if given is not None and tensor.dtype in _STORED:
-        limits = np.iinfo(tensor.dtype)
-        least, most = (float((q - given.zero_points[0]) * given.scales[0]) for q in (limits.min, limits.max))
-        if least >= low and (high is None or most <= high):
-            return value
+    if given is not None and is_stored(tensor) and is_implied(given, tensor.dtype, low, high):
+        return value
     if high is None:
         return g("Relu", [value])
     return clipped(g, value, low, high)

@@ -1,0 +1,120 @@
+"""Quantized values of a TFLite model as float values of encodings that HTP computes with.
+
+Between operators stand the integers of the source.  Around each operator they are dequantized and its result
+is quantized: ``fold_quantize_dequantize`` makes operations on fixed point of that.  HTP's operations take
+unsigned activations where their signed ones are listed for some operations only, so signed integers of 8
+and 16 bits are shifted: q + 128 with zero point + 128 denotes the same number.  The integers as the source
+has them remain where something reads them as such, and at the inputs and outputs of the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.tflite.tensors import Quantization, TensorInfo
+from xdlc.converter.values import Value
+from xdlc.ir import Op, Tensor
+
+_UNSIGNED: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.int8): np.dtype(np.uint8),
+    np.dtype(np.int16): np.dtype(np.uint16),
+}
+_STORED = (np.int8, np.uint8, np.int16)
+
+
+def is_stored(tensor: TensorInfo) -> bool:
+    """Return whether results that are written to a tensor are rounded to its encoding."""
+    return tensor.quantization is not None and tensor.dtype in _STORED
+
+
+def is_implied(given: Quantization, dtype: np.dtype[Any], low: float, high: float | None) -> bool:
+    """Return whether rounding to an encoding clips values to bounds at least as tight."""
+    limits, scale, zero = np.iinfo(dtype), float(given.scales[0]), int(given.zero_points[0])
+    return round(low / scale) + zero <= limits.min and (
+        high is None or round(high / scale) + zero >= limits.max
+    )
+
+
+def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
+    """Return the float values that a quantized tensor denotes; other values as they are."""
+    given = tensor.quantization
+    if given is None or not value.dtype.is_integer:
+        return value
+    if value.is_static or tensor.dtype not in _UNSIGNED or given.scales.size > 1:
+        return _dequantized(g, value, given, tensor.dtype)
+    found = _shifted(g, value)
+    return found or _rounded(g, _dequantized(g, value, given, tensor.dtype), given, tensor.dtype)
+
+
+def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
+    """Return the integers that a quantized tensor stores; other values as they are."""
+    given = tensor.quantization
+    if given is None or not value.dtype.is_float or not is_stored(tensor):
+        return value
+    _name(g, value.tensor, tensor.name)
+    if tensor.dtype in _UNSIGNED:
+        value = _rounded(g, value, given, tensor.dtype)
+    return _quantized(g, value, given, tensor.dtype)
+
+
+def _name(g: Operators, made: Tensor, name: str) -> None:
+    """Name the floats that the node computed, which become fixed point."""
+    op, graph = made.producer, g.builder.graph
+    if op is not None and op.origin.nodes[-1:] == (g.builder.node,) and name not in graph.tensors:
+        graph.rename(made, name)
+
+
+def _rounded(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
+    """Return float values that are rounded to unsigned integers on the way."""
+    unsigned = _UNSIGNED[dtype]
+    shifted = Quantization(given.scales, given.zero_points - np.iinfo(dtype).min)
+    return _dequantized(g, _quantized(g, value, shifted, unsigned), shifted, unsigned)
+
+
+def _quantized(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
+    scale = g.builder.const(given.scales.reshape(()))
+    zero = g.builder.const(given.zero_points.astype(dtype).reshape(()))
+    return g("QuantizeLinear", [value, scale, zero])
+
+
+def _dequantized(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
+    if value.dtype.bits > 32:  # biases of models with 16-bit activations
+        value, dtype = g("Cast", [value], to=6), np.dtype(np.int32)
+    parameters: list[Any] = [given.scales, given.zero_points.astype(dtype)]
+    if given.scales.size == 1:
+        parameters = [entry.reshape(()) for entry in parameters]
+    constants = [g.builder.const(entry) for entry in parameters]
+    return g("DequantizeLinear", [value, *constants], axis=given.axis)
+
+
+def _shifted(g: Operators, value: Value) -> Value | None:
+    """Return the float values of unsigned integers that integers were made of, or that they have."""
+    maker = _made(_made(value.tensor, "Reinterpret"), "Quantize")
+    if maker is None:
+        maker = value.tensor
+        for type in ("Reinterpret", "Dequantize", "Quantize", "Dequantize"):
+            maker = _used(g, maker, type)
+    elif _made(maker, "Dequantize") is None:
+        return None
+    return None if maker is None else Value(maker, value.order, ranked=value.ranked)
+
+
+def _made(tensor: Tensor | None, type: str) -> Tensor | None:
+    """Return what the op of a type that makes a tensor reads."""
+    op = tensor.producer if tensor is not None else None
+    return op.inputs[0] if op is not None and _is(op, type) else None
+
+
+def _used(g: Operators, tensor: Tensor | None, type: str) -> Tensor | None:
+    """Return what the op of a type that reads a tensor makes."""
+    readers = g.builder.graph.consumers(tensor) if tensor is not None else ()
+    return next((op.outputs[0] for op in readers if _is(op, type)), None)
+
+
+def _is(op: Op, type: str) -> bool:
+    package = ir.HOST_PACKAGE if type == "Reinterpret" else ir.NATIVE_PACKAGE
+    return (op.type, op.package) == (type, package)
