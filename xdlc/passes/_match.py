@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
+from xdlc.opdefs.elementwise_enums import MULTIPLY, POWER
 
 NORM_RANKS = (2, 3, 4)
 """Ranks of which HTP's validator accepts normalizations (SDK 2.51, SM8650)."""
@@ -46,6 +47,16 @@ def is_reduction(op: Op | None, type: str) -> bool:
         return False
     axes = [int(axis) for axis in op.param("axes").reshape(-1)]
     return bool(op.param("keep_dims", False)) and axes == [op.inputs[0].rank - 1]
+
+
+def squared(tensor: Tensor | None) -> Tensor | None:
+    """Return x of x * x and of x to the power of 2."""
+    op = tensor.producer if tensor is not None else None
+    if op is None:
+        return None
+    if is_binary(op, MULTIPLY) and op.inputs[0] is op.inputs[1]:
+        return op.inputs[0]
+    return op.inputs[0] if is_binary(op, POWER) and is_constant(op.inputs[1], 2.0) else None
 
 
 def replace_by(

@@ -10,15 +10,15 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, POWER, RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
 from xdlc.passes._match import (
     NORM_RANKS,
     constant_number,
     is_binary,
-    is_constant,
     is_native,
     is_reduction,
     replace_by,
+    squared,
 )
 from xdlc.passes._polynomial import Terms, reached, terms
 from xdlc.passes.base import graph_pass
@@ -59,13 +59,13 @@ def _statistics(variance: Tensor | None) -> tuple[Tensor, Tensor | None] | None:
     op = variance.producer if variance is not None else None
     if op is None or not is_reduction(op, "ReduceMean"):
         return None
-    squared = op.inputs[0].producer if op.inputs[0] is not None else None
-    if is_binary(squared, SQUARED_DIFFERENCE) and squared is not None:
-        for source, mean in (squared.inputs, squared.inputs[::-1]):
+    deviation = op.inputs[0].producer if op.inputs[0] is not None else None
+    if is_binary(deviation, SQUARED_DIFFERENCE) and deviation is not None:
+        for source, mean in (deviation.inputs, deviation.inputs[::-1]):
             if source is not None and mean is not None and _is_mean(mean, source):
                 return source, mean
         return None
-    base = _squared(squared)
+    base = squared(op.inputs[0])
     if base is None:
         return None
     if is_binary(base.producer, SUBTRACT) and base.producer is not None:
@@ -73,15 +73,6 @@ def _statistics(variance: Tensor | None) -> tuple[Tensor, Tensor | None] | None:
         if source is not None and mean is not None and _is_mean(mean, source):
             return source, mean
     return base, None
-
-
-def _squared(op: Op | None) -> Tensor | None:
-    """Return x of x * x and of x to the power of 2."""
-    if op is None:
-        return None
-    left, right = op.inputs[0], op.inputs[-1]
-    is_square = is_binary(op, MULTIPLY) and left is right
-    return left if is_square or (is_binary(op, POWER) and is_constant(right, 2.0)) else None
 
 
 def _is_mean(mean: Tensor, source: Tensor) -> bool:
