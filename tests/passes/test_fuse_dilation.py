@@ -31,6 +31,7 @@ def written(
     weights = np.random.default_rng(0).integers(-4, 5, kernel * kernel * width * 2).tolist()
     window = f"stride={ints([stride, stride])}, pad_amount={ints(own)}, dilation={ints([1, 1])}"
     window += ", group=uint32 1" * (width == 2)
+    last = "r" if middle else "k"
     relu = f"r = ElementWiseNeuron(%k_out) {{operation=uint32 4}} -> %r_out {real(batch, *cut, 2)}"
     return f"""
 graph g {{
@@ -41,7 +42,7 @@ graph g {{
 %s_out {real(batch, *small, 2)}
   k = {kind}(%s_out, %w, %b) {{{window}}} -> %k_out {real(batch, *cut, 2)}
   {relu if middle else ""}
-  t = BatchToSpace(%{"r" if middle else "k"}_out) {{block_size={ints([block, block])}, crops={ints(crops)}}} -> \
+  t = BatchToSpace(%{last}_out) {{block_size={ints([block, block])}, crops={ints(crops)}}} -> \
 %y {real(2, *out, 2)}
   return %y
 }}

@@ -73,13 +73,14 @@ def test_every_golden_file_has_its_pass():
 
 def test_passes_run_in_the_order_that_they_require():
     assert [entry.name for entry in passes.stage("converter")] == [
+        "drop_neutral",
         "fuse_clamp",
         "fuse_gelu",
         "fuse_hard_swish",
+        "fuse_hard_sigmoid",
         "fold_batchnorm",
         "fold_affine",
         "fuse_dilation",
-        "fuse_hard_sigmoid",
         "fuse_layer_norm",
         "fuse_batchnorm",
         "fuse_l2_norm",

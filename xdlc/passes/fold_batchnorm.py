@@ -10,7 +10,7 @@ from xdlc.passes._affine import fold, foldable_producer
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fuse_hard_swish",), op_types=("Batchnorm",))
+@graph_pass(stage="converter", after=("fuse_hard_sigmoid",), op_types=("Batchnorm",))
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Fold Batchnorm into the convolution or fully connected layer whose only reader it is."""

@@ -26,7 +26,7 @@ class FuseBatchnorm:
     name: str = "fuse_batchnorm"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if op.type == "ElementWiseBinary"]
+        results = [_fuse(graph, op) for op in list(graph.ops) if op.type == "ElementWiseBinary"]
         return any(results)
 
 

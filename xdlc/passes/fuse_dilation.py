@@ -25,7 +25,7 @@ class FuseDilation:
     name: str = "fuse_dilation"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if _is_native(op, "BatchToSpace")]
+        results = [_fuse(graph, op) for op in list(graph.ops) if _is_native(op, "BatchToSpace")]
         return any(results)
 
 
@@ -70,7 +70,7 @@ def _fuse(graph: Graph, back: Op) -> bool:
 
 
 def _is_per_channel(op: Op) -> bool:
-    """Return whether an op computes each element from one of its first input, wherever that lies."""
+    """Return whether an op computes each element from the same one of its first input."""
     source, others = op.inputs[0], op.inputs[1:]
     if source is None or op.package != ir.NATIVE_PACKAGE or op.outputs[0].shape != source.shape:
         return False

@@ -21,7 +21,9 @@ class FuseGelu:
     name: str = "fuse_gelu"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if op.type == "Erf" and op.package == ir.HOST_PACKAGE]
+        results = [
+            _fuse(graph, op) for op in list(graph.ops) if op.type == "Erf" and op.package == ir.HOST_PACKAGE
+        ]
         return any(results)
 
 

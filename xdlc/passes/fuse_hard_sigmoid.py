@@ -20,7 +20,9 @@ class FuseHardSigmoid:
     name: str = "fuse_hard_sigmoid"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if is_native(op, "ElementWiseNeuron", RELU_MIN_MAX)]
+        results = [
+            _fuse(graph, op) for op in list(graph.ops) if is_native(op, "ElementWiseNeuron", RELU_MIN_MAX)
+        ]
         return any(results)
 
 

@@ -20,7 +20,7 @@ class FuseHardSwish:
     name: str = "fuse_hard_swish"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if op.type == "ElementWiseNeuron"]
+        results = [_fuse(graph, op) for op in list(graph.ops) if op.type == "ElementWiseNeuron"]
         return any(results)
 
 

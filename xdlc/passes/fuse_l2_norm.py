@@ -28,7 +28,7 @@ class FuseL2Norm:
     name: str = "fuse_l2_norm"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if op.type == "ElementWiseUnary"]
+        results = [_fuse(graph, op) for op in list(graph.ops) if op.type == "ElementWiseUnary"]
         return any(results)
 
 

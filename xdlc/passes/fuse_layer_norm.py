@@ -37,7 +37,7 @@ class FuseLayerNorm:
     name: str = "fuse_layer_norm"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if op.type == "ElementWiseUnary"]
+        results = [_fuse(graph, op) for op in list(graph.ops) if op.type == "ElementWiseUnary"]
         return any(results)
 
 

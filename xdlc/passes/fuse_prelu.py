@@ -22,7 +22,7 @@ class FusePrelu:
     name: str = "fuse_prelu"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if is_native(op, "ElementWiseNeuron", RELU)]
+        results = [_fuse(graph, op) for op in list(graph.ops) if is_native(op, "ElementWiseNeuron", RELU)]
         return any(results)
 
 

@@ -20,7 +20,7 @@ class FuseSoftmax:
     name: str = "fuse_softmax"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_fuse(graph, op) for op in graph.ops if is_reduction(op, "ReduceSum")]
+        results = [_fuse(graph, op) for op in list(graph.ops) if is_reduction(op, "ReduceSum")]
         return any(results)
 
 
