@@ -87,10 +87,12 @@ def test_passes_run_in_the_order_that_they_require():
         "fuse_prelu",
         "fuse_softmax",
         "merge_views",
+        "keep_reduced_axes",
         "merge_casts",
         "fold_pad",
         "fold_transpose_into_fully_connected",
         "fold_quantize_dequantize",
+        "merge_views_around",
         "prune",
     ]
     assert [entry.name for entry in passes.stage("htp")] == [
