@@ -12,7 +12,7 @@ from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import INT32
+from xdlc.ir.dtype import FLOAT32, INT32
 
 _FIX = "the node contradicts itself: correct the model, or export it again"
 
@@ -155,8 +155,6 @@ def dequantized(
         single = np.asarray(step, np.float32).reshape(())
         given = [g.builder.const(single), g.builder.const(zero.reshape(()).astype(x.dtype.numpy))]
         return g("DequantizeLinear", [x, *given])
-    from xdlc.ir.dtype import FLOAT32
-
     real = g("Sub", [cast(g, x, FLOAT32), g.builder.const(np.asarray(shift, np.float32))])
     scaled = g("Mul", [real, g.builder.const(np.asarray(step, np.float32))])
     return g("Add", [scaled, g.builder.const(np.asarray(least, np.float32))])
@@ -213,19 +211,15 @@ def quantized(
     limits = dtype.limits
     if mode == "SCALED":
         first, last = step * (limits[0] + narrow if limits[0] else 0), step * limits[1]
-    places = g("Div", [x, number(g, x, float(step.reshape(())))])
-    if mode == "MIN_COMBINED":
-        places = g(
-            "Div",
-            [g("Sub", [x, number(g, x, float(least.reshape(())))]), number(g, x, float(step.reshape(())))],
-        )
+    moved = g("Sub", [x, number(g, x, least.item())]) if mode == "MIN_COMBINED" else x
+    places = g("Div", [moved, number(g, x, step.item())])
     if mode == "SCALED" and half_even:
         places = g("Round", [places])
     else:  # halves away from 0
         sign = g("Sign", [places])
         places = g("Mul", [sign, g("Floor", [g("Add", [g("Abs", [places]), number(g, x, 0.5)])])])
     if mode == "MIN_FIRST":
-        places = g("Sub", [places, number(g, x, float(np.round(least / step).reshape(())))])
+        places = g("Sub", [places, number(g, x, np.round(least / step).item())])
     moved = clipped(g, g("Add", [places, number(g, x, shift)]), limits[0] + narrow, limits[1])
     integers = cast(g, moved, INT32) if dtype.bits < 32 else moved
     ends = [g.builder.const(np.asarray(end, np.float32).reshape(low.shape)) for end in (first, last)]

@@ -83,7 +83,7 @@ def source_graph(
     """
     outputs = dict(boundary.outputs)
     if not outputs and not out_names:
-        outputs = terminal_outputs(content, notices)
+        outputs = terminal_outputs(content, boundary, notices)
     wanted = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
     cut = dict(boundary.inputs)
     cut |= {str(port(name)): str(port(name)) for name in input_names if str(port(name)) not in cut}
@@ -114,7 +114,7 @@ def source_graph(
     return graph
 
 
-def terminal_outputs(content: Content, notices: list[str]) -> dict[str, str]:
+def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -> dict[str, str]:
     """Return the values that a graph ends at that states no outputs: computed of inputs, and read by nothing.
 
     Nodes of training and logging count neither as ends nor as readers.
@@ -143,6 +143,9 @@ def terminal_outputs(content: Content, notices: list[str]) -> dict[str, str]:
         for name, node in computing.items()
         if name in reached and name not in read and any(data_inputs(node))
     ]
+    if not ends:  # nothing is computed of the inputs, which stay
+        boundary.inputs |= {name: name for name in computing if text(computing[name].op) in PLACEHOLDERS}
+        ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
         fix = "name the nodes to end at: --out_node"
         raise ModelError("its graph has no node that nothing reads", where=content.path, fix=fix)
