@@ -308,6 +308,7 @@ class _GraphImport:
                 results = handler.function(node, self._operators)
                 node.check_read(handler.ignores)
                 context.accept(node, list(results) if isinstance(results, Sequence) else [results], where)
+                context.resolve_stated(node)
 
     def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
         refusal = unmapped(node, where)

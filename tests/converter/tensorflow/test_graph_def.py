@@ -146,3 +146,13 @@ def test_nodes_that_no_output_needs_are_listed(graph, tmp_path):
         importer_options={"out_node": ["act"], "show_unconsumed_nodes": True},
     )
     assert any("other" in each for each in notices)
+
+
+def test_dimensions_that_the_source_states_are_known(tmp_path):
+    graph = Graph().input("x", None, 4).input("s", 2, dtype="int32")
+    graph.node("Reshape", "r", ["x", "s"], _output_shapes=[Shape((None, 2))]).node("Relu", "y", ["r"])
+    path = graph.save(tmp_path / "m.pb")
+    assert xdlc.convert(path).main.outputs[0].shape[1] == 2
+    assert xdlc.convert(path).main.outputs[0].dynamic_axes == (0,)
+    other = xdlc.convert(path, {"x": [3, 8]})  # what is stated holds for 4 columns
+    assert other.main.outputs[0].dynamic_axes == (0, 1)

@@ -50,6 +50,8 @@ def set_value(target: Any, value: Any) -> None:
                 target.list.func.add(name=each.encode())
             elif isinstance(each, Type):
                 target.list.type.append(NUMBERS[each])
+            elif isinstance(each, Shape):
+                set_shape(target.list.shape.add(), each)
             elif isinstance(each, bytes):
                 target.list.s.append(each)
             elif isinstance(each, float):

@@ -245,6 +245,21 @@ class ImportContext:
                 frame.values[name] = value
         frame.unoffered.update((name, where) for name in node.outputs[len(results) :] if name)
 
+    def resolve_stated(self, node: Node) -> None:
+        """Set dynamic dimensions of a node's outputs in the main graph that the source states as numbers."""
+        for name, stated in zip(node.outputs, node.stated, strict=False):
+            value = self.values.get(name)
+            if stated is None or not isinstance(value, Value) or self.frame.around:
+                continue
+            tensor = value.tensor
+            if tensor.producer is None or len(stated) != tensor.rank or value.rank != tensor.rank:
+                continue
+            sizes = [stated[axis] for axis in value.order]
+            known = {axis for axis in tensor.dynamic_axes if sizes[axis] is not None}
+            shape = [sizes[axis] if axis in known else size for axis, size in enumerate(tensor.shape)]
+            tensor.shape = tuple(size for size in shape if size is not None)
+            tensor.dynamic_axes = tuple(axis for axis in tensor.dynamic_axes if axis not in known)
+
     def _name_result(self, value: Value, name: str) -> None:
         """Rename the tensor that a node just made to the source's name."""
         tensor, graph = value.tensor, self.builder.graph

@@ -40,6 +40,7 @@ class Node:
             is the message itself instead of an error.
         message: The ``NodeProto`` that the node comes from, or was made into.
         recorded: Names that xdlc recorded in the source for the op of this node, if any.
+        stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
         is_applied: Whether a handler or an importer applied it, and the source has no such node.
     """
 
@@ -56,6 +57,7 @@ class Node:
     load: Callable[[bool], dict[str, Any]] | None = None
     message: Any = None
     recorded: RecordedNames | None = None
+    stated: Sequence[Sequence[int | None] | None] = ()
     is_applied: bool = False
 
     def __post_init__(self) -> None:

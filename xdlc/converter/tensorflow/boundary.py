@@ -201,10 +201,16 @@ def _declared(node: Node, number: int, boundary: Boundary) -> tuple[str, Labels 
     else:
         found = (attributes[name] for name in _TYPES if isinstance(attributes.get(name), str))
         dtype = next(found, "float32")
-    shape = attributes.get("shape") if node.type in (*PLACEHOLDERS, DEFAULTED) else None
+    shape = attributes.get("shape") if node.type in (*PLACEHOLDERS, DEFAULTED) else _stated(node, number)
     if not isinstance(shape, tuple) or (shape == () and boundary.version < SCALAR_SINCE):
         return dtype, None
     return dtype, [UNNAMED if size is None else size for size in shape]
+
+
+def _stated(node: Node, number: int) -> tuple[int | None, ...] | None:
+    """Return the dimensions that the graph states of an output; None if none."""
+    found = node.stated[number] if number < len(node.stated) else None
+    return None if found is None else tuple(found)
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:

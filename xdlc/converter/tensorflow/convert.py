@@ -11,6 +11,7 @@ from xdlc import ir
 from xdlc.converter.formats import META_GRAPH, SAVED_MODEL, recognize
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
+from xdlc.converter.session.boundary import Labels
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.tensorflow.boundary import source_graph
@@ -69,6 +70,9 @@ def convert(
         variable=loaded.variables.find,
         notices=notices,
     )
+    if any(_contradicts(entry.dims, given.get(entry.name)) for entry in graph.inputs):
+        for node in graph.nodes:
+            node.stated = ()  # what the source states holds for its own dimensions
     notices += [
         f"variable {name!r} is not in the checkpoint: its initial value is used"
         for name in loaded.variables.initial
@@ -89,6 +93,11 @@ def convert(
         notify=notify,
         step=step,
     )
+
+
+def _contradicts(stated: Labels | None, given: Sequence[int] | None) -> bool:
+    pairs = zip(stated or (), given or (), strict=False)
+    return any(isinstance(a, int) and a != b for a, b in pairs)
 
 
 def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bool) -> Loaded:

@@ -14,7 +14,15 @@ from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.protobuf_scan import Blobs
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.messages import dtype_name
-from xdlc.converter.tensorflow.nodes import Port, attribute_messages, attributes, data_inputs, port, text
+from xdlc.converter.tensorflow.nodes import (
+    SHAPES,
+    Port,
+    attribute_messages,
+    attributes,
+    data_inputs,
+    port,
+    text,
+)
 from xdlc.converter.tensorflow.op_outputs import output_count, output_index, output_names
 from xdlc.converter.tensorflow.tensors import numpy_dtype, tensor_data
 from xdlc.converter.tensorflow.variables import VARIABLES
@@ -227,7 +235,9 @@ class Flat:
         count = output_count(op, output_names(op, content.definitions), values)
         self._take("outputs", count)
         outputs = [str(Port(name, index)) for index in range(count)]
-        self.nodes.append(Node(op, inputs, outputs, found, name))
+        stated = found.pop(SHAPES, [])
+        shapes = [each if each is None else list(each) for each in stated if not isinstance(each, str)]
+        self.nodes.append(Node(op, inputs, outputs, found, name, stated=shapes))
 
     def _reads(self, message: Any) -> Iterator[str]:
         """Iterate over what a node of the main graph reads; of a variable, set its value or initial value."""

@@ -9,7 +9,8 @@ from xdlc import ir
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.tensors import shape_of
 
-KEPT_INTERNAL = "_output_shapes"
+SHAPES = "_output_shapes"
+"""Attribute of the dimensions of a node's outputs, the only one kept of those for TensorFlow alone."""
 
 
 class Port(NamedTuple):
@@ -83,7 +84,7 @@ def attributes(
 
     for name, value in values.items():
         kind = value.WhichOneof("kind")
-        if kind is None or (name.startswith("_") and name != KEPT_INTERNAL):
+        if kind is None or (name.startswith("_") and name != SHAPES):
             continue
         if kind != "list":
             found[name] = plain(kind, getattr(value, kind))

@@ -10,7 +10,7 @@ from xdlc.converter.session.ordering import SOURCE
 _RESTATING = """
 T N Index S TI TL Taxis Tblock_shape Tcond Tcrops Tdim Tdims Tidx Tin Tindices Tlen Tmultiples Tnumel Tout
 Tpaddings Tparams Tperm Tshape Tsplits Treal Tcomplex dtypes Tmaxsize Tindex Toffset Tshift Tstrides Tk
-use_cudnn_on_gpu _output_shapes
+use_cudnn_on_gpu
 """
 """Attributes that restate the types of inputs or their number, or name a kernel of TensorFlow."""
 
