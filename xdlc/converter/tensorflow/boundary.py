@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
@@ -141,7 +142,7 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
     ends = [
         name
         for name, node in computing.items()
-        if name in reached and name not in read and any(data_inputs(node))
+        if name in reached and name not in read and any(data_inputs(node)) and not _is_pivot(node, content)
     ]
     if not ends:  # nothing is computed of the inputs, which stay
         boundary.inputs |= {name: name for name in computing if text(computing[name].op) in PLACEHOLDERS}
@@ -156,6 +157,12 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
             "--out_node chooses"
         )
     return {f"{name}:0": name for name in ends}
+
+
+def _is_pivot(node: Any, content: Content) -> bool:
+    """Return whether a node only marks a side of a conditional, for nodes that wait for it."""
+    source = content.nodes.get(port(next(data_inputs(node))).node)
+    return text(node.op) == "Identity" and source is not None and text(source.op) == "Switch"
 
 
 def _output_name(name: str, value: str, boundary: Boundary) -> str:

@@ -25,6 +25,7 @@ from xdlc.converter.tensorflow.nodes import (
 )
 from xdlc.converter.tensorflow.op_outputs import output_count, output_index, output_names
 from xdlc.converter.tensorflow.tensors import numpy_dtype, tensor_data
+from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES
 from xdlc.errors import ModelError, UnsupportedOp
 
@@ -203,9 +204,19 @@ class Flat:
             if maker is not None:
                 kept.add(maker.own_name)
                 pending += () if name in ends_at else maker.names
+                if maker.type == "Merge":
+                    anchors = (self._anchor(value) for value in maker.names)
+                    pending += [anchor[0] for anchor in anchors if anchor is not None]
         nodes = [node for node in self.nodes if node.own_name in kept]
         ordered = {name: data for name, data in self.constants.items() if name in reached}
-        return SourceGraph([], ends, nodes, ordered)
+        graph = SourceGraph([], ends, nodes, ordered)
+        graph.nodes, graph.outputs = rebuilt(graph, self._anchor, self._content.path)
+        return graph
+
+    def _anchor(self, name: str) -> tuple[str, int] | None:
+        """Return the predicate, and its side, under which a node exists that only waits for a Switch."""
+        found = _waits_for(self._content.nodes, name)
+        return None if found is None else (self.final(found.node), found.number)
 
     # ------------------------------------------------------------------ nodes
 
@@ -375,6 +386,34 @@ def _body_port(value: str, ops: Mapping[str, str], content: Content, where: str)
     )
 
 
+def _waits_for(nodes: Mapping[str, Any], name: str) -> Port | None:
+    """Return the predicate and the side of the Switch that a node without inputs waits for, if any."""
+    at, waits = port(name), False
+    for _ in range(DEPTH):
+        message = nodes.get(at.node)
+        if message is None:
+            break
+        given = list(data_inputs(message))
+        if text(message.op) == "Switch" and waits and len(given) > 1:
+            return Port(str(port(given[1])), at.number)
+        if not given:
+            given, waits = [text(each)[1:] for each in message.input if each.startswith(b"^")], True
+        elif not waits or text(message.op) != "Identity":
+            break
+        if not given:
+            break
+        at = port(given[0])
+    return None
+
+
+def _predicates(nodes: Mapping[str, Any], message: Any) -> list[str]:
+    """Return the predicates that a Merge needs of its inputs that are constants."""
+    if text(message.op) not in ("Merge", "RefMerge"):
+        return []
+    found = (_waits_for(nodes, value) for value in data_inputs(message))
+    return [each.node for each in found if each is not None]
+
+
 def _needed(
     nodes: Mapping[str, Any],
     wanted: Sequence[str],
@@ -405,4 +444,5 @@ def _needed(
             continue
         followed.add(node)
         pending += reads(nodes[node])
+        pending += [] if in_body else _predicates(nodes, nodes[node])
     return [name for name in nodes if name in found]

@@ -1,0 +1,457 @@
+"""Control flow of TensorFlow 1, Switch and Merge, Enter and Exit, rebuilt as If and While.
+
+A loop is a frame: each variable has an Enter, a Merge with a NextIteration, a Switch by the LoopCond, and
+an Exit.  A conditional is a Merge of values that Switches on one predicate let pass.  Graphs of the rebuilt
+nodes read values around them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdlc import ir
+from xdlc.converter.importer import GraphInput, SourceGraph
+from xdlc.converter.session.node import Node
+from xdlc.errors import ModelError
+
+Guard = tuple[str, int]
+"""A predicate, and the side of it (1: true) on which a value exists."""
+
+DEPTH = 64
+"""Conditionals and loops that may be inside each other at most."""
+MOVED = 1 << 17
+"""Nodes that may be moved into the graphs of conditionals at most, each counted as often as it is."""
+_FIX = "export or freeze the graph again"
+_TYPES = {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
+
+
+def rebuilt(
+    graph: SourceGraph, anchor: Callable[[str], Guard | None], where: str
+) -> tuple[list[Node], list[str]]:
+    """Return the nodes of a graph with its control flow rebuilt, and its outputs.
+
+    Args:
+        graph: The graph.
+        anchor: Returns under which predicate a value exists that is computed from nothing, if any.
+        where: The file, for errors.
+
+    Raises:
+        ModelError: If a loop is not whole, or control flow nests too deep.
+    """
+    for node in graph.nodes:
+        if node.type.startswith("Ref") and node.type[3:] in _TYPES:
+            node.type = node.type[3:]
+    if not any(node.type in _TYPES for node in graph.nodes):
+        return list(graph.nodes), list(graph.outputs)
+    nodes = _Loops(graph.nodes, where).rebuilt()
+    allowance = [MOVED]
+    graphs = [SourceGraph([], list(graph.outputs), nodes)]
+    graphs += [inner for node in nodes for inner in _all_graphs(node)]
+    for each in graphs:
+        each.nodes = _Conditionals(each.nodes, anchor, where, allowance).rebuilt()
+    aliases = {
+        output: node.names[0]
+        for each in graphs
+        for node in each.nodes
+        if node.type in ("Switch", "Enter") and node.names
+        for output in node.outputs
+    }
+    main = graphs[0]
+    _substitute(main, aliases)
+    for each in graphs:
+        _prune(each)
+    return list(main.nodes), list(main.outputs)
+
+
+# ---------------------------------------------------------------------- loops
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A loop.
+
+    Attributes:
+        name: Name of the frame.
+        enters: Its Enters.
+        merges: The Merges of its variables.
+        condition: Its LoopCond.
+        switches: Switches by the output of the Merge that they let pass.
+    """
+
+    name: str
+    enters: list[Node] = field(default_factory=list)
+    merges: list[Node] = field(default_factory=list)
+    condition: Node | None = None
+    switches: dict[str, list[Node]] = field(default_factory=dict)
+
+
+class _Loops:
+    """The loops of a graph.
+
+    Args:
+        nodes: Its nodes.
+        where: The file, for errors.
+    """
+
+    def __init__(self, nodes: Sequence[Node], where: str) -> None:
+        self._nodes = {id(node): node for node in nodes}
+        self._where = where
+        self._made = {name: node for node in nodes for name in node.outputs}
+        self._readers: dict[str, list[Node]] = {}
+        for node in nodes:
+            for name in node.names:
+                self._readers.setdefault(name, []).append(node)
+        self._frames: dict[str, _Frame] = {}
+        self._frame_of: dict[int, _Frame] = {}
+        self._done: dict[str, bool] = {}
+
+    def rebuilt(self) -> list[Node]:
+        """Return the nodes with a While in place of each loop."""
+        for node in self._nodes.values():
+            if node.type == "Enter":
+                name = str(node.attributes.get("frame_name", ""))
+                self._frames.setdefault(name, _Frame(name)).enters.append(node)
+        for frame in self._frames.values():
+            self._find(frame)
+        for frame in list(self._frames.values()):
+            self._rebuild(frame, 0)
+        return list(self._nodes.values())
+
+    def _find(self, frame: _Frame) -> None:
+        """Find the parts of a loop."""
+        for enter in frame.enters:
+            self._frame_of[id(enter)] = frame
+            for merge in self._readers.get(enter.outputs[0], ()):
+                if merge.type == "Merge" and merge not in frame.merges:
+                    frame.merges.append(merge)
+        for merge in frame.merges:
+            for switch in self._readers.get(merge.outputs[0], ()):
+                maker = self._made.get(switch.names[1]) if switch.type == "Switch" else None
+                if maker is None or maker.type != "LoopCond" or switch.names[0] != merge.outputs[0]:
+                    continue
+                frame.condition = maker
+                frame.switches.setdefault(merge.outputs[0], []).append(switch)
+                for reader in self._readers.get(switch.outputs[0], ()):
+                    if reader.type == "Exit":
+                        self._frame_of[id(reader)] = frame
+        if frame.merges and frame.condition is None:
+            raise self._broken(frame)
+
+    def _broken(self, frame: _Frame) -> ModelError:
+        return ModelError(f"the loop of frame {frame.name!r} is not whole", where=self._where, fix=_FIX)
+
+    def _rebuild(self, frame: _Frame, depth: int) -> None:
+        """Put a While in place of a loop, after the loops inside it."""
+        if frame.name in self._done:
+            if not self._done[frame.name]:
+                raise self._broken(frame)
+            return
+        if depth >= DEPTH:
+            raise ModelError(
+                f"loops nest more than {DEPTH} deep", where=self._where, fix="simplify the model"
+            )
+        self._done[frame.name] = False
+        if frame.merges:
+            self._replace(frame, depth)
+        self._done[frame.name] = True
+
+    def _replace(self, frame: _Frame, depth: int) -> None:
+        assert frame.condition is not None
+        initial, following = list[str](), list[str]()
+        formals, exits = list[list[str]](), list[list[str]]()
+        for merge in frame.merges:
+            starts, nexts = list[str](), list[str]()
+            for name in merge.names:
+                maker = self._made.get(name)
+                (nexts if maker is not None and maker.type == "NextIteration" else starts).append(name)
+            enter = self._made.get(starts[0]) if len(starts) == 1 and len(nexts) == 1 else None
+            if enter is None or enter.type != "Enter":
+                raise self._broken(frame)
+            initial.append(enter.names[0])
+            following.append(self._made[nexts[0]].names[0])
+            switches = frame.switches.get(merge.outputs[0], [])
+            formals.append([switch.outputs[1] for switch in switches if len(switch.outputs) > 1])
+            exits.append(
+                [
+                    reader.outputs[0]
+                    for switch in switches
+                    for reader in self._readers.get(switch.outputs[0], ())
+                    if reader.type == "Exit"
+                ]
+            )
+        names = [merge.outputs[0] for merge in frame.merges]
+        for inner in self._inside(frame, [*following, frame.condition.names[0]], formals):
+            self._rebuild(inner, depth + 1)
+        cond = self._graph(frame, names, {}, frame.condition.names[:1])
+        bodies = [given[0] if given else f"{name}~next" for name, given in zip(names, formals, strict=True)]
+        same = {other: given[0] for given in formals for other in given[1:]}
+        body = self._graph(frame, bodies, same, following)
+        for each in (cond, body):
+            _substitute(each, {enter.outputs[0]: enter.names[0] for enter in frame.enters})
+        outputs = [given[0] if given else "" for given in exits]
+        for name in (name for given in exits for name in given):
+            self._nodes.pop(id(self._made[name]), None)
+        loop = Node("While", initial, outputs, {"cond": cond, "body": body}, frame.name or "while")
+        self._add(loop)
+        for given in exits:
+            for other in given[1:]:
+                self._add(Node("Identity", [given[0]], [other], {}, other))
+        for merge in frame.merges:
+            for node in (merge, *frame.switches.get(merge.outputs[0], ())):
+                self._nodes.pop(id(node), None)
+
+    def _enters(self, node: Node, frame: _Frame) -> bool:
+        """Return whether a node is an Enter of a loop."""
+        return node.type == "Enter" and self._frame_of.get(id(node)) is frame
+
+    def _add(self, node: Node) -> None:
+        self._nodes[id(node)] = node
+        self._made.update((name, node) for name in node.outputs)
+
+    def _inside(self, frame: _Frame, ends: Iterable[str], formals: Sequence[Sequence[str]]) -> list[_Frame]:
+        """Return the loops that the body or the condition of a loop contains."""
+        found: dict[str, _Frame] = {}
+        stop = {name for given in formals for name in given}
+        seen, pending = set[str](), list(ends)
+        while pending:
+            name = pending.pop()
+            node = self._made.get(name)
+            if name in seen or name in stop or node is None or node in frame.merges:
+                continue
+            seen.add(name)
+            inner = self._frame_of.get(id(node)) if node.type == "Exit" else None
+            if self._enters(node, frame):
+                continue
+            if inner is not None and inner is not frame:
+                if inner.name not in found:
+                    found[inner.name] = inner
+                    pending += [enter.names[0] for enter in inner.enters]
+                continue
+            pending += _reads(node)
+        return list(found.values())
+
+    def _graph(
+        self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
+    ) -> SourceGraph:
+        """Return the graph from the variables to values; what does not depend on them stays outside."""
+        starts = {*formals, *same}
+        order: list[Node] = []
+        readers: dict[str, list[Node]] = {}
+        seen, pending = set[int](), list(ends)
+        while pending:
+            name = pending.pop()
+            node = self._made.get(name)
+            if name in starts or node is None or id(node) in seen or self._enters(node, frame):
+                continue
+            seen.add(id(node))
+            order.append(node)
+            for read in _reads(node):
+                readers.setdefault(read, []).append(node)
+                pending.append(read)
+        inside, held = list(starts), dict[int, Node]()
+        while inside:
+            for node in readers.get(inside.pop(), ()):
+                if id(node) not in held:
+                    held[id(node)] = node
+                    inside += node.outputs
+        nodes = [node for node in order if id(node) in held]
+        nodes += [Node("Identity", [first], [other], {}, other) for other, first in same.items()]
+        inputs = [GraphInput(name, ir.dtype.FLOAT32) for name in formals]
+        return SourceGraph(inputs, list(ends), nodes)
+
+
+# ---------------------------------------------------------------------- conditionals
+
+
+class _Conditionals:
+    """The conditionals of a graph without loops.
+
+    Args:
+        nodes: Its nodes.
+        anchor: Returns under which predicate a value exists that is computed from nothing, if any.
+        where: The file, for errors.
+        allowance: Number of nodes that may still be moved into branches, in a list of one.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        anchor: Callable[[str], Guard | None],
+        where: str,
+        allowance: list[int],
+    ) -> None:
+        self._nodes = list(nodes)
+        self._anchor = anchor
+        self._where = where
+        self._allowance = allowance
+        self._made = {name: node for node in nodes for name in node.outputs}
+        self._guards: dict[str, frozenset[Guard]] = {}
+
+    def rebuilt(self) -> list[Node]:
+        """Return the nodes with an If in place of each Merge."""
+        if not any(node.type == "Merge" for node in self._nodes):
+            return self._nodes
+        result = []
+        for node in _sorted(self._nodes, dict(self._made)):
+            if node.type == "Merge":
+                node = self._merged(node)
+                self._made.update((name, node) for name in node.outputs)
+            else:
+                self._guard(node)
+            result.append(node)
+        return result
+
+    def _of(self, name: str) -> frozenset[Guard]:
+        """Return the predicates under which a value exists."""
+        if name not in self._guards:
+            found = self._anchor(name)
+            self._guards[name] = (
+                frozenset() if found is None else frozenset([(self._root(found[0]), found[1])])
+            )
+        return self._guards[name]
+
+    def _root(self, name: str) -> str:
+        """Return the value that a predicate is another name of."""
+        for _ in range(DEPTH):
+            node = self._made.get(name)
+            if node is None or node.type not in ("Identity", "Switch"):
+                break
+            name = node.names[0]
+        return name
+
+    def _guard(self, node: Node) -> None:
+        reads = list(_reads(node))
+        guards = frozenset[Guard]().union(*(self._of(name) for name in reads)) if reads else None
+        if guards is not None and len(guards) > DEPTH:
+            text = f"conditionals nest more than {DEPTH} deep"
+            raise ModelError(text, where=self._where, fix="simplify the model")
+        for side, name in enumerate(node.outputs):
+            if node.type == "Switch" and guards is not None and len(node.names) > 1:
+                self._guards[name] = guards | {(self._root(node.names[1]), side)}
+            elif guards is not None:
+                self._guards[name] = guards
+
+    def _merged(self, node: Node) -> Node:
+        """Return the If in place of a Merge; the Merge itself if it is of no known form."""
+        split = self._split(node)
+        if split is None:
+            self._guard(node)
+            return node
+        predicate, false, true = split
+        for name in node.outputs:
+            self._guards[name] = frozenset(
+                one for side in (false, true) for one in self._of(side) if one[0] != predicate
+            )
+        branches = {
+            "then_branch": self._branch(true, (predicate, 1)),
+            "else_branch": self._branch(false, (predicate, 0)),
+        }
+        return Node("If", [predicate], node.outputs[:1], branches, node.own_name)
+
+    def _split(self, node: Node) -> tuple[str, str, str] | None:
+        """Return the predicate of a Merge, its input for false and that for true."""
+        if len(node.names) != 2:
+            return None
+        one, other = node.names
+        first, second = self._of(one), self._of(other)
+        sure = [guard for guard in sorted(first) if (guard[0], 1 - guard[1]) in second]
+        known = {predicate for predicate, _ in second}
+        left = sure or [guard for guard in sorted(first) if guard[0] not in known]
+        if len(left) == 1:
+            predicate, side = left[0]
+        else:
+            known = {predicate for predicate, _ in first}
+            right = [guard for guard in sorted(second) if guard[0] not in known]
+            if left or len(right) != 1:
+                return None
+            predicate, side = right[0][0], 1 - right[0][1]
+        return (predicate, other, one) if side else (predicate, one, other)
+
+    def _branch(self, end: str, guard: Guard) -> SourceGraph:
+        """Return the graph of what exists on one side of a predicate only."""
+        held: dict[int, Node] = {}
+        pending = [end]
+        while pending:
+            name = pending.pop()
+            node = self._made.get(name)
+            while node is not None and node.type == "Switch":
+                name = node.names[0]
+                node = self._made.get(name)
+            if node is not None and id(node) not in held and guard in self._of(name):
+                held[id(node)] = node
+                pending += _reads(node)
+        self._allowance[0] -= len(held)
+        if self._allowance[0] < 0:
+            text = f"its conditionals expand to more than {MOVED} nodes"
+            raise ModelError(text, where=self._where, fix="simplify the model")
+        return SourceGraph([], [end], list(held.values()))
+
+
+def _sorted(nodes: Sequence[Node], made: Mapping[str, Node]) -> Iterator[Node]:
+    """Iterate over nodes, producers first; what a cycle contains comes at its first reader."""
+    seen: set[int] = set()
+    for root in nodes:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                yield node
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack.append((node, True))
+                stack += [(made[name], False) for name in _reads(node) if name in made]
+
+
+# ---------------------------------------------------------------------- graphs of nodes
+
+
+def _graphs(node: Node) -> list[SourceGraph]:
+    return [value for value in node.attributes.values() if isinstance(value, SourceGraph)]
+
+
+def _all_graphs(node: Node) -> Iterator[SourceGraph]:
+    for graph in _graphs(node):
+        yield graph
+        for inner in graph.nodes:
+            yield from _all_graphs(inner)
+
+
+def _reads(node: Node) -> Iterator[str]:
+    yield from node.names
+    for graph in _graphs(node):
+        yield from graph.reads()
+
+
+def _substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
+    """Replace names that a graph and those inside it read."""
+
+    def final(name: str) -> str:
+        seen: set[str] = set()
+        while name in aliases and name not in seen:
+            seen.add(name)
+            name = aliases[name]
+        return name
+
+    pending, met = [graph], set[int]()
+    while pending:
+        each = pending.pop()
+        each.outputs = [final(name) for name in each.outputs]
+        for node in each.nodes:
+            if id(node) not in met:
+                met.add(id(node))
+                node.names = [final(name) for name in node.names]
+                pending += _graphs(node)
+
+
+def _prune(graph: SourceGraph) -> None:
+    """Remove the nodes that the outputs do not need."""
+    made = {name: node for node in graph.nodes for name in node.outputs if name}
+    needed: set[int] = set()
+    pending = list(graph.outputs)
+    while pending:
+        node = made.get(pending.pop())
+        if node is not None and id(node) not in needed:
+            needed.add(id(node))
+            pending += _reads(node)
+    graph.nodes = [node for node in graph.nodes if id(node) in needed]
