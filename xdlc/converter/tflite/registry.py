@@ -13,11 +13,18 @@ from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, stored_value
 from xdlc.converter.tflite.tensors import TensorInfo
-from xdlc.converter.values import Value
+from xdlc.converter.values import SequenceValue, Value
 
 _CLIPS = {1: (0, None), 2: (-1, 1), 3: (0, 6)}
 """Bounds of the fused activations that clip, by number: RELU, RELU_N1_TO_1, RELU6."""
 _TANH = 4
+_PARTWISE = frozenset(
+    """
+    RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE CONCATENATION SPLIT SPLIT_V PACK UNPACK SLICE STRIDED_SLICE GATHER
+    GATHER_ND REVERSE_V2 TILE BROADCAST_TO ADD SUB NEG SUM
+    """.split()  # noqa: SIM905 - a list literal would be 18 lines
+)
+"""Operators that do the same to the real and to the imaginary parts of complex values."""
 
 
 class TfliteHandlers(Handlers):
@@ -59,6 +66,8 @@ class TfliteHandlers(Handlers):
 
 def _wrapped(function: HandlerFunction) -> HandlerFunction:
     def handle(node: Node, g: Operators) -> Sequence[Value]:
+        if any(isinstance(value, SequenceValue) for value in node.inputs):
+            return _of_parts(function, node, g)
         operator: Operator = node.message
         node.inputs = [
             value if value is None or info is None else real_value(g, value, info)
@@ -72,6 +81,28 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
         return [stored_value(g, value, info) for value, info in zip(results, operator.outputs, strict=False)]
 
     return handle
+
+
+def _of_parts(function: HandlerFunction, node: Node, g: Operators) -> list[Any]:
+    """Return results for complex values, which are pairs: those of the real and of the imaginary parts.
+
+    Raises:
+        UnsupportedOp: If the operator does not treat both alike.
+    """
+    if node.type not in _PARTWISE:
+        raise node.problem(
+            "complex values, which a DLC cannot hold",
+            "export the model with the real and imaginary parts as tensors of their own",
+        )
+    given: list[Any] = node.inputs
+    found = []
+    for index in range(2):
+        node.inputs = [
+            value.elements[index] if isinstance(value, SequenceValue) else value for value in given
+        ]
+        made = cast("Value | Sequence[Value]", function(node, g))
+        found.append([made] if isinstance(made, Value) else list(made))
+    return [SequenceValue(pair) for pair in zip(*found, strict=True)]
 
 
 def activated(node: Node, g: Operators, value: Value, activation: int, tensor: TensorInfo) -> Value:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from xdlc.converter.nhwc import elementwise as formulas
+from xdlc.converter.nhwc.quantization import fake_quant
 from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -130,3 +133,10 @@ def _right_shift(node: Node, g: Operators) -> Value:
 def _bucketize(node: Node, g: Operators) -> Value:
     limits = [float(limit) for limit in node.attr("boundaries") or ()]
     return formulas.bucketize(g, node.required(0), limits)
+
+
+@handler("FAKE_QUANT")
+def _fake_quant(node: Node, g: Operators) -> Value:
+    ends = [g.builder.const(np.asarray(node.attr(name, 0.0), np.float32)) for name in ("min", "max")]
+    bits, narrow = int(node.attr("num_bits", 0)), bool(node.attr("narrow_range", False))
+    return fake_quant(g, node.required(0), ends[0], ends[1], bits=bits, narrow=narrow)
