@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 from xdlc.converter.importer import F, HandlerFunction, Handlers
 from xdlc.converter.nhwc.elementwise import clipped
