@@ -175,7 +175,8 @@ def convert_graph(
         nbytes: Size of the source, in proportion to which constants are folded.
         declared: Types that the source states of its values, for UDOs.
         notices: What the user should know of the reading.
-        encoded_io: Whether inputs and outputs of integers with an encoding become fixed point.
+        encoded_io: Whether the inputs and outputs that become fixed point are those that are integers with
+            an encoding.
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.

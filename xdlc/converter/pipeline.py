@@ -102,8 +102,8 @@ class Imported:
         inputs: The inputs that the source declares.
         outputs: Dimensions that the source states of its outputs, by name.
         arguments: Options of this framework alone that differ from their defaults, for the history.
-        encoded_io: Whether inputs and outputs that the source states as integers with an encoding become
-            fixed point.
+        encoded_io: Whether the inputs and outputs that become fixed point are those that the source has as
+            integers with an encoding, not those that it rounds or restores.
     """
 
     model: ir.Model
@@ -146,9 +146,7 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
-    removed = _optimized(model, options)
-    if imported.encoded_io:
-        passes.run(model.main, [ReinterpretIo()], removed=removed)
+    removed = _optimized(model, options, imported.encoded_io)
     runs_graphs = len(model.graphs) > 1
     if not found.problems and runs_graphs:
         drop_unread(model)
@@ -169,7 +167,7 @@ def finish(
     return model
 
 
-def _optimized(model: ir.Model, options: Options) -> dict[str, str]:
+def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str, str]:
     """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
     removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if options.disable_batchnorm_folding else set()
@@ -177,8 +175,9 @@ def _optimized(model: ir.Model, options: Options) -> dict[str, str]:
         _with_udos(entry, options.udos) for entry in passes.stage("converter") if entry.name not in skipped
     ]
     inner = [_keeping_signature(entry) for entry in chosen]
+    main = [*inner, ReinterpretIo()] if encoded_io else chosen
     for graph in model.graphs.values():
-        passes.run(graph, chosen if graph is model.main else inner, removed=removed)
+        passes.run(graph, main if graph is model.main else inner, removed=removed)
         passes.run(graph, passes.stage("storage"))
     if len(model.graphs) > 1:
         remove_uncalled(model)

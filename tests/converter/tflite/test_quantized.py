@@ -66,3 +66,17 @@ def test_an_unsigned_input_that_is_only_shifted_needs_no_operation(tmp_path):
     values = np.array([0, 9, 10, 255], np.uint8)
     got = xdlc.run(model, {"x": values}, native=True)["z"]
     np.testing.assert_array_equal(got, [20, 11, 10, 255])
+
+
+def test_float_inputs_and_outputs_of_a_quantized_graph_stay_float(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [4]), made.tensor("y", [4])
+    q = made.tensor("q", [4], np.int8, scale=0.5, zero=1)
+    r = made.tensor("r", [4], np.int8, scale=0.5, zero=1)
+    made.op("QUANTIZE", [x], [q])
+    made.op("ABS", [q], [r])
+    made.op("DEQUANTIZE", [r], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    assert _types(model) == ["Quantize", "ElementWiseUnary", "Dequantize"]
+    got = xdlc.run(model, {"x": np.float32([-1, -0.3, 0.1, 90])}, native=True)["y"]
+    np.testing.assert_array_equal(got, np.float32([1, 0.5, 0, 63]))
