@@ -14,8 +14,10 @@ from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.boundary import UNNAMED, Labels
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.graphs import Content, Flat, ir_dtype
+from xdlc.converter.tensorflow.content import Content
+from xdlc.converter.tensorflow.graphs import Flat
 from xdlc.converter.tensorflow.nodes import data_inputs, port, text
+from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.errors import ModelError, UsageError, nearest_names
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")

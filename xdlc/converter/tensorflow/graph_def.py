@@ -11,7 +11,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.protobuf_scan import Blobs, without_blobs
 from xdlc.converter.tensorflow.boundary import Boundary
-from xdlc.converter.tensorflow.graphs import Content
+from xdlc.converter.tensorflow.content import Content
 from xdlc.converter.tensorflow.messages import LAYOUT, message
 from xdlc.converter.tensorflow.nodes import text
 from xdlc.converter.tensorflow.variables import Variables

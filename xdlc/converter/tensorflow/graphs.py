@@ -7,12 +7,12 @@ attribute, as those of If and While, becomes a graph of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.protobuf_scan import Blobs
 from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.content import DEPTH, Content, body_port, needed_nodes, waits_for
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import (
     SHAPES,
@@ -23,14 +23,12 @@ from xdlc.converter.tensorflow.nodes import (
     port,
     text,
 )
-from xdlc.converter.tensorflow.op_outputs import output_count, output_index, output_names
-from xdlc.converter.tensorflow.tensors import numpy_dtype, tensor_data
+from xdlc.converter.tensorflow.op_outputs import output_count, output_names
+from xdlc.converter.tensorflow.tensors import numpy_dtype
 from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES
 from xdlc.errors import ModelError, UnsupportedOp
 
-DEPTH = 64
-"""Functions that may be inside each other at most."""
 NODES = 1 << 17
 """Nodes of functions at most, each counted as often as it is called."""
 GRAPH = 16
@@ -40,43 +38,6 @@ OUTPUTS = 1 << 19
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _CONSTANT = "Const"
 _AGAIN = "export the model again"
-
-
-class Content(NamedTuple):
-    """What a file holds of a graph.
-
-    Attributes:
-        nodes: ``NodeDef`` by name.
-        functions: ``FunctionDef`` by name.
-        definitions: ``OpDef`` by operator of those that the file defines.
-        file: The file; None for text.
-        blobs: Ranges that were cut out of it.
-        path: Its path, for errors.
-    """
-
-    nodes: Mapping[str, Any]
-    functions: Mapping[str, Any]
-    definitions: Mapping[str, Any]
-    file: ir.MappedFile | None
-    blobs: Blobs | None
-    path: str
-
-    def constant(self, node: Any) -> ir.TensorData:
-        """Return the value of a ``NodeDef`` of operator Const.
-
-        Raises:
-            ModelError: If it has none, or one that does not fit its type.
-            UnsupportedOp: If no DLC holds its elements.
-        """
-        where = f"{self.path}: node {text(node.name)!r}"
-        value = attribute_messages(node).get("value")
-        if value is None or value.WhichOneof("kind") != "tensor":
-            raise ModelError("is a constant without a value", where=where, fix=_AGAIN)
-        return self.data(value.tensor, where)
-
-    def data(self, tensor: Any, where: str) -> ir.TensorData:
-        """Return the elements of a ``TensorProto``."""
-        return tensor_data(tensor, self.file, self.blobs, where)
 
 
 class Flat:
@@ -120,7 +81,7 @@ class Flat:
         """
         content, given = self._content, set(inputs)
         self._used.update(content.nodes)
-        for name in _needed(content.nodes, wanted, given, self._reads):
+        for name in needed_nodes(content.nodes, wanted, given, self._reads):
             self._add_node(content.nodes[name], name, lambda value: value, ())
 
     def add_body(
@@ -154,7 +115,7 @@ class Flat:
         ops = {local: text(node.op) for local, node in nodes.items()}
 
         def resolve(value: str) -> str:
-            local = _body_port(value, ops, content, where)
+            local = body_port(value, ops, content, where)
             if local.node in bound:
                 return bound[local.node]
             if local.node not in unique:
@@ -168,8 +129,8 @@ class Flat:
                 raise ModelError(f"does not return {text(each.name)!r}", where=where, fix=_AGAIN)
             ends.append(returned[text(each.name)])
         inside = (*within, name)
-        needed = _needed(
-            nodes, [str(_body_port(end, ops, content, where)) for end in ends], set(bound), in_body=True
+        needed = needed_nodes(
+            nodes, [str(body_port(end, ops, content, where)) for end in ends], set(bound), in_body=True
         )
         self._take("nodes", len(function.node_def))
         for node in function.node_def:
@@ -215,7 +176,7 @@ class Flat:
 
     def _anchor(self, name: str) -> tuple[str, int] | None:
         """Return the predicate, and its side, under which a node exists that only waits for a Switch."""
-        found = _waits_for(self._content.nodes, name)
+        found = waits_for(self._content.nodes, name)
         return None if found is None else (self.final(found.node), found.number)
 
     # ------------------------------------------------------------------ nodes
@@ -344,105 +305,3 @@ class Flat:
             raise ModelError(
                 f"its functions expand to too many {what}", where=self._content.path, fix="simplify the model"
             )
-
-
-def ir_dtype(name: str, where: str) -> ir.DType:
-    """Return the data type of an input.
-
-    Raises:
-        UnsupportedOp: If no DLC has it.
-    """
-    try:
-        return ir.dtype.from_numpy(numpy_dtype(name, where))
-    except TypeError as error:
-        raise UnsupportedOp(str(error), where=where, fix="cast the input in the model") from error
-
-
-def _body_port(value: str, ops: Mapping[str, str], content: Content, where: str) -> Port:
-    """Return the output that a value of a function body names: ``argument`` or ``node:output:k``.
-
-    Raises:
-        ModelError: If it names none, or one whose number is not known.
-    """
-    node, *rest = value.split(":")
-    if not rest or node not in ops:
-        return Port(node)
-    name, index = rest[0], rest[1] if len(rest) > 1 else "0"
-    if not rest[1:] and name.isdecimal():  # of the main graph's form
-        name, index = "", name
-    if index.isdecimal() and len(index) < 10:
-        function = content.functions.get(ops[node])
-        if function is None:
-            names = output_names(ops[node], content.definitions)
-        else:
-            names = [text(each.name) for each in function.signature.output_arg]
-        found = output_index(names, name, int(index)) if name else int(index)
-        if found is not None:
-            return Port(node, found)
-    raise ModelError(
-        f"reads output {value!r} of operator {ops[node]}, whose outputs are not known",
-        where=where,
-        fix=_AGAIN,
-    )
-
-
-def _waits_for(nodes: Mapping[str, Any], name: str) -> Port | None:
-    """Return the predicate and the side of the Switch that a node without inputs waits for, if any."""
-    at, waits = port(name), False
-    for _ in range(DEPTH):
-        message = nodes.get(at.node)
-        if message is None:
-            break
-        given = list(data_inputs(message))
-        if text(message.op) == "Switch" and waits and len(given) > 1:
-            return Port(str(port(given[1])), at.number)
-        if not given:
-            given, waits = [text(each)[1:] for each in message.input if each.startswith(b"^")], True
-        elif not waits or text(message.op) != "Identity":
-            break
-        if not given:
-            break
-        at = port(given[0])
-    return None
-
-
-def _predicates(nodes: Mapping[str, Any], message: Any) -> list[str]:
-    """Return the predicates that a Merge needs of its inputs that are constants."""
-    if text(message.op) not in ("Merge", "RefMerge"):
-        return []
-    found = (_waits_for(nodes, value) for value in data_inputs(message))
-    return [each.node for each in found if each is not None]
-
-
-def _needed(
-    nodes: Mapping[str, Any],
-    wanted: Sequence[str],
-    given: set[str],
-    reads: Callable[[Any], Iterable[str]] = data_inputs,
-    *,
-    in_body: bool = False,
-) -> list[str]:
-    """Return the names of the nodes that values need, in the order of the file.
-
-    Args:
-        nodes: ``NodeDef`` by name.
-        wanted: Names of the values.
-        given: Names of values that need nothing.
-        reads: Returns the names of the values that a node reads.
-        in_body: Whether names have the form of a function's body.
-    """
-    found: set[str] = set()
-    followed: set[str] = set()
-    pending = list(wanted)
-    while pending:
-        name = pending.pop()
-        node = name.split(":")[0] if in_body else port(name).node
-        if node not in nodes or node in followed:
-            continue
-        found.add(node)
-        if not in_body and str(port(name)) in given:
-            continue
-        followed.add(node)
-        pending += reads(nodes[node])
-        pending += [] if in_body else _predicates(nodes, nodes[node])
-    return [name for name in nodes if name in found]

@@ -45,6 +45,8 @@ Requantize output output_min output_max
 RestoreV2 tensors*
 SampleDistortedBoundingBoxV2 begin size bboxes
 SelfAdjointEigV2 e v
+RefMerge output value_index
+RefSwitch output_false output_true
 ShapeN output*
 Split output*
 SplitV output*
@@ -55,6 +57,8 @@ StatelessWhile output*
 Svd s u v
 Switch output_false output_true
 TensorArrayV3 handle flow
+TensorArrayConcatV3 value lengths
+TensorListConcat tensor lengths
 TensorListConcatV2 tensor lengths
 TensorListPopBack output_handle tensor
 TopK values indices

@@ -135,3 +135,15 @@ def _values(tensor: Any, name: str, dtype: Any) -> Any:
         parts = np.asarray(held[: len(held) // 2 * 2], np.float64)
         return (parts[::2] + 1j * parts[1::2]).astype(dtype)
     return np.asarray(held).astype(dtype)
+
+
+def ir_dtype(name: str, where: str) -> ir.DType:
+    """Return the data type of an input.
+
+    Raises:
+        UnsupportedOp: If no DLC has it.
+    """
+    try:
+        return ir.dtype.from_numpy(numpy_dtype(name, where))
+    except TypeError as error:
+        raise UnsupportedOp(str(error), where=where, fix="cast the input in the model") from error

@@ -9,7 +9,7 @@ from xdlc.converter.nhwc.shapes import channel_first, channel_last
 from xdlc.converter.nhwc.windows import Padding
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.graphs import ir_dtype
+from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.values import SequenceValue, Value
 
 _COMPLEX = "export the model with the real and imaginary parts as tensors of their own"
