@@ -5,8 +5,8 @@ import pytest
 from google.protobuf import text_format
 
 import xdlc
-from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape
-from xdlc.errors import ModelError, UsageError
+from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, Type
+from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 W = np.full((2, 3), 0.5, np.float32)
@@ -156,3 +156,15 @@ def test_dimensions_that_the_source_states_are_known(tmp_path):
     assert xdlc.convert(path).main.outputs[0].dynamic_axes == (0,)
     other = xdlc.convert(path, {"x": [3, 8]})  # what is stated holds for 4 columns
     assert other.main.outputs[0].dynamic_axes == (0, 1)
+
+
+def test_a_cut_at_an_operator_of_training_has_its_type(tmp_path):
+    types = [FLOAT, Type("int32")]
+    graph = Graph().node("IteratorV2", "it").node("IteratorGetNext", "next", ["it"], output_types=types)
+    graph.node("Cast", "c", ["next:1"], SrcT=types[1], DstT=FLOAT).node("AddV2", "y", ["next", "c"])
+    path = graph.save(tmp_path / "m.pb")
+    with pytest.raises(UnsupportedOp, match="training"):
+        xdlc.convert(path)
+    model = xdlc.convert(path, {"next:0": [2, 3], "next:1": [3]})
+    found = xdlc.run(model, {"next": X, "next:1": np.arange(3, dtype=np.int32)})
+    assert np.array_equal(found["y:0"], X + np.arange(3))

@@ -87,6 +87,14 @@ def test_a_saved_model_is_its_folder_or_the_file_in_it(model, checkpoint, tmp_pa
     assert np.array_equal(xdlc.run(converted, {"x": X})["y"], X + W + B)
 
 
+def test_an_output_with_the_key_of_an_input(model, checkpoint, tmp_path):
+    model.meta_graphs[0].signature_def[0].value.outputs[0].key = b"x"
+    path = save(model, tmp_path, checkpoint)
+    assert np.array_equal(xdlc.run(xdlc.convert(path), {"x": X})["x:0"], X + W + B)
+    chosen = xdlc.convert(path, importer_options={"out_node": ["x"]})
+    assert [each.name for each in chosen.main.outputs] == ["x:0"]
+
+
 def test_values_of_variables_stay_in_the_data_file(model, checkpoint, tmp_path):
     loaded = _load(save(model, tmp_path, checkpoint), None, None, has_outputs=False)
     data = loaded.variables.find("kernel")

@@ -1,7 +1,7 @@
 """Boundary of a TensorFlow model: which values are inputs and outputs, and how they are named.
 
 An input is named as its node, ``x``; an output as its tensor, ``Identity:0``.  Those of a signature are named
-by its keys.  Options take ``x`` and ``x:0`` alike.
+by its keys, with ``:0`` for an output whose key is an input's too.  Options take ``x`` and ``x:0`` alike.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _TRAINING = (
 )
 _TYPES = ("DstT", "output_type", "out_type", "dtype", "T")
 """Attributes that state the type of an operator's results, the first that it has."""
+_LISTS = ("Tdense", "output_types", "component_types")
+"""Attributes that state those of an operator's last results, one by one."""
 _TRUTHS = ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
 _SHOWN = 8
 
@@ -88,6 +90,9 @@ def source_graph(
     if not outputs and not out_names:
         outputs = terminal_outputs(content, boundary, notices)
     wanted = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
+    for name in sorted(boundary.inputs.keys() & outputs.keys()):
+        outputs = {f"{key}:0" if key == name else key: value for key, value in outputs.items()}
+        notices.append(f"output {name!r} is named '{name}:0': an input has that name")
     cut = dict(boundary.inputs)
     cut |= {str(port(name)): str(port(name)) for name in input_names if str(port(name)) not in cut}
     flat = Flat(content, variable)
@@ -169,7 +174,7 @@ def _is_pivot(node: Any, content: Content) -> bool:
 
 def _output_name(name: str, value: str, boundary: Boundary) -> str:
     if name in boundary.outputs:
-        return name
+        return f"{name}:0" if name in boundary.inputs else name
     held = port(value)
     return f"{held.node}:{held.number}"
 
@@ -200,10 +205,10 @@ def _add_inputs(
 def _declared(node: Node, number: int, boundary: Boundary) -> tuple[str, Labels | None]:
     """Return data type and dimensions of an output of a node that becomes an input."""
     attributes = node.attributes
-    parsed = attributes.get("Tdense")
-    parsed = parsed if isinstance(parsed, list) else []
+    lists = (attributes.get(name) for name in _LISTS)
+    parsed = next((held for held in lists if isinstance(held, list)), [])
     dense = number - len(node.outputs) + len(parsed)
-    if 0 <= dense < len(parsed):  # ParseExample's dense values are last
+    if 0 <= dense < len(parsed):
         dtype = parsed[dense]
     elif node.type in _TRUTHS or node.type.startswith("Logical"):
         dtype = "bool"

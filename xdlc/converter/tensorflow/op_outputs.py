@@ -26,6 +26,7 @@ FusedBatchNormV2 y batch_mean batch_variance reserve_space_1 reserve_space_2
 FusedBatchNormV3 y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3
 GRUBlockCell r u c h
 IdentityN output*
+IteratorGetNext components*
 If output*
 LSTMBlockCell i cs f o ci co h
 ListDiff out idx
@@ -36,6 +37,8 @@ NonMaxSuppressionV5 selected_indices selected_scores valid_outputs
 ParseExample sparse_indices* sparse_values* sparse_shapes* dense_values*
 ParseExampleV2 sparse_indices* sparse_values* sparse_shapes* dense_values* ragged_values* ragged_row_splits*
 PartitionedCall output*
+QueueDequeueManyV2 components*
+QueueDequeueV2 components*
 Qr q r
 QuantizeV2 output output_min output_max
 QuantizeDownAndShrinkRange output output_min output_max
@@ -74,7 +77,7 @@ _FusedBatchNormEx y batch_mean batch_variance reserve_space_1 reserve_space_2 re
 """Names of the outputs of operators with several; ``*``: as many tensors as an attribute states."""
 _OUTPUTS = {op: names for op, *names in map(str.split, _SEVERAL.strip().splitlines())}
 _NUMBERS = ("num_split", "num", "N", "num_partitions", "top_paths", "num_batch")
-_TYPES = ("Tout", "T", "dtypes", "Tdense", "sparse_types")
+_TYPES = ("Tout", "T", "dtypes", "output_types", "component_types", "Tdense", "sparse_types")
 
 
 def output_names(op: str, definitions: Mapping[str, Any]) -> list[str] | None:

@@ -119,11 +119,12 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
     if strings and key is None and not needed:
         return
     if strings:
+        others = sorted(name for name, each in held.items() if each is not chosen)
         raise UnsupportedOp(
             f"its signature takes strings: {', '.join(strings)}",
             where=where,
-            fix="begin and end at tensors: --out_node NODE, -d NODE DIMS with a parsed tensor, "
-            "or choose another --saved_model_signature_key: " + ", ".join(sorted(held)),
+            fix="begin and end at tensors of numbers: --out_node NODE, -d NODE DIMS with a parsed tensor"
+            + (f"; or choose another signature: --saved_model_signature_key {others[0]}" if others else ""),
         )
     boundary.inputs = _values(chosen.inputs)
     boundary.outputs = _values(chosen.outputs)
