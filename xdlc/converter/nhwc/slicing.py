@@ -88,7 +88,7 @@ def strided_slice(
         end = g("Add", [begin, end])
     begin, end = positions(g, begin), positions(g, end)
     for axis, entry in plan.drops.items():  # the sign of the stride and the end have no meaning
-        place = _at(g, begin, entry)
+        place = _at(g, begin, entry, 1)
         if place.is_static:
             size = x.dims[axis] if x.dims is not None else None
             at = int(place.numpy().reshape(-1)[0])

@@ -127,3 +127,17 @@ def _fitted(g: Operators, x: Value, axis: int, size: int) -> Value:
 def magnitude(g: Operators, x: Complex) -> Value:
     """Return the absolute values."""
     return g("Sqrt", [g("Add", [g("Mul", [part, part]) for part in x])])
+
+
+ARITHMETIC = ("Add", "Sub", "Mul", "Neg")
+"""Operators of ``combined``."""
+
+
+def combined(g: Operators, type: str, x: Complex, y: Complex | None = None) -> Complex:
+    """Return the sum, difference, product or negative of complex values."""
+    if y is None:
+        return Complex(*(g(type, [part]) for part in x))
+    if type != "Mul":
+        return Complex(*(g(type, [a, b]) for a, b in zip(x, y, strict=True)))
+    real = g("Sub", [g("Mul", [x.real, y.real]), g("Mul", [x.imag, y.imag])])
+    return Complex(real, g("Add", [g("Mul", [x.real, y.imag]), g("Mul", [x.imag, y.real])]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import channel_first, channel_last
+from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.nhwc.windows import Padding
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -31,6 +33,25 @@ def real_input(node: Node, index: int) -> Value:
     if isinstance(value, SequenceValue):
         raise node.problem(f"complex values (input {index}); a DLC has none", _COMPLEX)
     return value
+
+
+def complex_inputs(node: Node) -> list[Complex] | None:
+    """Return the inputs as pairs of real and imaginary parts; None if the first is not complex.
+
+    Raises:
+        UnsupportedOp: If just some of several are complex.
+    """
+    values: list[Any] = [value for value in node.inputs if isinstance(value, SequenceValue)]
+    if not values or node.inputs[0] is not values[0]:
+        return None
+    if len(values) < len(node.inputs) and "FFT" not in node.type:
+        raise node.problem("complex values with others", _COMPLEX)
+    return [Complex(*value.elements) for value in values]
+
+
+def complex_value(x: Complex) -> SequenceValue:
+    """Return a complex value as a handler's result: the sequence of its parts."""
+    return SequenceValue(tuple(x))
 
 
 def dtype_of(node: Node, attribute: str, default: str = "float32") -> ir.DType:

@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import detection
 from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.shapes import known, number
+from xdlc.converter.nhwc.shapes import known, number, positions, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import real_input, real_inputs
@@ -45,9 +45,11 @@ def _suppressed_5(node: Node, g: Operators) -> list[Value]:
     overlap, threshold = _number(node, 3, 0.5), _number(node, 4, _ALL)
     pads = bool(node.attr("pad_to_max_output_size", False))
     if sigma > 0:
-        if not pads:
-            raise node.problem("soft suppression whose number of results is computed")
-        return list(detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, sigma))
+        results = detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, sigma)
+        if pads:
+            return list(results)
+        first, last = vector(g, [0]), g("Unsqueeze", [positions(g, results[2]), vector(g, [0])])
+        return [*(g("Slice", [each, first, last, first]) for each in results[:2]), results[2]]
     chosen = detection.suppressed(g, boxes, scores, count, overlap, threshold)
     padded, valid = detection.padded_choice(g, chosen, count)
     if not pads:

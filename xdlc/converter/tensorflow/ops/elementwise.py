@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from xdlc import ir
 from xdlc.converter.nhwc import elementwise as formulas
+from xdlc.converter.nhwc import spectra
 from xdlc.converter.nhwc.shapes import cast, known, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
+from xdlc.converter.tensorflow.ops._forms import (
+    complex_inputs,
+    complex_value,
+    dtype_of,
+    real_input,
+    real_inputs,
+)
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import UINT8
@@ -65,7 +73,10 @@ _FORMULAS: dict[str, Callable[..., Value]] = {
 
 
 @handler(*_SAME, ignores=("incompatible_shape_error",))
-def _same(node: Node, g: Operators) -> Value:
+def _same(node: Node, g: Operators) -> Any:
+    pairs = complex_inputs(node)
+    if pairs is not None and _SAME[node.type] in spectra.ARITHMETIC:
+        return [complex_value(spectra.combined(g, _SAME[node.type], *pairs))]
     return g(_SAME[node.type], real_inputs(node))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import rsqrt
 from xdlc.converter.nhwc.products import dense, matmul
-from xdlc.converter.nhwc.shapes import ints, number, vector
+from xdlc.converter.nhwc.shapes import dims, ints, number, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, real_inputs
@@ -75,7 +77,8 @@ _LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
 @handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U", "exponential_avg_factor"))
 def batch_norm(node: Node, g: Operators) -> list[Value]:
     """Return the normalized values, the mean and the variance; by those of the batch in a training graph."""
-    x, scale, offset, mean, variance = real_inputs(node)[:5]
+    x, scale, offset, mean, given = real_inputs(node)[:5]
+    unbiased = given
     epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
     if is_training:
         g.context.diagnostics.notices.append(
@@ -84,17 +87,19 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
         )
 
     def normalized(value: Value) -> Value:
-        nonlocal mean, variance
+        nonlocal mean, unbiased
         if is_training:
             mean, variance = reduce.moments(g, value, range(value.rank - 1))
+            count = math.prod(dims(value)[:-1])
+            unbiased = g("Mul", [variance, number(g, variance, count / max(count - 1, 1))])
             if value.dtype is not scale.dtype:
                 raise node.problem(f"statistics of {value.dtype}")
             factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
-        return reduce.batch_norm(g, value, scale, offset, mean, variance, epsilon)
+        return reduce.batch_norm(g, value, scale, offset, mean, given, epsilon)
 
     result = channel_last_of(node, g, x, normalized)
-    return [result, mean, variance, mean, variance][: len(node.outputs)]
+    return [result, mean, unbiased, mean, unbiased][: len(node.outputs)]
 
 
 @handler("BatchNormWithGlobalNormalization")

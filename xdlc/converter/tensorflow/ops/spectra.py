@@ -10,29 +10,25 @@ from xdlc.converter.nhwc.shapes import dims, ints
 from xdlc.converter.nhwc.spectra import Complex
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import real_input, real_inputs
+from xdlc.converter.tensorflow.ops._forms import complex_inputs, complex_value, real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler
-from xdlc.converter.values import SequenceValue, Value
+from xdlc.converter.values import Value
 
 _AXES = {f"{kind}FFT{suffix}": count for kind in ("", "I", "R", "IR") for suffix, count in
          (("", 1), ("2D", 2), ("3D", 3))}  # fmt: skip
 
 
 def _pair(node: Node) -> Complex:
-    value: Any = node.required(0)
-    if not isinstance(value, SequenceValue) or len(value.elements) != 2:
+    pairs = complex_inputs(node)
+    if not pairs:
         raise node.invalid("its input is not complex")
-    return Complex(*value.elements)
-
-
-def _held(x: Complex) -> SequenceValue:
-    return SequenceValue(tuple(x))
+    return pairs[0]
 
 
 @handler(*(name for name in _AXES if name.startswith("R")))
 def _real_transform(node: Node, g: Operators) -> Any:
     x, *sizes = real_inputs(node)
-    return [_held(spectra.forward(g, x, ints(sizes[0], "the lengths")))]
+    return [complex_value(spectra.forward(g, x, ints(sizes[0], "the lengths")))]
 
 
 @handler(*(name for name in _AXES if name[0] != "R"))
@@ -42,14 +38,14 @@ def _transform(node: Node, g: Operators) -> Any:
         return spectra.inverse(g, x, ints(real_input(node, 1), "the lengths"), is_real=True)
     sizes = dims(x.real)[-count:]
     if node.type.startswith("I"):
-        return [_held(spectra.inverse(g, x, sizes, is_real=False))]  # type: ignore[arg-type]
-    return [_held(spectra.forward(g, x, sizes))]
+        return [complex_value(spectra.inverse(g, x, sizes, is_real=False))]  # type: ignore[arg-type]
+    return [complex_value(spectra.forward(g, x, sizes))]
 
 
 @handler("Complex")
 def _complex(node: Node, g: Operators) -> Any:
     x, y = real_inputs(node)
-    return [_held(Complex(x, y))]
+    return [complex_value(Complex(x, y))]
 
 
 @handler("Real")
@@ -76,4 +72,4 @@ def _angle(node: Node, g: Operators) -> Value:
 @handler("Conj")
 def _conjugate(node: Node, g: Operators) -> Any:
     x = _pair(node)
-    return [_held(Complex(x.real, g("Neg", [x.imag])))]
+    return [complex_value(Complex(x.real, g("Neg", [x.imag])))]
