@@ -10,6 +10,7 @@ from xdlc import ir
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.tflite.declared import DeclaredTensors
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.frontend import FRONTEND
 from xdlc.converter.tflite.graphs import Graphs, TfliteSource
@@ -45,6 +46,7 @@ def convert(
         FRONTEND.tool,
         options,
         nbytes=file.nbytes,
+        declared=DeclaredTensors(file, is_outdated=bool(options.get("input_dims") or options.get("batch"))),
         encoded_io=True,
         diagnostics=found if diagnostics is not None else None,
         notify=notify,

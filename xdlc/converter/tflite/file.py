@@ -15,11 +15,12 @@ from xdlc.container.flatbuffer import decode
 from xdlc.converter import weights
 from xdlc.converter.tflite.builtins import CUSTOM, NAMES
 from xdlc.converter.tflite.tensors import DTYPES, PACKED, TensorInfo, read_quantization, unpacked
-from xdlc.errors import ContainerError, ModelError
+from xdlc.errors import ContainerError, ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
 _UNSET = 1
 """Offset of a buffer up to which it is not set (TFLite schema)."""
+_MOST_OPTIONS = 1 << 24
 
 
 class TfliteFile:
@@ -144,6 +145,20 @@ class TfliteFile:
             table.is_variable,
             table.buffer,
         )
+
+    def read(self, first: int, size: int, what: str) -> bytes:
+        """Return bytes of the file that follow the flatbuffer.
+
+        Raises:
+            ModelError: If they are outside of the file.
+            UnsupportedOp: If there are too many.
+        """
+        if first + size > self._file.size:
+            raise self.damaged(f"has {what} at bytes {first} to {first + size} of {self._file.size}")
+        if size > _MOST_OPTIONS:
+            fix = "cut the graph before it with --out_name"
+            raise UnsupportedOp(f"has {size} bytes as {what}", where=str(self.path), fix=fix)
+        return bytes(self._file.view(first, size))
 
     def data(self, tensor: TensorInfo) -> ir.TensorData | None:
         """Return the elements of a constant; None if the tensor is none.

@@ -12,8 +12,10 @@ from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.context import DEPTH, UNROLLED_NODES, Source
 from xdlc.converter.session.node import Node
-from xdlc.converter.tflite.builtins import options_of
+from xdlc.converter.tflite.builtins import NAMES, options_of
 from xdlc.converter.tflite.file import TfliteFile
+from xdlc.converter.tflite.flex import FLEX, node_attributes
+from xdlc.converter.tflite.flexbuffers import decoded
 from xdlc.converter.tflite.tensors import DTYPES, TensorInfo
 
 
@@ -145,6 +147,22 @@ class Graphs:
                     size += inner
                 elif value != field.default:
                     attributes[field.name] = value
-        if table.custom_options:
-            attributes["custom_options"] = bytes(table.custom_options)
+        if type not in NAMES:
+            attributes |= self._custom(type, table, position)
         return attributes, size
+
+    def _custom(self, type: str, table: Any, position: int) -> dict[str, Any]:
+        """Return the options of a custom operator: a map as its entries, others as bytes."""
+        data = bytes(table.custom_options or b"")
+        if table.large_custom_options_offset > 1:
+            first, size = table.large_custom_options_offset, table.large_custom_options_size
+            data = self._file.read(first, size, f"the options of operator {position}, {type}")
+        try:
+            found = decoded(data)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            return found
+        if type.startswith(FLEX) and isinstance(found, list) and len(found) == 2:
+            return node_attributes(found[1], f"{self._file.path}: operator {position} ({type})")
+        return {"custom_options": data} if data else {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from xdlc.converter.importer import F, HandlerFunction, Handlers
+from xdlc.converter.importer import F, Handler, HandlerFunction, Handlers
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
+from xdlc.converter.tflite import flex
 from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, stored_value
 from xdlc.converter.tflite.tensors import TensorInfo
@@ -62,6 +63,10 @@ class TfliteHandlers(Handlers):
             return function
 
         return register
+
+    def find(self, domain: str, type: str) -> Handler | None:
+        """Return the handler of a node type, for an operator of TensorFlow the handler of TensorFlow's."""
+        return super().find(domain, type) or (None if domain else flex.handler_of(type))
 
 
 def _wrapped(function: HandlerFunction) -> HandlerFunction:

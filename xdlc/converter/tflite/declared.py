@@ -1,0 +1,48 @@
+"""Shapes and types of values as a TFLite file states them, for UDOs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xdlc import ir
+from xdlc.converter.tflite.file import TfliteFile
+from xdlc.converter.tflite.tensors import OTHERS, TensorInfo
+from xdlc.converter.udo.output_inference import Declared
+from xdlc.converter.values import Dims
+
+
+class DeclaredTensors:
+    """Tensors of a file by name; a name that sub-graphs share counts as not stated.
+
+    Args:
+        file: The file.
+        is_outdated: Whether inputs have other shapes than the file states.
+    """
+
+    def __init__(self, file: TfliteFile, *, is_outdated: bool) -> None:
+        self._is_outdated = is_outdated
+        self._held: dict[str, TensorInfo | None] = {}
+        for tensors in file.tensors:
+            for tensor in tensors:
+                self._held[tensor.name] = None if tensor.name in self._held else tensor
+
+    def find(self, name: str) -> Declared:
+        """Return what is stated of a value.
+
+        Raises:
+            UnsupportedOp: If it is nothing that a DLC holds.
+        """
+        tensor = self._held.get(name)
+        if tensor is None:
+            return Declared(read=bool(name))
+        shape: Dims = tuple(dim if dim >= 0 else None for dim in tensor.signature)
+        return Declared(shape, ir.dtype.from_numpy(tensor.dtype), is_outdated=self._is_outdated)
+
+    def oddity(self, name: str) -> str:
+        """Return what a value is that no DLC holds, like ``string``; empty for tensors of numbers."""
+        tensor = self._held.get(name)
+        return "" if tensor is None else OTHERS.get(tensor.type, "")
+
+    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
+        """Yield nothing: files state shapes that their operators contradict."""
+        yield from ()
