@@ -10,10 +10,19 @@ import numpy as np
 
 from xdlc.container.flatbuffer_encode import encode
 from xdlc.converter.tflite.builtins import CUSTOM, NAMES, options_of
-from xdlc.converter.tflite.tensors import DTYPES
+from xdlc.converter.tflite.tensors import DTYPES, PACKED
 from xdlc.schema._generated import tflite as schema
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+
+
+def _stored(array: np.ndarray[Any, Any]) -> bytes:
+    bits = PACKED.get(array.dtype.name)
+    if bits is None:
+        return array.tobytes()
+    fields = array.astype(np.int8).view(np.uint8).reshape(-1) & ((1 << bits) - 1)
+    fields = np.append(fields, np.zeros(-fields.size % (8 // bits), np.uint8)).reshape(-1, 8 // bits)
+    return bytes((fields << np.arange(0, 8, bits)).sum(1).astype(np.uint8))
 
 
 class TinyModel:
@@ -48,7 +57,7 @@ class TinyModel:
             array = np.asarray(data, dtype)
             shape = array.shape
             buffer = len(self.buffers)
-            self.buffers.append(schema.Buffer(data=array.tobytes()))
+            self.buffers.append(schema.Buffer(data=_stored(array)))
         quantization = None
         if scale is not None:
             scales = np.atleast_1d(np.asarray(scale, np.float32))

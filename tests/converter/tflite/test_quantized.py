@@ -1,11 +1,14 @@
 """Tests of quantized TFLite files: fixed point between input and output, encodings, stored weights."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import xdlc
 from tests.converter.tflite.models import TinyModel
 from xdlc import ir
+from xdlc.errors import ModelError
+from xdlc.schema._generated import tflite as schema
 
 
 def _types(model):
@@ -80,3 +83,77 @@ def test_float_inputs_and_outputs_of_a_quantized_graph_stay_float(tmp_path):
     assert _types(model) == ["Quantize", "ElementWiseUnary", "Dequantize"]
     got = xdlc.run(model, {"x": np.float32([-1, -0.3, 0.1, 90])}, native=True)["y"]
     np.testing.assert_array_equal(got, np.float32([1, 0.5, 0, 63]))
+
+
+def _conv(bias_dtype=np.int32, dtype=np.int8, weights=np.int8):
+    made = TinyModel()
+    x = made.tensor("x", [1, 4, 4, 2], dtype, scale=1 / 64, zero=3 if dtype is np.int8 else 0)
+    steps = np.float32([0.01, 0.02, 0.03])
+    w = np.random.default_rng(0).integers(-7, 8, [3, 3, 3, 2])
+    w = made.tensor("w", dtype=weights, data=w, scale=steps, axis=0)
+    b = made.tensor("b", dtype=bias_dtype, data=[100, -200, 0], scale=steps / 64, axis=0)
+    y = made.tensor("y", [1, 2, 2, 3], dtype, scale=1 / 32, zero=-5 if dtype is np.int8 else 0)
+    made.op("CONV_2D", [x, w, b], [y], padding=1, stride_w=1, stride_h=1)
+    return made, [x], [y]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weights", "bias"),
+    [(np.int8, np.int8, np.int32), (np.int8, ml_dtypes.int4, np.int32), (np.int16, np.int8, np.int64)],
+)
+def test_a_convolution_is_one_operation_on_fixed_point(tmp_path, dtype, weights, bias):
+    made, inputs, outputs = _conv(bias, dtype, weights)
+    model = _converted(made, tmp_path, inputs, outputs)
+    assert _types(model) == ["Convert", "Conv2d", "Convert"]
+    op = model.main.ops[1]
+    assert op.inputs[1].encoding.axis == 3
+    assert op.inputs[2].dtype is ir.dtype.SFIXED32
+    assert op.inputs[1].dtype is ir.dtype.SFIXED8
+    assert op.inputs[1].encoding.bits == (4 if weights is ml_dtypes.int4 else None)
+
+
+def _with_details(tmp_path, grid, details, zero=None, weights=ml_dtypes.int4):
+    made = TinyModel()
+    x, y = made.tensor("x", [2, 64]), made.tensor("y", [2, 4])
+    rng = np.random.default_rng(0)
+    w = rng.integers(-2, 2, [4, 64])
+    steps = rng.uniform(0.5, 2, grid).astype(np.float16)
+    t = made.tensor("w", dtype=weights, data=w)
+    s = made.tensor("s", dtype=np.float16, data=steps)
+    z = made.tensor("z", dtype=np.int32, data=np.full(grid, zero)) if zero is not None else 0
+    kind = type(details).__name__
+    number = {"BlockwiseQuantization": 2, "MultiAxisQuantization": 3}[kind]
+    details.scales, details.zero_points = s, z
+    made.graph.tensors[t].quantization = schema.QuantizationParameters(details_type=number, details=details)
+    made.op("FULLY_CONNECTED", [x, t], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    values = rng.standard_normal([2, 64]).astype(np.float32)
+    full = (steps if len(grid) > 1 else steps[:, None]).astype(np.float64)
+    full = np.repeat(full, 64 // full.shape[1], 1)
+    want = values @ ((w - (zero or 0)) * full).T
+    np.testing.assert_allclose(xdlc.run(model, {"x": values})["y"], want, rtol=1e-4, atol=1e-4)
+    return next(op for op in model.main.ops if op.type == "FullyConnected").inputs[1]
+
+
+def test_weights_with_scales_by_blocks_keep_them(tmp_path):
+    weight = _with_details(tmp_path, [4, 2], schema.BlockwiseQuantization(block_size=32))
+    assert weight.dtype is ir.dtype.SFIXED4
+    assert weight.encoding.block_shape == (1, 32)
+
+
+def test_zero_points_by_blocks(tmp_path):
+    _with_details(tmp_path, [4, 4], schema.BlockwiseQuantization(block_size=16), zero=1)
+
+
+@pytest.mark.parametrize("grid", [[4], [4, 1], [1, 2], [4, 64]])
+def test_scales_along_several_axes(tmp_path, grid):
+    _with_details(tmp_path, grid, schema.MultiAxisQuantization(quantized_dimensions=[0, 1][: len(grid)]))
+
+
+def test_weights_of_two_bits(tmp_path):
+    _with_details(tmp_path, [4, 2], schema.BlockwiseQuantization(block_size=32), weights=ml_dtypes.int2)
+
+
+def test_scales_that_do_not_divide_the_weights_are_refused(tmp_path):
+    with pytest.raises(ModelError):
+        _with_details(tmp_path, [4, 3], schema.BlockwiseQuantization(block_size=32))

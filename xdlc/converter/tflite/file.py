@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from xdlc import ir
 from xdlc.container.flatbuffer import decode
 from xdlc.converter import weights
 from xdlc.converter.tflite.builtins import CUSTOM, NAMES
-from xdlc.converter.tflite.tensors import DTYPES, PACKED, TensorInfo, read_quantization, unpacked
+from xdlc.converter.tflite.tensors import DTYPES, PACKED, TensorInfo, read_blocks, read_quantization, unpacked
 from xdlc.errors import ContainerError, ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
@@ -107,7 +108,7 @@ class TfliteFile:
                 name = f"{name}#{suffixes[number]}"
             taken.add(name)
             found[number] = name
-        return [
+        made = [
             self._tensor(
                 index,
                 found[index],
@@ -116,6 +117,29 @@ class TfliteFile:
             )
             for index, entry in enumerate(tables)
         ]
+        return [self._with_parameters(tensor, tables[tensor.index], made) for tensor in made]
+
+    def _with_parameters(self, tensor: TensorInfo, table: Any, tensors: Sequence[TensorInfo]) -> TensorInfo:
+        """Return a tensor with the scales and zero points that other tensors of the sub-graph hold, if so."""
+        details: Any = getattr(table.quantization, "details", None)
+        if details is None:
+            return tensor
+        if not hasattr(details, "scales"):
+            problem = f"has {type(details).__name__}, whose meaning only its writer knows"
+            raise ModelError(problem, where=tensor.where, fix="export it with scales and zero points")
+        axes: Any = getattr(details, "quantized_dimensions", None)
+        scales = self._parameters(details.scales, tensors)
+        zeros = self._parameters(details.zero_points, tensors) if details.zero_points > 0 else None
+        if scales is None or self.data(tensor) is None:
+            problem = "has tensors as scales, which are for constants and constants themselves"
+            raise ModelError(problem, where=tensor.where, fix="export the model again")
+        found = read_blocks(tensor.shape, list(axes if axes is not None else ()), scales, zeros, tensor.where)
+        return replace(tensor, quantization=found)
+
+    def _parameters(self, index: int, tensors: Sequence[TensorInfo]) -> Any:
+        """Return the elements of a constant; None if the tensor is none."""
+        data = self.data(tensors[self.index(index, "tensor", tensors)])
+        return None if data is None else data.numpy()
 
     def _tensor(self, index: int, name: str, table: Any, where: str) -> TensorInfo:
         shape = tuple(table.shape or ())

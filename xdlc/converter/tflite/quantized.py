@@ -88,7 +88,8 @@ def _dequantized(g: Operators, value: Value, given: Quantization, dtype: np.dtyp
     if given.scales.size == 1:
         parameters = [entry.reshape(()) for entry in parameters]
     constants = [g.builder.const(entry) for entry in parameters]
-    return g("DequantizeLinear", [value, *constants], axis=given.axis)
+    blocks = {"block_size": given.block_size} if given.block_size else {}
+    return g("DequantizeLinear", [value, *constants], axis=given.axis, **blocks)
 
 
 def _shifted(g: Operators, value: Value) -> Value | None:

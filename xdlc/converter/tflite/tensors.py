@@ -38,6 +38,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
 """Numpy dtypes by the number of TensorType in the TFLite schema."""
 OTHERS = {5: "string", 8: "complex64", 11: "complex128", 13: "resource", 14: "variant"}
 """Types of TensorType that no tensor of a DLC has."""
+_CONVERT = "the quantization parameters do not fit the tensor: convert the model again"
 PACKED = {"int4": 4, "uint4": 4, "int2": 2}
 """Bits of the types that are packed into bytes, low bits first."""
 _AGAIN = "the quantization parameters do not fit the tensor: convert the model again"
@@ -48,17 +49,17 @@ class Quantization:
     """Quantization of a tensor: real = (q - zero point) * scale.
 
     Attributes:
-        scales: Scales in float32: one, or one for each index of ``axis``.
-        zero_points: Zero points, as many as there are scales.
+        scales: Scales in float32: one, or one for each index of ``axis``; with blocks, of the tensor's shape
+            but for ``axis``, which is divided.
+        zero_points: Zero points, of the shape of the scales.
         axis: Axis of several scales; 0 for one.
-        blocks: Scales and zero points by blocks: the tensor indices of both and the block size; the block
-            axis is the last one.
+        block_size: Elements along ``axis`` that have one scale; 0: no blocks.
     """
 
     scales: np.ndarray[Any, np.dtype[np.float32]]
     zero_points: np.ndarray[Any, np.dtype[np.int64]]
     axis: int = 0
-    blocks: tuple[int, int, int] | None = None
+    block_size: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,12 +141,6 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
     Raises:
         ModelError: If the parameters fit neither the tensor nor each other.
     """
-    details: Any = getattr(table, "details", None)
-    if type(details).__name__ == "BlockwiseQuantization":
-        blocks = (details.scales, details.zero_points, details.block_size)
-        return Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0, blocks)
-    if details is not None:
-        raise ModelError(f"has {type(details).__name__}, which nothing here reads", where=where, fix=_AGAIN)
     scales = np.asarray(getattr(table, "scale", None) or (), np.float32)
     if not scales.size or not scales.any():
         return None
@@ -162,3 +157,48 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
     # A channel of zeros may have scale 0: any scale denotes its values.
     scales = np.where(scales > 0, scales, scales.max() or 1).astype(np.float32)
     return Quantization(scales, np.broadcast_to(zeros, scales.shape).copy(), axis)
+
+
+def read_blocks(
+    shape: Sequence[int], axes: Sequence[int], scales: Any, zero_points: Any, where: str
+) -> Quantization:
+    """Return the quantization whose parameters are tensors: scales along several axes, or for blocks.
+
+    Args:
+        shape: Shape of the tensor.
+        axes: The axes of the scales, if those have fewer than the tensor.
+        scales: Scales: each of their dimensions divides that of the tensor.
+        zero_points: Zero points of their shape, or None.
+        where: Place of the tensor, for errors.
+
+    Raises:
+        ModelError: If the parameters do not fit the tensor, or blocks lie along two axes.
+    """
+    grid = list(scales.shape)
+    if len(axes) == len(grid) < len(shape) and all(0 <= axis < len(shape) for axis in axes):
+        grid = [1] * len(shape)
+        for axis, size in zip(axes, scales.shape, strict=True):
+            grid[axis] = size
+    fits = len(grid) == len(shape) and math.prod(grid) == scales.size and scales.size
+    if not fits or any(not part or dim % part for dim, part in zip(shape, grid, strict=True)):
+        raise ModelError(f"has scales {list(scales.shape)} for {list(shape)}", where=where, fix=_CONVERT)
+    scales = scales.astype(np.float32).reshape(grid)
+    if not np.isfinite(scales).all() or (scales < 0).any():
+        raise ModelError("has a scale that is no positive number", where=where, fix=_CONVERT)
+    zeros = np.zeros(grid, np.int64)
+    if zero_points is not None:
+        if zero_points.dtype.kind != "i" or zero_points.size not in (1, scales.size):
+            raise ModelError(f"has {zero_points.size} zero points", where=where, fix=_CONVERT)
+        held = zero_points.astype(np.int64)
+        zeros = np.broadcast_to(held.reshape(grid if held.size > 1 else [1] * len(grid)), grid).copy()
+    scales = np.where(scales > 0, scales, scales.max() or 1).astype(np.float32)
+    several = [axis for axis, part in enumerate(grid) if part > 1]
+    if len(several) < 2 and all(grid[axis] == shape[axis] for axis in several):
+        return Quantization(scales.reshape(-1), zeros.reshape(-1), *several)
+    blocked = [axis for axis in several if grid[axis] < shape[axis]] or [len(shape) - 1]
+    if len(blocked) > 1:
+        raise ModelError(f"has blocks along axes {blocked}", where=where, fix="export blocks along one axis")
+    for axis, part in enumerate(grid):
+        if axis != blocked[0] and part < shape[axis]:
+            scales, zeros = (np.repeat(entry, shape[axis] // part, axis) for entry in (scales, zeros))
+    return Quantization(scales, zeros, blocked[0], shape[blocked[0]] // grid[blocked[0]])
