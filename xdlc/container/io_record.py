@@ -12,7 +12,7 @@ from xdlc.ir import AxisScaleOffset, Graph, Model, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
 
 IO = "xdlc.io"
-_NOTES = {"layout": "layouts", "symbols": "symbols"}
+_NOTES = {"layout": "layouts", "symbols": "symbols", "state": "states"}
 """Keys of ``Model.metadata`` that hold notes by the name of an input or output, by those of the record."""
 
 
@@ -20,8 +20,9 @@ def io_contract(model: Model) -> dict[str, Any]:
     """Return the contract of the graph inputs and outputs, as JSON-like values.
 
     Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
-    (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes and
-    the symbol of each dynamic one.
+    (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes, the
+    symbol of each dynamic one, and of an input that holds a variable the output with its next value and the
+    value before the first run.
     """
     notes = model.metadata
     return {
@@ -83,7 +84,7 @@ def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False
             no op writes.
     """
     listed = objects_of(object_of(read_json(data, where), where).get("graphs"), "graphs", where)
-    notes: dict[str, dict[str, Any]] = {"layouts": {}, "symbols": {}}
+    notes: dict[str, dict[str, Any]] = {"layouts": {}, "symbols": {}, "states": {}}
     for graph in listed:
         for side in ("inputs", "outputs"):
             for entry in objects_of(graph.get(side, []), side, where):
@@ -92,6 +93,8 @@ def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False
                     notes["layouts"][name] = layout
                 if isinstance(name, str) and isinstance(symbols, list):
                     notes["symbols"][name] = [word if isinstance(word, str) else None for word in symbols]
+                if isinstance(name, str) and isinstance(entry.get("state"), dict):
+                    notes["states"][name] = entry["state"]
     model.metadata.update((key, found) for key, found in notes.items() if found)
     names = [graph.get("name") for graph in listed]
     known = [name for name in names if isinstance(name, str) and name in model.graphs]

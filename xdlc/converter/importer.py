@@ -109,11 +109,13 @@ class GraphState(NamedTuple):
         name: Its name.
         read: Name of the input that holds its value before a run.
         written: Name of the value that it has after a run.
+        initial: Its value before the first run: a number, or nested lists.
     """
 
     name: str
     read: str
     written: str
+    initial: Any = 0
 
 
 @dataclass(slots=True)
@@ -253,6 +255,9 @@ class _GraphImport:
                 step("importing", number, len(nodes))
         context.diagnostics.notices += self._udos.contradictions()
         for state in graph.states:
+            if state.read in self.constants or state.written not in ends:
+                continue
+            context.diagnostics.states[state.read] = {"output": state.written, "initial": state.initial}
             context.diagnostics.notices.append(
                 f"variable {state.name!r}: output {state.written!r} is the next value of input {state.read!r}"
             )

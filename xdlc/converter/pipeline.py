@@ -230,6 +230,8 @@ def _add_metadata(
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     if found.layouts:
         model.metadata["layouts"] = found.layouts
+    if found.states:
+        model.metadata["states"] = found.states
     stated = {name: labels for name, labels, _ in imported.inputs if labels is not None}
     if _has_dynamic_dims(model):
         symbols = open_symbols({**stated, **imported.outputs}, model.main)

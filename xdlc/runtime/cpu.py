@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 Array = Any  # numpy.ndarray
+_log = logging.getLogger(__name__)
 
 
 class CpuSession:
@@ -64,6 +66,7 @@ class CpuSession:
         kernels: Kernels | None = None,
     ) -> None:
         self._timeout = checked(loop_timeout)
+        self._states = graph.metadata.get("states", {}) if isinstance(graph, Model) else {}
         if isinstance(graph, Lowered):
             self.graph = graph.graph
             self._plan = whole_plan(graph, threads=threads, spins=spins)
@@ -95,7 +98,7 @@ class CpuSession:
             UsageError: If an input is missing, unknown, or has another shape or type.
             BackendError: If onnxruntime fails, or a loop takes longer than its time-out.
         """
-        given = feeds_of(self.graph, feeds)
+        given = feeds_of(self.graph, {**initial_states(self.graph, self._states, feeds), **feeds})
         results = self._plan.run(list(given.values()), Watch(self._timeout))
         named = zip(self._plan.outputs, results, strict=True)
         return {name: result(self.graph.tensors.get(name), array, native=native) for name, array in named}
@@ -124,6 +127,29 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
     if native and tensor.dtype.is_fixed:
         return to_quantized(array, tensor)
     return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
+
+
+def initial_states(graph: Graph, states: Mapping[str, Any], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the values before the first run of variables whose inputs are not fed.
+
+    Args:
+        graph: The graph.
+        states: What is known of the inputs that hold variables: ``Model.metadata["states"]``.
+        feeds: The feeds.
+    """
+    import numpy
+
+    found = {}
+    for tensor in graph.inputs:
+        held = states.get(tensor.name)
+        if isinstance(held, dict) and tensor.name not in feeds and not tensor.dynamic_axes:
+            try:
+                start = numpy.asarray(held.get("initial", 0))
+                found[tensor.name] = numpy.broadcast_to(start, tensor.shape).astype(tensor.dtype.numpy)
+            except (TypeError, ValueError):  # a record that other hands wrote
+                continue
+            _log.info("input %r is not fed: variable %r starts anew", tensor.name, held.get("output"))
+    return found
 
 
 def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:

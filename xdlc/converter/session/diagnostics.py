@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.values import Value, channel_last
 from xdlc.errors import XdlcError
@@ -58,6 +58,7 @@ class Diagnostics:
         problems: Everything that keeps the model from being converted.
         nodes: The nodes of the source, in its order.
         layouts: Layout of inputs and outputs, where known.
+        states: Output with the next value, and value before the first run, of inputs that hold variables.
         makers: Name of the node that makes it, by the name of each output of the model.
         values: Float tensors that hold the values of names of the main graph, the best first.
         notices: What is good to know and no problem.
@@ -69,6 +70,7 @@ class Diagnostics:
     problems: list[XdlcError] = field(default_factory=list)
     nodes: list[SourceNode] = field(default_factory=list)
     layouts: dict[str, str] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
     makers: dict[str, str] = field(default_factory=dict)
     values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)

@@ -15,6 +15,7 @@ from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.frontend import FRONTEND
 from xdlc.converter.tflite.graphs import Graphs, TfliteSource
 from xdlc.converter.tflite.registry import handler
+from xdlc.converter.tflite.variables import with_states
 
 
 def convert(
@@ -40,7 +41,7 @@ def convert(
     file = TfliteFile(path)
     found = diagnostics or Diagnostics()
     return convert_graph(
-        Graphs(file).graph(0),
+        with_states(Graphs(file).graph(0), str(path)),
         TfliteSource("tflite", str(path), unit="operator"),
         handler,
         FRONTEND.tool,

@@ -1,0 +1,284 @@
+"""Recurrent operators of TFLite, loops, branches, and variables as inputs and outputs."""
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.converter.tflite.models import TinyModel
+from xdlc.errors import ModelError, UnsupportedOp
+
+RANDOM = np.random.default_rng(0)
+BATCH, STEPS, WIDTH, UNITS = 2, 5, 3, 4
+X = RANDOM.normal(size=(BATCH, STEPS, WIDTH)).astype(np.float32)
+
+
+def weight(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32) / 2
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def norm(x, weights):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-8) * weights
+
+
+class Lstm:
+    """An LSTM with some of its optional inputs, and its steps in numpy."""
+
+    def __init__(self, cifg=False, peephole=False, projected=False, normed=False, clip=0.0):
+        out = 2 if projected else UNITS
+        gates = "fco" if cifg else "ifco"
+        self.w = {name: weight(UNITS, WIDTH) for name in gates}
+        self.r = {name: weight(UNITS, out) for name in gates}
+        self.p = {name: weight(UNITS) for name in gates if peephole and name != "c"}
+        self.b = {name: weight(UNITS) for name in gates}
+        self.n = {name: weight(UNITS) + 1 for name in gates if normed}
+        self.projection = [weight(out, UNITS), weight(out)] if projected else [None, None]
+        self.clip = clip
+
+    def inputs(self):
+        order = [self.w.get(name) for name in "ifco"] + [self.r.get(name) for name in "ifco"]
+        order += [self.p.get(name) for name in "ifo"] + [self.b.get(name) for name in "ifco"]
+        return [*order, *self.projection], [self.n.get(name) for name in "ifco"]
+
+    def gate(self, name, x, h, c):
+        total = x @ self.w[name].T + h @ self.r[name].T + self.p.get(name, 0) * c
+        return (norm(total, self.n[name]) if name in self.n else total) + self.b[name]
+
+    def step(self, x, h, c):
+        forget = sigmoid(self.gate("f", x, h, c))
+        taken = sigmoid(self.gate("i", x, h, c)) if "i" in self.w else 1 - forget
+        c = forget * c + taken * np.tanh(self.gate("c", x, h, 0))
+        c = np.clip(c, -self.clip, self.clip) if self.clip else c
+        h = sigmoid(self.gate("o", x, h, c)) * np.tanh(c)
+        if self.projection[0] is not None:
+            h = h @ self.projection[0].T + self.projection[1]
+        return h, c
+
+
+def lstm_model(made, lstm, x, tmp_path, steps=STEPS, **options):
+    given, norms = lstm.inputs()
+    out = lstm.r["f"].shape[1]
+    inputs = [x, *(-1 if one is None else made.tensor(f"w{i}", data=one) for i, one in enumerate(given))]
+    inputs += [made.tensor(n, [BATCH, size], is_variable=True) for n, size in (("h", out), ("c", UNITS))]
+    if norms[1] is not None:
+        inputs += [-1 if one is None else made.tensor(f"n{i}", data=one) for i, one in enumerate(norms)]
+    y = made.tensor("y", [BATCH, steps, out])
+    made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], fused_activation_function=4, **options)
+    return xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+
+
+FORMS = [
+    {},
+    {"cifg": True},
+    {"peephole": True},
+    {"cifg": True, "peephole": True, "projected": True},
+    {"normed": True},
+    {"normed": True, "cifg": True, "clip": 0.2},
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_lstm_computes_its_steps_and_hands_its_states_on(tmp_path, form):
+    lstm, made = Lstm(**form), TinyModel()
+    x = made.tensor("x", X.shape)
+    model = lstm_model(made, lstm, x, tmp_path, cell_clip=form.get("clip", 0.0))
+    assert [each.name for each in model.main.inputs] == ["x", "h_in", "c_in"]
+    assert [each.name for each in model.main.outputs] == ["y", "h_out", "c_out"]
+    assert ("Lstm" in [op.type for op in model.main.ops]) == (not {"projected", "normed"} & set(form))
+    h, c = np.zeros((BATCH, lstm.r["f"].shape[1])), np.zeros((BATCH, UNITS))
+    states = {}
+    for _ in range(2):
+        rows = []
+        for step in range(STEPS):
+            h, c = lstm.step(X[:, step], h, c)
+            rows.append(h)
+        found = xdlc.run(model, {"x": X, **states})  # without states from zeros
+        np.testing.assert_allclose(found["y"], np.stack(rows, 1), atol=1e-5)
+        states = {"h_in": found["h_out"], "c_in": found["c_out"]}
+        np.testing.assert_allclose(found["c_out"], c, atol=1e-5)
+
+
+def test_states_start_from_zeros_after_the_model_is_read_from_a_file(tmp_path):
+    lstm, made = Lstm(), TinyModel()
+    model = lstm_model(made, lstm, made.tensor("x", X.shape), tmp_path)
+    model.save(tmp_path / "m.dlc")
+    found = xdlc.run(xdlc.load(tmp_path / "m.dlc"), {"x": X})
+    np.testing.assert_allclose(found["y"], xdlc.run(model, {"x": X})["y"], atol=1e-6)
+
+
+def test_a_state_that_the_user_fixes_is_no_input(tmp_path):
+    lstm, made = Lstm(), TinyModel()
+    lstm_model(made, lstm, made.tensor("x", X.shape), tmp_path)
+    zeros = np.zeros((BATCH, UNITS), np.float32)
+    model = xdlc.convert(tmp_path / "m.tflite", set_inputs={"h_in": zeros, "c_in": zeros}, out_name=["y"])
+    assert [each.name for each in model.main.inputs] == ["x"]
+
+
+@pytest.mark.parametrize("activation", [0, 1, 4])
+def test_an_rnn_of_one_step(tmp_path, activation):
+    made, w, r, b = TinyModel(), weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)
+    x, y = made.tensor("x", [BATCH, WIDTH]), made.tensor("y", [BATCH, UNITS])
+    state = made.tensor("h", [BATCH, UNITS], is_variable=True)
+    given = [made.tensor(name, data=data) for name, data in (("w", w), ("r", r), ("b", b))]
+    made.op("RNN", [x, *given, state], [y], fused_activation_function=activation)
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    h = weight(BATCH, UNITS)
+    function = {0: lambda v: v, 1: lambda v: np.maximum(v, 0), 4: np.tanh}[activation]
+    found = xdlc.run(model, {"x": X[:, 0], "h_in": h})
+    np.testing.assert_allclose(found["y"], function(X[:, 0] @ w.T + h @ r.T + b), atol=1e-5)
+    np.testing.assert_array_equal(found["h_out"], found["y"])
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_two_directions_of_an_rnn_with_an_auxiliary_input(tmp_path, merge):
+    made, weights = TinyModel(), [(weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)) for _ in "fb"]
+    extra = [weight(UNITS, 2) for _ in "fb"]
+    x, aux = made.tensor("x", X.shape), made.tensor("aux", [BATCH, STEPS, 2])
+    inputs = [x]
+    for name, held in zip("fb", weights, strict=True):
+        inputs += [made.tensor(f"{name}{i}", data=data) for i, data in enumerate(held)]
+        inputs.append(made.tensor(f"{name}h", [BATCH, UNITS], is_variable=True))
+    inputs += [aux, *(made.tensor(f"e{i}", data=data) for i, data in enumerate(extra))]
+    outputs = [made.tensor("y", [BATCH, STEPS, 2 * UNITS if merge else UNITS])]
+    outputs += [] if merge else [made.tensor("z", [BATCH, STEPS, UNITS])]
+    made.op("BIDIRECTIONAL_SEQUENCE_RNN", inputs, outputs, fused_activation_function=4, merge_outputs=merge)
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x, aux], outputs))
+    a = weight(BATCH, STEPS, 2)
+    want = []
+    for (w, r, b), e, order in zip(weights, extra, (range(STEPS), reversed(range(STEPS))), strict=True):
+        h, rows = np.zeros((BATCH, UNITS)), [None] * STEPS
+        for step in order:
+            rows[step] = h = np.tanh(X[:, step] @ w.T + a[:, step] @ e.T + h @ r.T + b)
+        want.append(np.stack(rows, 1))
+    found = xdlc.run(model, {"x": X, "aux": a})
+    both = found["y"] if merge else np.concatenate([found["y"], found["z"]], -1)
+    np.testing.assert_allclose(both, np.concatenate(want, -1), atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_an_svdf_remembers_the_last_steps(tmp_path, rank):
+    filters, memory = 4, 3
+    made, wf, wt, b = TinyModel(), weight(filters, WIDTH), weight(filters, memory), weight(filters // rank)
+    x, y = made.tensor("x", [BATCH, WIDTH]), made.tensor("y", [BATCH, filters // rank])
+    given = [made.tensor(name, data=data) for name, data in (("f", wf), ("t", wt), ("b", b))]
+    state = made.tensor("s", [BATCH, filters * memory], is_variable=True)
+    made.op("SVDF", [x, *given, state], [y], rank=rank, fused_activation_function=1)
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    held, feeds = np.zeros((BATCH, filters, memory)), {}
+    for step in range(STEPS):
+        held = np.concatenate([held[:, :, 1:], (X[:, step] @ wf.T)[:, :, None]], 2)
+        want = np.maximum((held * wt).sum(2).reshape(BATCH, -1, rank).sum(2) + b, 0)
+        found = xdlc.run(model, {"x": X[:, step], **feeds})
+        feeds = {"s_in": found["s_out"]}
+        np.testing.assert_allclose(found["y"], want, atol=1e-5)
+
+
+# ---------------------------------------------------------------------- resources, branches, loops
+
+
+def variable(made, start, name="v"):
+    """Add a variable that a sub-graph initializes; return its handle."""
+    main = made.graph
+    index = made.begin()
+    inner = made.tensor("init", [], np.int32)
+    made.op("VAR_HANDLE", [], [inner], shared_name=name)
+    made.op("ASSIGN_VARIABLE", [inner, made.tensor("start", data=start)], [])
+    made.graph = main
+    made.op("CALL_ONCE", [], [], init_subgraph_index=index)
+    handle = made.tensor("handle", [], np.int32)
+    made.op("VAR_HANDLE", [], [handle], shared_name=name)
+    return handle
+
+
+@pytest.mark.parametrize("start", [np.ones(3), np.arange(3)])
+def test_a_variable_that_is_assigned_is_an_input_and_an_output(tmp_path, start):
+    made = TinyModel()
+    x, read, total = (made.tensor(name, [3]) for name in ("x", "read", "sum"))
+    handle = variable(made, start.astype(np.float32))
+    made.op("READ_VARIABLE", [handle], [read])
+    made.op("ADD", [read, x], [total])
+    made.op("ASSIGN_VARIABLE", [handle, total], [])
+    y, again = made.tensor("y", [3]), made.tensor("again", [3])
+    made.op("READ_VARIABLE", [handle], [again])
+    made.op("NEG", [again], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    assert [each.name for each in model.main.inputs] == ["x", "v_in"]
+    found = xdlc.run(model, {"x": X[0, 0]})
+    np.testing.assert_allclose(found["y"], -(start + X[0, 0]), rtol=1e-6)
+    found = xdlc.run(model, {"x": X[0, 0], "v_in": found["sum"]})
+    np.testing.assert_allclose(found["y"], -(start + 2 * X[0, 0]), rtol=1e-6)
+
+
+def test_a_variable_that_nothing_assigns_is_a_constant(tmp_path):
+    made = TinyModel()
+    x, read, y = (made.tensor(name, [3]) for name in ("x", "read", "y"))
+    handle = variable(made, np.ones(3))
+    made.op("READ_VARIABLE", [handle], [read])
+    made.op("ADD", [read, x], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    assert [each.name for each in model.main.inputs] == ["x"]
+    np.testing.assert_allclose(xdlc.run(model, {"x": X[0, 0]})["y"], X[0, 0] + 1)
+
+
+def test_a_variable_that_nothing_sets_is_refused(tmp_path):
+    made = TinyModel()
+    handle, y = made.tensor("handle", [], np.int32), made.tensor("y", [3])
+    made.op("VAR_HANDLE", [], [handle], shared_name="v")
+    made.op("READ_VARIABLE", [handle], [y])
+    with pytest.raises(ModelError, match="nothing sets"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [], [y]))
+
+
+def test_a_handle_that_goes_to_a_branch_is_refused(tmp_path):
+    made = TinyModel()
+    p, y = made.tensor("p", [1], np.bool_), made.tensor("y", [3])
+    handle = variable(made, np.ones(3))
+    made.op("IF", [p, handle], [y], then_subgraph_index=2, else_subgraph_index=2)
+    made.begin()
+    inner, value = made.tensor("a", [], np.int32), made.tensor("b", [3])
+    made.op("READ_VARIABLE", [inner], [value])
+    made.graph.inputs, made.graph.outputs = [inner], [value]
+    with pytest.raises(UnsupportedOp, match="handle"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [p], [y]))
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_an_if_runs_one_sub_graph(tmp_path, taken):
+    made = TinyModel()
+    p, x, y = made.tensor("p", [1], np.bool_), made.tensor("x", [3]), made.tensor("y", [3])
+    made.op("IF", [p, x], [y], then_subgraph_index=1, else_subgraph_index=2)
+    for type in ("NEG", "ABS"):
+        made.begin()
+        a, b = made.tensor("a", [3]), made.tensor("b", [3])
+        made.op(type, [a], [b])
+        made.graph.inputs, made.graph.outputs = [a], [b]
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [p, x], [y]))
+    found = xdlc.run(model, {"p": np.array([taken]), "x": X[0, 0]})["y"]
+    np.testing.assert_array_equal(found, -X[0, 0] if taken else np.abs(X[0, 0]))
+
+
+@pytest.mark.parametrize("times", [4, 40])
+def test_a_while_runs_until_its_condition_fails(tmp_path, times):
+    made = TinyModel()
+    x, zero = made.tensor("x", [3]), made.tensor("zero", data=np.int32(0), dtype=np.int32)
+    ends = [made.tensor("i", [], np.int32), made.tensor("y", [3]), made.tensor("same", [3])]
+    made.op("WHILE", [zero, x, x], ends, cond_subgraph_index=1, body_subgraph_index=2)
+    for kind in ("cond", "body"):
+        made.begin()
+        i, a, b = made.tensor("i", [], np.int32), made.tensor("a", [3]), made.tensor("b", [3])
+        n = made.tensor("n", data=np.int32(times if kind == "cond" else 1), dtype=np.int32)
+        made.graph.inputs = [i, a, b]
+        if kind == "cond":
+            made.graph.outputs = [made.tensor("go", [], np.bool_)]
+            made.op("LESS", [i, n], made.graph.outputs)
+        else:
+            made.graph.outputs = [made.tensor("j", [], np.int32), made.tensor("c", [3]), b]
+            made.op("ADD", [i, n], made.graph.outputs[:1])
+            made.op("ADD", [a, b], made.graph.outputs[1:2])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [ends[1]]))
+    assert ("While" in [op.type for op in model.main.ops]) == (times > 16)
+    np.testing.assert_allclose(xdlc.run(model, {"x": X[0, 0]})["y"], X[0, 0] * (times + 1), rtol=1e-5)

@@ -1,0 +1,331 @@
+"""Recurrent layers: their weights gate by gate, and steps that canonical operators lack as a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import dims, number
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Computed
+from xdlc.converter.values import Value
+
+Gates = Mapping[str, Value | None]
+"""Values of the gates ``i`` (input), ``f`` (forget), ``c`` (cell), ``o`` (output); None for none."""
+
+_ORDER = "iofc"
+"""Gates in the order of the canonical LSTM."""
+_SMALLEST = 1e-8
+"""What a layer norm of a gate adds to the variance."""
+
+
+class LstmWeights(NamedTuple):
+    """Weights of an LSTM.
+
+    Attributes:
+        inputs: Weights of the input, [units, width] each; without gate i it is 1 - gate f.
+        states: Weights of the hidden state, [units, outputs] each.
+        biases: Biases, [units] each.
+        peepholes: Weights of the cell in gates i, f and o, [units] each.
+        norms: Weights of layer norms of the gates before their biases, [units] each.
+        projection: Weights from the units to the hidden state, [outputs, units].
+        projection_bias: Its bias, [outputs].
+        cell_clip: Bound of the cell; 0 for none.
+        clip: Bound of the projected hidden state; 0 for none.
+        activation: Canonical operator on the cell; None for none.
+    """
+
+    inputs: Gates
+    states: Gates
+    biases: Gates
+    peepholes: Gates
+    norms: Gates
+    projection: Value | None = None
+    projection_bias: Value | None = None
+    cell_clip: float = 0.0
+    clip: float = 0.0
+    activation: str | None = "Tanh"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the canonical LSTM computes the same."""
+        return (
+            not any(value is not None for value in self.norms.values())
+            and self.projection is None
+            and not self.cell_clip
+            and not self.clip
+            and self.activation == "Tanh"
+        )
+
+
+Finish = Callable[[Sequence[Value]], list[Value]]
+"""What becomes of the states after a step, as rounding to what an encoding holds."""
+
+
+def lstm(
+    g: Operators,
+    x: Value,
+    weights: LstmWeights,
+    states: Sequence[Value],
+    finish: Finish | None = None,
+    *,
+    reverse: bool = False,
+) -> list[Value]:
+    """Return all hidden states [T, B, outputs] and the last ones of hidden state and cell [B, ...].
+
+    Args:
+        g: The canonical operators.
+        x: Input, [T, B, width].
+        weights: The weights.
+        states: Hidden state and cell before the first step, [B, outputs] and [B, units].
+        finish: Changes the states of a step.
+        reverse: Whether the steps run from the last to the first; step t stays at row t.
+    """
+    if weights.is_plain and finish is None:
+        return _canonical(g, x, weights, states, reverse=reverse)
+    named = {
+        f"{kind}_{gate}": value
+        for kind in ("inputs", "states", "biases", "peepholes", "norms")
+        for gate, value in getattr(weights, kind).items()
+        if value is not None
+    }
+    named |= {
+        name: value
+        for name in ("projection", "projection_bias")
+        if (value := getattr(weights, name)) is not None
+    }
+
+    def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
+        hidden, cell = held
+
+        def gate(name: str, memory: Value) -> Value:
+            total = g(
+                "Add", [_product(g, row, at(f"inputs_{name}")), _product(g, hidden, at(f"states_{name}"))]
+            )
+            peephole, norm, bias = (at(f"{kind}_{name}") for kind in ("peepholes", "norms", "biases"))
+            if peephole is not None:
+                total = g("Add", [total, g("Mul", [memory, peephole])])
+            if norm is not None:
+                total = _normalized(g, total, norm)
+            return total if bias is None else g("Add", [total, bias])
+
+        forget = g("Sigmoid", [gate("f", cell)])
+        taken = g("Sub", [number(g, forget, 1), forget])
+        if at("inputs_i") is not None:
+            taken = g("Sigmoid", [gate("i", cell)])
+        new = _activated(g, gate("c", cell), weights.activation)
+        cell = g("Add", [g("Mul", [forget, cell]), g("Mul", [taken, new])])
+        cell = _clipped(g, cell, weights.cell_clip)
+        shown = g("Sigmoid", [gate("o", cell)])
+        hidden = g("Mul", [shown, _activated(g, cell, weights.activation)])
+        projection, bias = at("projection"), at("projection_bias")
+        if projection is not None:
+            hidden = _product(g, hidden, projection)
+            hidden = _clipped(g, hidden if bias is None else g("Add", [hidden, bias]), weights.clip)
+        return [hidden, cell] if finish is None else finish([hidden, cell])
+
+    return scanned(g, x, states, step, named, reverse=reverse)
+
+
+def _canonical(
+    g: Operators, x: Value, weights: LstmWeights, states: Sequence[Value], *, reverse: bool
+) -> list[Value]:
+    def joined(gates: Gates, order: str) -> Value | None:
+        given = dict(gates)
+        if "i" in order and given.get("i") is None and weights.inputs.get("i") is None:
+            forget = given.get("f")  # 1 - sigmoid(f) is sigmoid(-f)
+            given["i"] = None if forget is None else g("Neg", [forget])
+        held = [given.get(name) for name in order]
+        some = next((value for value in held if value is not None), None)
+        if some is None:
+            return None
+        parts = [
+            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if one is None else one for one in held
+        ]
+        return front(g, g("Concat", parts, axis=0))
+
+    bias = joined(weights.biases, _ORDER)
+    if bias is not None:
+        bias = g("Concat", [bias, g.builder.const(np.zeros(bias.shape, bias.dtype.numpy))], axis=1)
+    hidden, cell = states
+    inputs = [x, joined(weights.inputs, _ORDER), joined(weights.states, _ORDER), bias, None]
+    inputs += [front(g, hidden), front(g, cell), joined(weights.peepholes, "iof")]
+    made = g.apply("LSTM", inputs, _form(cell, reverse=reverse), 3)
+    return [_squeezed(g, value, axis) for value, axis in zip(made, (1, 0, 0), strict=True)]
+
+
+def _form(state: Value, *, reverse: bool) -> dict[str, int | str]:
+    return {"hidden_size": dims(state)[-1], "direction": "reverse" if reverse else "forward"}
+
+
+def rnn(
+    g: Operators,
+    x: Value,
+    weights: Sequence[Value | None],
+    state: Value,
+    activation: str | None,
+    finish: Finish | None = None,
+    *,
+    reverse: bool = False,
+) -> list[Value]:
+    """Return all hidden states [T, B, units] and the last one [B, units] of h = f(x W + h R + b).
+
+    Args:
+        g: The canonical operators.
+        x: Input, [T, B, width].
+        weights: Those of the input [units, width], those of the state [units, units], and the bias [units].
+        state: Hidden state before the first step, [B, units].
+        activation: Canonical operator; None for none.
+        finish: Changes the state of a step.
+        reverse: Whether the steps run from the last to the first; step t stays at row t.
+    """
+    weight, recurrence, bias = weights
+    assert weight is not None
+    assert recurrence is not None
+    if activation in ("Tanh", "Relu") and finish is None:
+        both = None
+        if bias is not None:
+            both = front(
+                g, g("Concat", [bias, g.builder.const(np.zeros(bias.shape, bias.dtype.numpy))], axis=0)
+            )
+        inputs = [x, front(g, weight), front(g, recurrence), both, None, front(g, state)]
+        made = g.apply("RNN", inputs, {**_form(state, reverse=reverse), "activations": [activation]}, 2)
+        return [_squeezed(g, value, axis) for value, axis in zip(made, (1, 0), strict=True)]
+    named = {"weight": weight, "recurrence": recurrence} | ({} if bias is None else {"bias": bias})
+
+    def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
+        total = g("Add", [_product(g, row, at("weight")), _product(g, held[0], at("recurrence"))])
+        summand = at("bias")
+        total = total if summand is None else g("Add", [total, summand])
+        made = [_activated(g, total, activation)]
+        return made if finish is None else finish(made)
+
+    return scanned(g, x, [state], step, named, reverse=reverse)
+
+
+def scanned(
+    g: Operators,
+    x: Value,
+    states: Sequence[Value],
+    step: Callable[[Value, Sequence[Value], Callable[[str], Value | None]], list[Value]],
+    held: Mapping[str, Value],
+    *,
+    reverse: bool = False,
+) -> list[Value]:
+    """Return the first state after each step [T, ...], and the last states.
+
+    Args:
+        g: The canonical operators.
+        x: Input, [T, ...].
+        states: Initial states.
+        step: Returns the next states for a row of the input, the states, and a look-up of ``held``.
+        held: Other values that steps read, by name.
+        reverse: Whether the steps run from the last to the first; step t stays at row t.
+    """
+    context, stem = g.context, g.builder.node
+    context.values.update({f"{stem}~{name}": value for name, value in held.items()})
+    x = _reversed(g, x) if reverse else x
+    context.values[f"{stem}~input"] = x
+
+    def at(name: str) -> Value | None:
+        return context.values.tensor(f"{stem}~{name}") if name in held else None
+
+    def iteration(values: Sequence[object]) -> list[Value]:
+        index, _, *before = values
+        assert isinstance(index, Value)
+        row = g("Gather", [context.values.tensor(f"{stem}~input"), index], axis=0)
+        after = step(row, [value for value in before if isinstance(value, Value)], at)
+        return [g.builder.const(np.asarray(True)), *after, after[0]]
+
+    names = [f"state{index}" for index in range(len(states))]
+    body = Computed(
+        ["index", "flag", *names], ["go_on", *(f"{name}_next" for name in names), "row"], iteration
+    )
+    count = g.builder.const(np.asarray(dims(x)[0], np.int64))
+    *last, every = g.apply("Loop", [count, None, *states], {"body": body}, len(states) + 1)
+    return [_reversed(g, every) if reverse else every, *last]
+
+
+def _reversed(g: Operators, x: Value) -> Value:
+    """Return a value with its first axis the other way round."""
+    ends = [np.asarray([value], np.int64) for value in (-1, -(1 << 31), 0, -1)]
+    return g("Slice", [x, *(g.builder.const(end) for end in ends)])
+
+
+def front(g: Operators, x: Value) -> Value:
+    """Return a value with an axis of one element in front."""
+    return g("Unsqueeze", [x, g.builder.const(np.zeros(1, np.int64))])
+
+
+def _squeezed(g: Operators, x: Value, axis: int) -> Value:
+    return g("Squeeze", [x, g.builder.const(np.asarray([axis], np.int64))])
+
+
+def _product(g: Operators, x: Value, weight: Value | None) -> Value:
+    """Return x [B, k] times the transpose of weights [n, k]."""
+    assert weight is not None
+    return g("MatMul", [x, g("Transpose", [weight], perm=[1, 0])])
+
+
+def _activated(g: Operators, x: Value, activation: str | None) -> Value:
+    if activation == "Relu6":
+        return g("Clip", [x, number(g, x, 0), number(g, x, 6)])
+    if activation == "ReluN1To1":
+        return g("Clip", [x, number(g, x, -1), number(g, x, 1)])
+    return x if activation is None else g(activation, [x])
+
+
+def _clipped(g: Operators, x: Value, bound: float) -> Value:
+    return g("Clip", [x, number(g, x, -bound), number(g, x, bound)]) if bound > 0 else x
+
+
+def _normalized(g: Operators, x: Value, weight: Value) -> Value:
+    """Return a layer norm over the last axis, without a bias."""
+    axis = g.builder.const(np.asarray([-1], np.int64))
+    centred = g("Sub", [x, g("ReduceMean", [x, axis])])
+    variance = g("ReduceMean", [g("Mul", [centred, centred]), axis])
+    root = g("Sqrt", [g("Add", [variance, number(g, x, _SMALLEST)])])
+    return g("Mul", [g("Div", [centred, root]), weight])
+
+
+def svdf(
+    g: Operators,
+    x: Value,
+    features: Value,
+    times: Value,
+    bias: Value | None,
+    state: Value,
+    rank: int,
+    finish: Finish | None = None,
+) -> tuple[Value, Value]:
+    """Return the outputs [B, units] of a filter of rank-one terms, and its memory after the step.
+
+    Args:
+        g: The canonical operators.
+        x: Input, [B, width].
+        features: Weights of the input, [filters, width].
+        times: Weights of the last steps, [filters, memory].
+        bias: Biases, [units], or None.
+        state: Products of the last steps, [B, filters * memory].
+        rank: Filters per unit.
+        finish: Changes the product of this step.
+    """
+    batch, (filters, memory) = dims(x)[0], dims(times)
+    product = _product(g, x, features)
+    product = product if finish is None else finish([product])[0]
+    new = g("Reshape", [product, _ints(g, batch, filters, 1)])
+    before = g("Reshape", [state, _ints(g, batch, filters, memory)])
+    kept = g("Slice", [before, _ints(g, 1), _ints(g, memory), _ints(g, 2)])
+    held = g("Concat", [kept, new], axis=2) if memory > 1 else new
+    total = g("ReduceSum", [g("Mul", [held, times]), _ints(g, 2)], keepdims=0)
+    if rank > 1:
+        total = g("Reshape", [total, _ints(g, batch, filters // rank, rank)])
+        total = g("ReduceSum", [total, _ints(g, 2)], keepdims=0)
+    total = total if bias is None else g("Add", [total, bias])
+    return total, g("Reshape", [held, _ints(g, batch, filters * memory)])
+
+
+def _ints(g: Operators, *values: int) -> Value:
+    return g.builder.const(np.asarray(values, np.int64))

@@ -1,0 +1,244 @@
+"""Handlers of recurrent operators, whose states are variables: their next values follow the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdlc.converter.nhwc import recurrent
+from xdlc.converter.nhwc.recurrent import Finish, LstmWeights
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.graphs import Operator
+from xdlc.converter.tflite.quantized import real_value, stored_value
+from xdlc.converter.tflite.registry import handler
+from xdlc.converter.tflite.tensors import TensorInfo
+from xdlc.converter.values import Value
+
+_ACTIVATIONS = {0: None, 1: "Relu", 2: "ReluN1To1", 3: "Relu6", 4: "Tanh"}
+_IGNORED = ("asymmetric_quantize_inputs", "kernel_type", "diagonal_recurrent_tensors")
+_BASIC = 1
+_GATES = "ifco"
+
+
+def _real(node: Node, g: Operators) -> list[Value | None]:
+    """Return the inputs as float values."""
+    operator: Operator = node.message
+    return [
+        value if value is None or info is None else real_value(g, value, info)
+        for value, info in zip(node.inputs, operator.inputs, strict=True)
+    ]
+
+
+def _stored(g: Operators, value: Value, tensor: TensorInfo | None) -> Value:
+    return value if tensor is None else stored_value(g, value, tensor)
+
+
+def _rounded(g: Operators, tensors: Sequence[TensorInfo | None]) -> Finish | None:
+    """Return the rounding of states to what their tensors hold; None if none is quantized."""
+    if all(tensor is None or tensor.quantization is None for tensor in tensors):
+        return None
+
+    def finish(states: Sequence[Value]) -> list[Value]:
+        return [
+            value if tensor is None else real_value(g, stored_value(g, value, tensor), tensor)
+            for value, tensor in zip(states, tensors, strict=True)
+        ]
+
+    return finish
+
+
+def _activation(node: Node) -> str | None:
+    number = node.attr("fused_activation_function", 0)
+    if number not in _ACTIVATIONS:
+        raise node.problem(f"fused activation {number} has no mapping onto QNN operations")
+    return _ACTIVATIONS[number]
+
+
+def _at(node: Node, values: Sequence[Value | None], index: int) -> Value:
+    value = values[index] if index < len(values) else None
+    if value is None:
+        raise node.invalid(f"input {index} is missing")
+    return value
+
+
+def _swapped(g: Operators, x: Value, *, swap: bool) -> Value:
+    return g("Transpose", [x], perm=[1, 0, 2]) if swap else x
+
+
+def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int | None = None) -> LstmWeights:
+    """Return the weights of an LSTM, of which the first is the input at a position."""
+
+    def gates(start: int | None, names: str) -> dict[str, Value | None]:
+        if start is None:
+            return {}
+        return {
+            name: values[start + index] if start + index < len(values) else None
+            for index, name in enumerate(names)
+        }
+
+    projection, bias = gates(first + 15, "pb").values()
+    return LstmWeights(
+        gates(first, _GATES),
+        gates(first + 4, _GATES),
+        gates(first + 11, _GATES),
+        gates(first + 8, "ifo"),
+        gates(norms, _GATES),
+        projection,
+        bias,
+        cell_clip=node.attr("cell_clip", 0.0),
+        clip=node.attr("proj_clip", 0.0),
+        activation=_activation(node),
+    )
+
+
+@handler("UNIDIRECTIONAL_SEQUENCE_LSTM", ignores=_IGNORED, wraps=False)
+def _sequence_lstm(node: Node, g: Operators) -> list[Value]:
+    return _full_lstm(node, g, swap=not node.attr("time_major", False))
+
+
+def _full_lstm(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
+    operator: Operator = node.message
+    values = _real(node, g)
+    weights = _weights(node, values, 1, 20)
+    states = [_at(node, values, index) for index in (18, 19)]
+    tensors = [operator.inputs[index] for index in (18, 19)]
+    x = _at(node, values, 0)
+    x = recurrent.front(g, x) if once else _swapped(g, x, swap=swap)
+    every, *last = recurrent.lstm(g, x, weights, states, _rounded(g, tensors))
+    every = last[0] if once else _swapped(g, every, swap=swap)
+    return [
+        stored_value(g, every, operator.outputs[0]),
+        *(_stored(g, value, tensor) for value, tensor in zip(last, tensors, strict=True)),
+    ]
+
+
+@handler("LSTM", ignores=_IGNORED[:1] + _IGNORED[2:], wraps=False)
+def _lstm(node: Node, g: Operators) -> list[Value]:
+    if node.attr("kernel_type", 0) != _BASIC:
+        return _full_lstm(node, g, swap=False, once=True)
+    operator: Operator = node.message
+    x, hidden, weight, bias, cell = (_at(node, _real(node, g), index) for index in range(5))
+    activation = _activation(node)
+    if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
+        raise node.problem("an LSTM of the basic kernel has neither clips nor another activation than TANH")
+    joined = g("Concat", [x, hidden], axis=1)
+    total = g("Add", [g("MatMul", [joined, g("Transpose", [weight], perm=[1, 0])]), bias])
+    taken, new, forget, shown = g.apply("Split", [total], {"axis": 1, "num_outputs": 4}, 4)
+    kept = g("Mul", [g("Sigmoid", [forget]), cell])
+    memory = g("Add", [kept, g("Mul", [g("Sigmoid", [taken]), g("Tanh", [new])])])
+    result = g("Mul", [g("Sigmoid", [shown]), g("Tanh", [memory])])
+    made = [result, memory, joined, total]
+    return [stored_value(g, value, info) for value, info in zip(made, operator.outputs, strict=False)]
+
+
+@handler("BIDIRECTIONAL_SEQUENCE_LSTM", ignores=_IGNORED, wraps=False)
+def _two_lstms(node: Node, g: Operators) -> list[Value]:
+    operator: Operator = node.message
+    values = _real(node, g)
+    swap = not node.attr("time_major", True)
+    forward, backward = _weights(node, values, 1), _weights(node, values, 18)
+    x = _swapped(g, _at(node, values, 0), swap=swap)
+    sources = _sources(node, g, values, x, 39, swap=swap)
+    runs = []
+    for index, weights in enumerate((forward, backward)):
+        first = 35 + 2 * index
+        states = [_at(node, values, position) for position in (first, first + 1)]
+        if len(sources) == 3:
+            extra = values[40 + 4 * index : 44 + 4 * index]
+            weights = _widened(g, weights, extra)
+            source = sources[2]
+        else:
+            source = sources[index]
+        tensors = [operator.inputs[position] for position in (first, first + 1)]
+        finish = _rounded(g, tensors)
+        runs.append(recurrent.lstm(g, source, weights, states, finish, reverse=bool(index)))
+    return _both(node, g, runs, (35, 36, 37, 38), swap=swap)
+
+
+def _widened(g: Operators, weights: LstmWeights, extra: Sequence[Value | None]) -> LstmWeights:
+    """Return weights for an input joined with an auxiliary one."""
+    inputs = {
+        gate: value if value is None or more is None else g("Concat", [value, more], axis=1)
+        for (gate, value), more in zip(weights.inputs.items(), extra, strict=True)
+    }
+    return weights._replace(inputs=inputs)
+
+
+def _sources(
+    node: Node, g: Operators, values: Sequence[Value | None], x: Value, at: int, *, swap: bool
+) -> list[Value]:
+    """Return the inputs of both directions, and a third one if each takes its own and an auxiliary one."""
+    auxiliary = values[at] if at < len(values) else None
+    if auxiliary is None:
+        return [x, x]
+    auxiliary = _swapped(g, auxiliary, swap=swap)
+    if all(value is None for value in values[at + 1 :]):
+        return [x, auxiliary]
+    return [x, x, g("Concat", [x, auxiliary], axis=2)]
+
+
+def _both(
+    node: Node, g: Operators, runs: Sequence[Sequence[Value]], states: Sequence[int], *, swap: bool
+) -> list[Value]:
+    """Return the outputs of both directions, joined if so wanted, and the next states."""
+    operator: Operator = node.message
+    outputs = [_swapped(g, run[0], swap=swap) for run in runs]
+    if node.attr("merge_outputs", False):
+        outputs = [g("Concat", outputs, axis=2)]
+    last = [value for run in runs for value in run[1:]]
+    return [
+        *(stored_value(g, value, info) for value, info in zip(outputs, operator.outputs, strict=False)),
+        *(_stored(g, value, operator.inputs[at]) for value, at in zip(last, states, strict=True)),
+    ]
+
+
+@handler("RNN", ignores=_IGNORED, wraps=False)
+def _rnn(node: Node, g: Operators) -> list[Value]:
+    return _simple(node, g, swap=False, once=True)
+
+
+@handler("UNIDIRECTIONAL_SEQUENCE_RNN", ignores=_IGNORED, wraps=False)
+def _sequence_rnn(node: Node, g: Operators) -> list[Value]:
+    return _simple(node, g, swap=not node.attr("time_major", False))
+
+
+def _simple(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
+    operator: Operator = node.message
+    values = _real(node, g)
+    x = _at(node, values, 0)
+    x = recurrent.front(g, x) if once else _swapped(g, x, swap=swap)
+    weights = [_at(node, values, 1), _at(node, values, 2), values[3]]
+    tensors = [operator.inputs[4]]
+    state, finish = _at(node, values, 4), _rounded(g, tensors)
+    every, last = recurrent.rnn(g, x, weights, state, _activation(node), finish)
+    result = last if once else _swapped(g, every, swap=swap)
+    return [stored_value(g, result, operator.outputs[0]), _stored(g, last, tensors[0])]
+
+
+@handler("BIDIRECTIONAL_SEQUENCE_RNN", ignores=_IGNORED, wraps=False)
+def _two_rnns(node: Node, g: Operators) -> list[Value]:
+    operator: Operator = node.message
+    values, swap = _real(node, g), not node.attr("time_major", False)
+    x = _swapped(g, _at(node, values, 0), swap=swap)
+    sources = _sources(node, g, values, x, 9, swap=swap)
+    runs = []
+    for index, first in enumerate((1, 5)):
+        weights = [_at(node, values, first), _at(node, values, first + 1), values[first + 2]]
+        if len(sources) == 3:
+            weights[0] = g("Concat", [weights[0], _at(node, values, 10 + index)], axis=1)
+        finish = _rounded(g, [operator.inputs[first + 3]])
+        state = _at(node, values, first + 3)
+        source = sources[2] if len(sources) == 3 else sources[index]
+        runs.append(recurrent.rnn(g, source, weights, state, _activation(node), finish, reverse=bool(index)))
+    return _both(node, g, runs, (4, 8), swap=swap)
+
+
+@handler("SVDF", ignores=_IGNORED)
+def _svdf(node: Node, g: Operators) -> list[Value]:
+    x, features, times, state = (node.required(index) for index in (0, 1, 2, 4))
+    rank = node.attr("rank", 0)
+    if rank < 1 or (times.dims or (0,))[0] % rank:
+        raise node.invalid(f"rank {rank} does not divide its filters")
+    operator: Operator = node.message
+    finish = _rounded(g, [operator.inputs[4]])
+    return list(recurrent.svdf(g, x, features, times, node.input(3), state, rank, finish))

@@ -1,0 +1,203 @@
+"""Variables of TFLite, which keep their values between invocations, as inputs and outputs of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
+from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.graphs import Operator
+from xdlc.converter.tflite.tensors import TensorInfo
+from xdlc.errors import ModelError, UnsupportedOp
+
+STATES = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
+    "LSTM": (18, 19),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
+    "RNN": (4,),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (4,),
+    "BIDIRECTIONAL_SEQUENCE_RNN": (4, 8),
+    "SVDF": (4,),
+}
+"""Positions of the inputs that operators change."""
+_MOST_ELEMENTS = 1 << 12
+"""Most elements of a variable whose different values at the start an input can state."""
+
+
+def with_states(graph: SourceGraph, where: str) -> SourceGraph:
+    """Return the main graph with an input and an output for each variable that it changes.
+
+    Variable ``x`` becomes input ``x_in`` and output ``x_out``; one that nothing changes is a constant, and
+    variables of graphs inside nodes are zero.
+
+    Args:
+        graph: The graph, its nodes in the order of their execution.
+        where: The file, for errors.
+
+    Raises:
+        ModelError: If a variable is read that nothing sets.
+        UnsupportedOp: If its value at the start is computed, or too large to be stated.
+    """
+    for node in graph.nodes:
+        for inner in _graphs(node):
+            _reset(inner)
+    return _Variables(graph, where).bound()
+
+
+def _graphs(node: Node) -> Iterable[SourceGraph]:
+    return (value for value in node.attributes.values() if isinstance(value, SourceGraph))
+
+
+def _reset(graph: SourceGraph) -> None:
+    """Make the variables of a graph inside a node zeros."""
+    made = {name for node in graph.nodes for name in node.outputs} | {each.name for each in graph.inputs}
+    zeros: dict[str, ir.TensorData] = {}
+    for node in graph.nodes:
+        for tensor in _inputs(node):
+            if tensor.is_variable and tensor.name not in made and tensor.name not in graph.constants:
+                zeros[tensor.name] = ir.ArrayData(np.zeros(tensor.shape, tensor.dtype))
+        for inner in _graphs(node):
+            _reset(inner)
+    graph.constants = {**graph.constants, **zeros}
+
+
+def _inputs(node: Node) -> list[TensorInfo]:
+    operator = node.message
+    return [tensor for tensor in operator.inputs if tensor] if isinstance(operator, Operator) else []
+
+
+class _Variables:
+    """The variables of a graph.
+
+    Args:
+        graph: The graph.
+        where: The file, for errors.
+    """
+
+    def __init__(self, graph: SourceGraph, where: str) -> None:
+        self._graph = graph
+        self._where = where
+        self._inputs: list[GraphInput] = []
+        self._current: dict[str, str] = {}
+        self._start: dict[str, ir.TensorData] = {}
+        self._handles: dict[str, str] = {}
+        self._assigned: set[str] = set()
+        self._constants: dict[str, ir.TensorData] = dict(graph.constants)
+
+    def bound(self) -> SourceGraph:
+        """Return the graph with the variables bound."""
+        graph, nodes = self._graph, list[Node]()
+        for node in graph.nodes:
+            self._declare(node)
+        for node in graph.nodes:
+            if node.type == "ASSIGN_VARIABLE" and node.names[0] in self._handles:
+                self._assigned.add(self._handles[node.names[0]])
+        made = {name for node in graph.nodes for name in node.outputs} | {each.name for each in graph.inputs}
+        for node in graph.nodes:
+            nodes.append(self._bound(node, made))
+        states = [
+            GraphState(name, f"{name}_in", current, self._initial(name))
+            for name, current in self._current.items()
+            if current != f"{name}_in" and current != name
+        ]
+        return SourceGraph(
+            [*graph.inputs, *self._inputs], graph.outputs, nodes, self._constants, [*graph.states, *states]
+        )
+
+    def _declare(self, node: Node) -> None:
+        """Read a handle of a variable, or the values that variables have at the start."""
+        if node.type == "VAR_HANDLE" and node.outputs:
+            parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
+            self._handles[node.outputs[0]] = "/".join(part for part in parts if part) or node.outputs[0]
+        elif node.type == "CALL_ONCE":
+            for inner in _graphs(node):
+                self._initialize(inner)
+
+    def _initialize(self, graph: SourceGraph) -> None:
+        handles: dict[str, str] = {}
+        for node in graph.nodes:
+            if node.type == "VAR_HANDLE" and node.outputs:
+                parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
+                handles[node.outputs[0]] = "/".join(part for part in parts if part) or node.outputs[0]
+            elif node.type == "ASSIGN_VARIABLE" and len(node.names) > 1 and node.names[0] in handles:
+                value = graph.constants.get(node.names[1])
+                if value is None:
+                    raise UnsupportedOp(
+                        f"variable {handles[node.names[0]]!r} is computed before the first run",
+                        where=self._where,
+                        fix="initialize it with a constant",
+                    )
+                self._start[handles[node.names[0]]] = value
+
+    def _bound(self, node: Node, made: set[str]) -> Node:
+        """Return a node that reads and writes the values that variables have at its turn."""
+        if node.type == "READ_VARIABLE" and node.names[0] in self._handles:
+            info = node.message.outputs[0]
+            return replace(node, names=[self._value(self._handles[node.names[0]], info)])
+        if node.type == "ASSIGN_VARIABLE" and node.names[0] in self._handles and len(node.names) > 1:
+            name = self._handles[node.names[0]]
+            self._value(name, node.message.inputs[1])
+            self._current[name] = node.names[1]
+            return node
+        changed = STATES.get(node.type, ())
+        names, outputs, infos = list(node.names), list(node.outputs), list[TensorInfo]()
+        for position, tensor in enumerate(node.message.inputs if isinstance(node.message, Operator) else ()):
+            if (
+                tensor is None
+                or not tensor.is_variable
+                or tensor.name in made
+                or tensor.name in self._constants
+            ):
+                continue
+            names[position] = self._value(tensor.name, tensor, is_changed=True)
+            if position in changed:
+                written = f"{tensor.name}_out"
+                while written in made:
+                    written += "_"
+                made.add(written)
+                self._current[tensor.name] = written
+                outputs.append(written)
+                infos.append(tensor)
+        if names == list(node.names) and not infos:
+            return node
+        message = replace(node.message, outputs=[*node.message.outputs, *infos])
+        return replace(node, names=names, outputs=outputs, message=message)
+
+    def _value(self, name: str, tensor: TensorInfo, *, is_changed: bool = False) -> str:
+        """Return the name of the value of a variable now."""
+        if name not in self._current:
+            read = f"{name}_in"
+            self._current[name] = read
+            if is_changed or name in self._assigned:
+                dtype = ir.dtype.from_numpy(tensor.dtype)
+                self._inputs.append(GraphInput(read, dtype, self._shape(name, tensor)))
+            elif name in self._start:
+                self._constants[read] = self._start[name]
+            else:
+                fix = "initialize it in the model's initializer"
+                raise ModelError(f"reads variable {name!r}, which nothing sets", where=self._where, fix=fix)
+        return self._current[name]
+
+    def _shape(self, name: str, tensor: TensorInfo) -> tuple[int, ...]:
+        return tuple(self._start[name].shape) if name in self._start else tensor.shape
+
+    def _initial(self, name: str) -> Any:
+        """Return the value of a variable at the start: a number, or nested lists."""
+        data = self._start.get(name)
+        if data is None:
+            return 0
+        array = np.asarray(data.numpy())
+        if array.size and (array == array.reshape(-1)[0]).all():
+            return array.reshape(-1)[0].item()
+        if array.size > _MOST_ELEMENTS:
+            raise UnsupportedOp(
+                f"variable {name!r} starts with {array.size} different values, which a DLC cannot state",
+                where=self._where,
+                fix="make it an input of the model",
+            )
+        return array.tolist()
