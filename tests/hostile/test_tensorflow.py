@@ -170,6 +170,42 @@ def crossing() -> Graph:
     )
 
 
+def looping(*, ends: bool = True, conditions: int = 1, frames: tuple[str, str] = ("f", "f")) -> Graph:
+    """A loop of TensorFlow 1, with parts that are missing or do not fit each other."""
+    graph = plain().const("zero", np.int32(0)).const("one", np.int32(1)).const("many", np.int32(1 << 30))
+    for index, value in enumerate(("zero", "sum")):
+        graph.node("Enter", f"e{index}", [value], frame_name=frames[index])
+        graph.node("Merge", f"m{index}", [f"e{index}", f"n{index}"], N=2)
+        graph.node("Switch", f"s{index}", [f"m{index}", f"c{index % max(conditions, 1)}"])
+        graph.node("NextIteration", f"n{index}", [f"b{index}"])
+        if ends:
+            graph.node("Exit", f"x{index}", [f"s{index}"])
+    graph.node("AddV2", "b0", ["s0:1", "one"]).node("Tanh", "b1", ["s1:1"]).node(
+        "Less", "less", ["m0", "many"]
+    )
+    for index in range(conditions):
+        graph.node("LoopCond", f"c{index}", ["less"])
+    return graph.node("Relu", "y", ["x1" if ends else "m1"])
+
+
+def frames(levels: int) -> Graph:
+    graph, value = plain(), "sum"
+    for level in range(levels):
+        graph.node("Enter", f"e{level}", [value], frame_name=f"f{level}")
+        value = f"e{level}"
+    return graph.node("Relu", "y", [value])
+
+
+def switches(count: int) -> Graph:
+    """Switches and Merges one after the other, each pair of which doubles the ways through."""
+    graph, value = plain().input("p", dtype="bool"), "sum"
+    for index in range(count):
+        graph.node("Switch", f"s{index}", [value, "p"]).node("Relu", f"t{index}", [f"s{index}:1"])
+        graph.node("Merge", f"m{index}", [f"s{index}", f"t{index}"], N=2)
+        value = f"m{index}"
+    return graph.node("Relu", "y", [value])
+
+
 GRAPHS: dict[str, Callable[[], Graph]] = {
     "no nodes": Graph,
     "an input alone": lambda: Graph().input("x", 2),
@@ -243,6 +279,19 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "an operator that is none": lambda: plain().node("No\0pe\n/..", "y", ["sum"]),
     "a variable": lambda: plain().node("VariableV2", "v").node("AddV2", "y", ["sum", "v"]),
     "many variables": lambda: plain().node("VarHandleOp", "v").node("ReadVariableOp", "y", ["v"]),
+    "a Merge of no Switch": lambda: plain().node("Merge", "y", ["x", "sum"], N=2),
+    "a Merge of itself": lambda: plain().node("Merge", "m", ["sum", "m"], N=2).node("Relu", "y", ["m"]),
+    "a Switch alone": lambda: plain().const("p", np.bool_(True)).node("Switch", "y", ["sum", "p"]),
+    "a Switch by itself": lambda: (
+        plain().node("Switch", "s", ["sum", "s"]).node("Merge", "y", ["s", "s:1"], N=2)
+    ),
+    "an Enter alone": lambda: plain().node("Enter", "y", ["sum"], frame_name="f"),
+    "a loop without an end": lambda: looping(ends=False),
+    "a loop without a condition": lambda: looping(conditions=0),
+    "a loop of two conditions": lambda: looping(conditions=2),
+    "a loop whose parts are of two frames": lambda: looping(frames=("f", "g")),
+    "frames inside each other": lambda: frames(200),
+    "many Switches": lambda: switches(300),
     "names that are paths": lambda: Graph().input("../../x", 2).node("Relu", "/etc/passwd", ["../../x"]),
 }
 

@@ -10,6 +10,7 @@ from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, 
 from xdlc import ir
 from xdlc.converter.tensorflow.bundle import Bundle, _signed, _slice_key
 from xdlc.converter.tensorflow.convert import _load
+from xdlc.converter.tensorflow.crc32c import crc32c
 from xdlc.converter.tensorflow.messages import message
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
@@ -218,6 +219,18 @@ def test_a_partitioned_variable_is_joined(tmp_path):
         made.add(_slice_key("w", part), whole[start : start + 100])
     made.entries[b"w"] = entry.SerializeToString()
     assert np.array_equal(Bundle(made.save(tmp_path / "c")).data("w").numpy(), whole)
+
+
+@pytest.mark.parametrize("size", [9, 1023, 1024, 5001, 70000])
+def test_checksums(size):
+    data = (bytes(range(49, 58)) * size)[:size]
+    register = 0xFFFFFFFF
+    for byte in data:
+        register ^= byte
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    assert crc32c(memoryview(data)) == register ^ 0xFFFFFFFF
+    assert crc32c(memoryview(b"123456789")) == 0xE3069283  # RFC 3720
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES
 from xdlc.errors import ModelError, UnsupportedOp
 
-NODES = 1 << 17
+NODES = 1 << 16
 """Nodes of functions at most, each counted as often as it is called."""
 GRAPH = 16
 """Nodes that a graph of its own counts as, beside its nodes."""
