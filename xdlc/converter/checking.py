@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc.converter.frontends import Frontend
 from xdlc.converter.report import Report, make_report
 from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.errors import BackendError, XdlcError
+from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Model
+from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.htp.support import Verdict, judge
 from xdlc.targets import find_soc
@@ -50,3 +52,45 @@ def check(
     unbound = dynamic_dims.notice(model) if verdict is not None and model is not None else None
     notices = [notice for notice in diagnostics.notices if notice != unbound]  # it is one of the problems
     return make_report(os.fspath(path), model, diagnostics.problems, soc, verdict, notices)
+
+
+def uncovered(
+    convert: Callable[..., Model],
+    path: str | os.PathLike[str],
+    *,
+    operators: Sequence[str] = (),
+    **options: Any,
+) -> tuple[list[UncoveredNode], list[XdlcError]]:
+    """Return the nodes whose operators have no mapping, and the other problems that there are.
+
+    Args:
+        convert: Converts a file of the framework.
+        path: The file.
+        operators: Operators whose nodes count as uncovered even if they have a mapping.
+        **options: Options of ``convert``.
+
+    Raises:
+        XdlcError: If there is nothing to look at: no such file, no valid model, a wrong option.
+    """
+    diagnostics = Diagnostics(requested=frozenset(operators))
+    try:
+        convert(path, diagnostics=diagnostics, unroll_loops=0, **options)
+    except XdlcError:
+        if not diagnostics.problems:
+            raise
+    places = {problem.where for problem in diagnostics.problems}
+    nodes = distinct([node for node in diagnostics.uncovered if node.where in places])
+    types = {node.type for node in nodes}
+    for name in operators:
+        if name not in types:
+            near = nearest_names(name, sorted({node.type for node in diagnostics.nodes}))
+            problem = f"no node of the model is a {name} that nothing defines"
+            raise UsageError(problem, where=str(path), fix=near or "omit it")
+    listed = {node.where for node in nodes}
+    return nodes, [problem for problem in diagnostics.problems if problem.where not in listed]
+
+
+def distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:
+    """Return the nodes without repetitions of an attempt that was made again later."""
+    found = {(node.where, tuple(one.name for one in node.outputs if one)): node for node in nodes}
+    return list(found.values())

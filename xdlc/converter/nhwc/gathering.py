@@ -10,7 +10,7 @@ from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, po
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
-from xdlc.ir.dtype import FLOAT32, INT8, INT64
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, INT64, UINT8
 
 _FIX = "the node contradicts itself: correct the model, or export it again"
 
@@ -105,6 +105,13 @@ def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
     """
     parts = split(g, x, [1] * count, axis)
     return [g("Squeeze", [part, vector(g, [axis_of(axis, x.rank)])]) for part in parts]
+
+
+def places(g: Operators, x: Value) -> Value:
+    """Return the positions [count, rank] of elements that are not 0, int64; known at run time only."""
+    if x.dtype not in (BOOL8, FLOAT32, INT32, INT64, UINT8):  # types that the host searches
+        x = cast(g, x, FLOAT32 if x.dtype.is_float else INT64)
+    return g("Transpose", [g("NonZero", [x])], perm=[1, 0])
 
 
 def unique(g: Operators, x: Value, axis: int | None = None) -> list[Value]:

@@ -13,6 +13,7 @@ from xdlc.converter.nhwc.shapes import (
     channel_last,
     dims,
     number,
+    positions,
     reshape,
     vector,
 )
@@ -85,7 +86,7 @@ def place_of(g: Operators, type: str, x: Value, axis: int, dtype: DType) -> Valu
 
 def top_k(g: Operators, x: Value, k: Value, dtype: DType) -> list[Value]:
     """Return the ``k`` greatest elements along the last axis, and their places, the first of equals first."""
-    values, places = g.apply("TopK", [x, vector(g, k.numpy()) if k.is_static else k], {"axis": -1}, 2)
+    values, places = g.apply("TopK", [x, reshape(g, positions(g, k), (1,))], {"axis": -1}, 2)
     return [values, cast(g, places, dtype)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdlc import ir
+from xdlc.converter.checking import distinct
 from xdlc.converter.onnx.importing import declared_inputs, import_model
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.onnx.value_info import inferred
@@ -55,7 +56,7 @@ def uncovered(
     diagnostics = Diagnostics(requested=frozenset(operators))
     import_model(file, shapes, options, diagnostics)
     places = {problem.where for problem in diagnostics.problems}
-    nodes = _distinct([node for node in diagnostics.uncovered if node.where in places])
+    nodes = distinct([node for node in diagnostics.uncovered if node.where in places])
     _check_requested(operators, nodes, file)
     if nodes:
         specs = inferred(file.proto, shapes)
@@ -78,12 +79,6 @@ def _check_requested(operators: Sequence[str], nodes: Sequence[UncoveredNode], f
                 where=str(file.path),
                 fix=nearest_names(name, sorted(held)) or "omit it",
             )
-
-
-def _distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:
-    """Return the nodes without repetitions of an attempt that was made again later."""
-    found = {(node.where, tuple(one.name for one in node.outputs if one)): node for node in nodes}
-    return list(found.values())
 
 
 def _completed(node: UncoveredNode, specs: Mapping[str, Spec]) -> UncoveredNode:

@@ -1,7 +1,7 @@
 """Evaluation of nodes whose inputs are all known, so that importers only see real computation.
 
 onnxruntime evaluates, as it would the whole model, and ONNX's reference implementation where that has no
-kernel for the types.
+kernel for the types.  numpy computes what is frequent and exact.
 
 A file may come from anyone, and a few bytes of it can request terabytes or for years.  So only operators
 are evaluated whose work follows from the size of their inputs and outputs, that size is known before
@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.numpy_folding import evaluation
 from xdlc.converter.operators.registry import MICROSOFT, Node
 from xdlc.errors import ModelError
 from xdlc.runtime.host_kernels import HOST_OPSET
@@ -94,8 +95,16 @@ class Folding:
         Raises:
             ModelError: If the inputs do not fit the operator.
         """
-        node = as_proto(folded)
         inputs = [None if value is None else value.tensor.data for value in folded.inputs]
+        simple = evaluation(folded, inputs)
+        if simple is not None:
+            nbytes, compute = simple
+            nbytes += sum(data.nbytes for data in inputs if data is not None)
+            if nbytes > self._left:
+                return None
+            self._used += nbytes
+            return [compute()]
+        node = as_proto(folded)
         given = {name: data for name, data in zip(node.input, inputs, strict=True) if data is not None}
         if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
             return None

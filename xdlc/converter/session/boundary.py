@@ -240,11 +240,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
 
 def add_outputs(context: ImportContext, out_names: Sequence[str]) -> None:
-    """Add the outputs that can be given to the main graph.
-
-    Raises:
-        ModelError: If one has the name of an input.
-    """
+    """Add the outputs that can be given to the main graph; one that is an input gets a name of its own."""
     for name in out_names:
         if name in context.values and name not in context.frame.unresolved:
             _add_output(context, name)
@@ -265,8 +261,13 @@ def _add_output(context: ImportContext, name: str) -> None:
         holder = graph.tensors.get(name)
         if holder is not None:
             if holder.role is ir.Role.INPUT:
-                raise ModelError(f"{name!r} names an input and an output", where=context.source.path)
-            graph.rename(holder, graph.unique_name(f"{name}_inner"))
+                own = graph.unique_name(f"{name}:0")
+                context.diagnostics.notices.append(
+                    f"{name!r} is an input and an output: the output is {own!r}"
+                )
+                name = own
+            else:
+                graph.rename(holder, graph.unique_name(f"{name}_inner"))
         graph.rename(tensor, name)
     graph.add_output(tensor)
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _EXPORT = "the node contradicts itself: correct the model, or export it again"
 
 
+class TypeName(str):
+    """Name of a data type as an attribute, which UDOs do not get: their tensors have the types."""
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """A node of the source, or one that an importer applies on its behalf.

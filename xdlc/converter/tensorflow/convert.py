@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.formats import META_GRAPH, SAVED_MODEL, recognize
-from xdlc.converter.importer import convert_graph
+from xdlc.converter.importer import SourceGraph, convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.session.boundary import Labels
 from xdlc.converter.session.context import Source
@@ -20,7 +21,10 @@ from xdlc.converter.tensorflow.graph_def import Loaded, graph_def
 from xdlc.converter.tensorflow.nodes import port
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
-from xdlc.errors import UsageError
+from xdlc.converter.tensorflow.tensors import ir_dtype
+from xdlc.converter.udo.nodes import Undeclared
+from xdlc.converter.udo.output_inference import Declared
+from xdlc.errors import UnsupportedOp, UsageError
 
 
 def convert(
@@ -88,11 +92,28 @@ def convert(
         FRONTEND.tool,
         {**options, "input_dims": given, "set_inputs": values},
         nbytes=loaded.nbytes,
+        declared=_Stated(graph),
         notices=notices,
         diagnostics=diagnostics,
         notify=notify,
         step=step,
     )
+
+
+class _Stated(Undeclared):
+    """The declarations of a graph: dimensions of the outputs of its nodes, and their type where it is one."""
+
+    def __init__(self, graph: SourceGraph) -> None:
+        self._found: dict[str, Declared] = {}
+        for node in graph.nodes:
+            for number, name in enumerate(node.outputs):
+                stated = node.stated[number] if number < len(node.stated) else None
+                with suppress(UnsupportedOp):
+                    dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
+                    self._found[name] = Declared(None if stated is None else tuple(stated), dtype)
+
+    def find(self, name: str) -> Declared:
+        return self._found.get(name) or super().find(name)
 
 
 def _contradicts(stated: Labels | None, given: Sequence[int] | None) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 
 _POLYNOMIAL = 0x82F63B78
 _ONES = 0xFFFFFFFF
-_LANES = 1 << 13
+_LANES, _SHORTEST = 13, 6
+"""Binary logarithms of the most ranges beside each other, and of the least bytes of each."""
 _SMALL = 1 << 10
 _MASK_DELTA = 0xA282EAD8
 """Constant of the masked form of LevelDB's table format."""
@@ -26,22 +27,19 @@ def crc32c(data: memoryview) -> int:
 
     register, table = _ONES, _tables()
     while len(data) >= _SMALL:
-        lanes = min(_LANES, 1 << (len(data).bit_length() - 7))
-        size = len(data) // lanes // 2 * 2
-        words = np.frombuffer(data[: lanes * size], "<u2").reshape(lanes, size // 2)
-        held = np.zeros(lanes, np.uint32)
-        for column in range(size // 2):
+        whole = len(data).bit_length() - 1
+        lanes = min(_LANES, whole - _SHORTEST)
+        words = np.frombuffer(data[: 1 << whole], "<u2").reshape(1 << lanes, -1)
+        held = np.zeros(1 << lanes, np.uint32)
+        for column in range(words.shape[1]):
             held = table[(held ^ words[:, column]) & 0xFFFF] ^ (held >> 16)
-        shift = _power(size)
-        register = int(_apply(_power(size * lanes), np.array([register], np.uint32))[0])
-        while len(held) > 1:
-            held = _apply(shift, held[::2]) ^ held[1::2]
-            shift = _apply(shift, shift)
-        register ^= int(held[0])
-        data = data[lanes * size :]
-    narrow = table[:65536:256]
+        for level in range(whole - lanes, whole):
+            held = _moved(level, held[::2]) ^ held[1::2]
+        register = int(_moved(whole, np.array([register], np.uint32))[0] ^ held[0])
+        data = data[1 << whole :]
+    narrow = table[:65536:256].tolist()
     for byte in data:
-        register = int(narrow[(register ^ byte) & 0xFF]) ^ (register >> 8)
+        register = narrow[(register ^ byte) & 0xFF] ^ (register >> 8)
     return register ^ _ONES
 
 
@@ -71,27 +69,36 @@ def _tables() -> Array:
     return held
 
 
-def _power(nbytes: int) -> Array:
-    """Return the columns of the matrix that processes a number of zero bytes."""
+def _moved(exponent: int, registers: Array) -> Array:
+    """Return registers after ``1 << exponent`` bytes of zero more."""
+    tables = _zeros(exponent)
+    result = tables[0][registers & 0xFF]
+    for index in range(1, 4):
+        result = result ^ tables[index][(registers >> 8 * index) & 0xFF]
+    return result
+
+
+@cache
+def _zeros(exponent: int) -> Array:
+    """Return the register after ``1 << exponent`` bytes of zero, by each byte of the register before."""
     import numpy as np
 
-    result: Array = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    step = result
+    columns = _columns(exponent)
+    tables: Array = np.zeros((4, 256), np.uint32)
+    for bit, column in enumerate(columns):
+        low = 1 << bit % 8
+        tables[bit // 8, low : 2 * low] = tables[bit // 8, :low] ^ column
+    return tables
+
+
+@cache
+def _columns(exponent: int) -> Array:
+    """Return the register after ``1 << exponent`` bytes of zero, by the one bit set before."""
+    import numpy as np
+
+    if exponent:
+        return _moved(exponent - 1, _columns(exponent - 1))
+    held: Array = np.uint32(1) << np.arange(32, dtype=np.uint32)
     for _ in range(8):
-        step = (step >> 1) ^ np.where(step & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
-    while nbytes:
-        if nbytes & 1:
-            result = _apply(step, result)
-        step = _apply(step, step)
-        nbytes >>= 1
-    return result
-
-
-def _apply(columns: Array, vectors: Array) -> Array:
-    """Return the products of a matrix, by its columns, and vectors of 32 bits."""
-    import numpy as np
-
-    result = np.zeros_like(vectors)
-    for bit in range(32):
-        result ^= np.where(vectors >> np.uint32(bit) & 1, columns[bit], np.uint32(0))
-    return result
+        held = (held >> 1) ^ np.where(held & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
+    return held

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from xdlc import ir
+from xdlc.converter.session.node import TypeName
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.tensors import shape_of
 
@@ -75,7 +76,7 @@ def attributes(
         if kind in ("s", "placeholder"):
             return text(value)
         if kind == "type":
-            return dtype_name(value)
+            return TypeName(dtype_name(value))
         if kind == "shape":
             return shape_of(value, where)
         if kind == "tensor":

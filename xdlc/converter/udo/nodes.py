@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from xdlc.converter.session.context import ImportContext
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, TypeName
 from xdlc.converter.udo.definitions import merged
 from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
 from xdlc.converter.udo.lowering import lower, misfits
@@ -119,7 +119,7 @@ class UdoNodes:
             where,
             tuple(self._input(name) if name else None for name in node.names),
             tuple(self._stated(name) if name else None for name in node.outputs),
-            dict(node.attributes) if node.load is None else node.load(False),
+            _attributes(node) if node.load is None else node.load(False),
         )
 
     def _input(self, name: str) -> Operand:
@@ -285,8 +285,19 @@ def _source(framework: str, node: Node) -> SourceNode:
         node.name,
         tuple(_spec(value, name) for value, name in zip(node.inputs, node.names, strict=True)),
         tuple(node.outputs),
-        dict(node.attributes),
+        _attributes(node),
     )
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    """Return the attributes of a node but those that restate the types of its tensors."""
+
+    def restates(value: Any) -> bool:
+        return isinstance(value, TypeName) or (
+            isinstance(value, list) and bool(value) and all(map(restates, value))
+        )
+
+    return {name: value for name, value in node.attributes.items() if not restates(value)}
 
 
 def _spec(value: AnyValue | None, name: str) -> TensorSpec | None:

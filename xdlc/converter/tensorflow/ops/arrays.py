@@ -217,7 +217,7 @@ def _batches(node: Node, g: Operators) -> Value:
 
 @handler("Where")
 def _places(node: Node, g: Operators) -> Value:
-    return g("Transpose", [g("NonZero", real_inputs(node))], perm=[1, 0])
+    return gathering.places(g, real_input(node, 0))
 
 
 @handler("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")

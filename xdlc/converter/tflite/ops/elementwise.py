@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc.converter.nhwc import elementwise as formulas
-from xdlc.converter.nhwc.quantization import fake_quant
+from xdlc.converter.nhwc.quantization import fake_quant, rounded
 from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler
+from xdlc.converter.tflite.tensors import PACKED
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
 
@@ -88,9 +89,19 @@ def formula(node: Node, g: Operators) -> Value:
 
 @handler("QUANTIZE", "DEQUANTIZE")
 def recode(node: Node, g: Operators) -> Value:
-    """Return the values: encodings are treated around the handler."""
+    """Return the values: encodings are treated around the handler, but for those of 2 and 4 bits."""
     value = node.required(0)
-    return value if value.dtype.is_float and value.dtype.bits == 32 else g("Cast", [value], to=1)
+    if not (value.dtype.is_float and value.dtype.bits == 32):
+        value = g("Cast", [value], to=1)
+    info = node.message.outputs[0]
+    bits, given = PACKED.get(info.dtype.name), info.quantization
+    if bits is None or given is None or given.scales.size > 1:
+        return value
+    least = -(1 << bits - 1) if info.dtype.name.startswith("int") else 0
+    scale, zero = given.scales.reshape(()), given.zero_points.reshape(())
+    ends = [float((end - zero) * scale) for end in (least, least + (1 << bits) - 1)]
+    held = np.int8 if least else np.uint8
+    return rounded(g, formulas.clipped(g, value, *ends), scale, zero.astype(held))
 
 
 @handler("CAST", ignores=("in_data_type", "out_data_type"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.converter.nhwc import scatter
-from xdlc.converter.nhwc.gathering import unique
+from xdlc.converter.nhwc.gathering import places, unique
 from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import cast, ints
 from xdlc.converter.operators.applying import Operators
@@ -55,7 +55,7 @@ def _matrix_set_diag(node: Node, g: Operators) -> Value:
 
 @handler("WHERE")
 def _places(node: Node, g: Operators) -> Value:
-    return g("Transpose", [g("NonZero", values_of(node))], perm=[1, 0])
+    return places(g, node.required(0))
 
 
 @handler("UNIQUE", ignores=("idx_out_type",))
