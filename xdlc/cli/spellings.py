@@ -135,10 +135,7 @@ _CONVERTER = {
     "--apply_masked_softmax": "omit it: masks stay ops of their own",
     "--caffe_txt": "export the model as ONNX: only ONNX is read",
     "--caffe_bin": "export the model as ONNX: only ONNX is read",
-    **_each(
-        "--signature_name -sn --tflite_signature_name",
-        "export the model with tf2onnx: only ONNX is read",
-    ),
+    "--tflite_signature_name": "write --signature_name",
     "--dump_relay": "omit it: ONNX is read, without Relay",
 }
 

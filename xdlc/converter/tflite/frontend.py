@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend
+from xdlc.converter.frontends import Frontend, FrontendOption
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -28,4 +28,19 @@ FRONTEND = Frontend(
     tool="xconv-tflite-to-dlc",
     recognizes=_recognizes,
     convert=_convert,
+    options=(
+        FrontendOption(
+            "signature_name",
+            "text",
+            "Signature of a TFLite model to convert, by its key.",
+            short="-sn",
+            metavar="KEY",
+        ),
+        FrontendOption(
+            "partial_graph_input_name",
+            "names",
+            "Tensor that becomes an input: the graph is cut before it. Repeatable.",
+            metavar="NAME",
+        ),
+    ),
 )

@@ -37,6 +37,9 @@ def _reshape(node: Node, g: Operators) -> Value:
         wanted = ints(shape, "the shape")
         if wanted == [0] and not x.is_dynamic and x.size == 1:  # as old files have scalars
             wanted = []
+        known = math.prod(size for size in wanted if size != -1)
+        if not x.is_dynamic and (x.size % max(known, 1) if -1 in wanted else x.size != known):
+            raise node.invalid(f"{list(x.shape)} has not the elements of the constant shape {wanted}")
         return g("Reshape", [x, vector(g, wanted)], allowzero=int(not x.is_dynamic))
     stated = stated_dims(node)
     if stated is not None and not x.is_dynamic and math.prod(stated) == x.size:
