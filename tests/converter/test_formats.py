@@ -68,7 +68,7 @@ FILES = {
 }
 
 
-READ = (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL, formats.TFLITE)
+READ = (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL, formats.KERAS, formats.TFLITE)
 """Formats that an importer reads."""
 
 

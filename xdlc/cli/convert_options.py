@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
 from xdlc.cli.tool import Tool, notice, show, tool
+from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, FrontendOption, frontends
 from xdlc.errors import UsageError
 
@@ -120,17 +122,16 @@ names, layout and datatypes.
 """
 
 
-def converter_tool(name: str, frontend: Frontend | None = None) -> Tool:
+def converter_tool(name: str, *given: Frontend) -> Tool:
     """Return a tool that converts.
 
     Args:
         name: Name of the tool.
-        frontend: The importer; default: the one that recognizes the content of the file, with the options of
-            all of them.
+        given: The importers, of which the one that recognizes the content of the file is taken, else the
+            first, with the options of all of them; default: all there are.
     """
-    chosen: Sequence[Frontend] = list(frontends().values()) if frontend is None else [frontend]
+    chosen: Sequence[Frontend] = given or list(frontends().values())
     models = " or ".join(each.model for each in chosen)
-    framework = None if frontend is None else frontend.framework
 
     def main(
         source: Path,
@@ -144,7 +145,7 @@ def converter_tool(name: str, frontend: Frontend | None = None) -> Tool:
     ) -> None:
         options = {name: value for name, value in options.items() if value not in ((), {}, None)}
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
-        options["framework"] = framework
+        options["framework"] = _framework(source, given)
         if op_package_lib:
             notice(
                 "--op_package_lib changes nothing, as converting quantizes nothing: give xdlc-quant the "
@@ -180,6 +181,16 @@ def converter_tool(name: str, frontend: Frontend | None = None) -> Tool:
     for option in reversed((*files, *_SHARED, *map(_own_option, own.values()), *_RESULT)):
         decorated = option(decorated)
     return tool(name)(decorated)
+
+
+def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
+    """Return the framework whose importer a tool takes for a file; None: that of the file, whatever it is."""
+    if len(given) < 2:
+        return given[0].framework if given else None
+    with contextlib.suppress(OSError, ValueError):  # reported by the conversion
+        found = recognize(source)
+        return next((each.framework for each in given if each.recognizes(source, found)), given[0].framework)
+    return given[0].framework
 
 
 def _own_option(option: FrontendOption) -> Callable[..., Any]:

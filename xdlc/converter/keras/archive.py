@@ -1,0 +1,162 @@
+"""Files of Keras: the architecture, and weights as lazy ranges of the file.
+
+A ``.keras`` file is a zip archive of ``config.json`` and ``model.weights.h5``; an ``.h5`` file holds the
+architecture in the attribute ``model_config`` and the weights in the group ``model_weights``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.keras.hdf5 import Hdf5, unreadable
+from xdlc.errors import ModelError
+
+METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
+_TEXT_LIMIT = 1 << 24
+"""Most bytes of an architecture as JSON."""
+_RATIO = 64
+"""How much larger than its compressed form a member of an archive may be."""
+_AGAIN = "save the model again with model.save"
+_LOCAL_HEADER = 30  # bytes of a local file header before the name (APPNOTE.TXT 4.3.7)
+
+
+class KerasFile:
+    """A file of Keras.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        model: The serialized model: ``class_name``, ``config`` and more.
+        weights: The HDF5 file with the weights.
+        is_legacy: Whether the weights are by layer and name, in the group ``model_weights``.
+        version: Version of Keras that wrote the file; empty if it states none.
+
+    Raises:
+        ModelError: If it is damaged or no whole model.
+        UsageError: If h5py is not installed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        source = ir.MappedFile(self.path)
+        self.is_legacy = bytes(source.view(0, 4)) != b"PK\x03\x04"
+        if self.is_legacy:
+            self.weights = Hdf5(source, 0, source.size, str(path))
+            text: bytes | str | None = self.weights.text("model_config")
+            if text is None:
+                raise ModelError(
+                    "holds weights and no architecture",
+                    where=str(path),
+                    fix="load it with model.load_weights, and save all: model.save('model.keras')",
+                )
+        else:
+            with _damage(str(path)), zipfile.ZipFile(self.path) as archive:
+                members = {entry.filename: entry for entry in archive.infolist()}
+                text = self._text(archive, members, CONFIG)
+                held = self._text(archive, members, METADATA) if METADATA in members else b"{}"
+                self.weights = self._weights(archive, members, source)
+        self.model = _parsed(text or "", str(path))
+        self.version = (
+            self.weights.text("keras_version") or ""
+            if self.is_legacy
+            else str(_parsed(held, str(path)).get("keras_version"))
+        )
+        if self.version.startswith("1."):
+            raise ModelError("was saved by Keras 1", where=str(path), fix="save it again with Keras 2 or 3")
+
+    def _text(self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name: str) -> bytes:
+        entry = members.get(name)
+        if entry is None:
+            raise ModelError(f"has no {name}", where=str(self.path), fix=_AGAIN)
+        if entry.file_size > _TEXT_LIMIT:
+            raise ModelError(f"{name} has {entry.file_size} bytes", where=str(self.path), fix=_AGAIN)
+        with archive.open(entry) as file:
+            return file.read(_TEXT_LIMIT)
+
+    def _weights(
+        self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], source: ir.MappedFile
+    ) -> Hdf5:
+        """Return the member with the weights, in place where it is stored as it is."""
+        entry, where = members.get(WEIGHTS), f"{self.path}: {WEIGHTS}"
+        if entry is None:
+            raise ModelError(f"has no {WEIGHTS}", where=str(self.path), fix=_AGAIN)
+        if entry.compress_type == zipfile.ZIP_STORED:
+            header = bytes(source.view(entry.header_offset, _LOCAL_HEADER))
+            archive.open(entry).close()  # checks the header
+            start = entry.header_offset + _LOCAL_HEADER
+            start += int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+            if start + entry.file_size > source.size or entry.file_size != entry.compress_size:
+                raise ModelError("is truncated", where=where, fix=_AGAIN)
+            return Hdf5(source, start, entry.file_size, where)
+        if entry.file_size > max(entry.compress_size, 1 << 10) * _RATIO:
+            raise ModelError(
+                f"unpacks to {entry.file_size} bytes from {entry.compress_size}",
+                where=where,
+                fix="save the model again: weights are stored without compression",
+            )
+        unpacked = _unpacked(archive, entry)
+        return Hdf5(unpacked, 0, unpacked.size, where)
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> ir.MappedFile:
+    """Return a member unpacked to a file that has no name and goes with its last use."""
+    with tempfile.NamedTemporaryFile(prefix="xdlc-", suffix=".h5") as target:
+        left = entry.file_size
+        with archive.open(entry) as file:
+            while left > 0 and (block := file.read(min(1 << 20, left))):
+                target.write(block)
+                left -= len(block)
+        target.flush()
+        return ir.MappedFile(target.name)
+
+
+def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
+    """Return the serialized model of a JSON text.
+
+    Raises:
+        ModelError: If it is none.
+    """
+    if len(text) > _TEXT_LIMIT:
+        raise ModelError(f"its architecture has {len(text)} bytes", where=where, fix=_AGAIN)
+    try:
+        model = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "nests too deep" if isinstance(error, RecursionError) else f"is no JSON: {error}"
+        raise ModelError(f"its architecture {reason}", where=where, fix=_AGAIN) from error
+    if not isinstance(model, dict):
+        raise ModelError("its architecture is no object of JSON", where=where, fix=_AGAIN)
+    return model
+
+
+@contextmanager
+def _damage(where: str) -> Iterator[None]:
+    """Raise what a damaged archive causes as a ModelError.
+
+    Raises:
+        ModelError: In their place.
+    """
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,
+        NotImplementedError,
+        ValueError,
+        LookupError,
+        io.UnsupportedOperation,
+    ) as error:
+        raise unreadable("the archive", error, where) from error

@@ -1,0 +1,177 @@
+"""Calls of layers as files state them: tensors, constants, slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xdlc.errors import ModelError
+
+SAVE = "save the model again with model.save('model.keras')"
+_DEPTH = 32
+"""Most lists inside one another."""
+
+
+class Ref(NamedTuple):
+    """A tensor: an output of a call of a layer.
+
+    Attributes:
+        layer: Name of the layer.
+        call: Number of the call, as the file counts.
+        output: Number of the output.
+    """
+
+    layer: str
+    call: int
+    output: int
+
+
+class Call(NamedTuple):
+    """A call of a layer.
+
+    Attributes:
+        args: Positional arguments; tensors are ``Ref``.
+        kwargs: Arguments by name.
+    """
+
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+
+def call_of(given: Any, place: str) -> Call:
+    """Return a call as a file states it: with ``args`` and ``kwargs``, or as a list of tensors (Keras 2).
+
+    Raises:
+        ModelError: If it is neither.
+    """
+    if isinstance(given, dict):
+        args = list_of(given.get("args", []), "args", place)
+        kwargs = object_of(given.get("kwargs", {}), "kwargs", place)
+        return Call(
+            [argument(each, place) for each in args],
+            {name: argument(each, place) for name, each in kwargs.items()},
+        )
+    entries = list_of(given, "inbound_nodes", place)
+    if is_leaf(given) or entries[:1] == ["_CONSTANT_VALUE"]:
+        entries = [given]
+    tensors: list[Any] = []
+    kwargs = {}
+    for entry in entries:
+        parts = list_of(entry, "an inbound node", place)
+        if len(parts) not in (3, 4):
+            raise ModelError(f"an inbound node has {len(parts)} parts", where=place, fix=SAVE)
+        tensors.append(parts[2] if parts[0] == "_CONSTANT_VALUE" else _ref(parts[:3], place))
+        kwargs |= object_of(parts[3], "kwargs", place) if len(parts) == 4 else {}
+    named = {name: _legacy_argument(each, place, 0) for name, each in kwargs.items()}
+    return Call([tensors[0] if len(tensors) == 1 else tensors], named)
+
+
+def is_leaf(given: Any) -> bool:
+    """Return whether a list is one tensor: the name of a layer, the number of a call, and of an output."""
+    return (
+        isinstance(given, list)
+        and len(given) in (3, 4)
+        and isinstance(given[0], str)
+        and all(isinstance(part, int) for part in given[1:3])
+    )
+
+
+def _ref(given: Sequence[Any], place: str) -> Ref:
+    name, call, output = given if len(given) == 3 else (None, None, None)
+    if not (isinstance(name, str) and type(call) is int and type(output) is int) or min(call, output) < 0:
+        raise ModelError(f"a tensor is stated as {given!r:.80}", where=place, fix=SAVE)
+    return Ref(name, call, output)
+
+
+def argument(given: Any, place: str, depth: int = 0) -> Any:
+    """Return an argument of Keras 3: tensors as ``Ref``, slices and tuples as Python's, lists, numbers, text.
+
+    Raises:
+        ModelError: If it is none of these.
+    """
+    if depth > _DEPTH:
+        raise ModelError("an argument nests too deep", where=place, fix=SAVE)
+    if isinstance(given, list):
+        return [argument(each, place, depth + 1) for each in given]
+    if not isinstance(given, dict):
+        return given
+    kind, config = given.get("class_name"), given.get("config")
+    if kind == "__keras_tensor__" and isinstance(config, dict):
+        return _ref(list_of(config.get("keras_history"), "keras_history", place), place)
+    if kind == "__slice__" and isinstance(config, dict):
+        return slice(*(argument(config.get(name), place, depth + 1) for name in ("start", "stop", "step")))
+    if kind == "__tuple__":
+        return [argument(each, place, depth + 1) for each in list_of(given.get("items"), "items", place)]
+    if kind == "__ellipsis__":
+        return ...
+    if kind in ("__tensor__", "__numpy__") and isinstance(config, dict):
+        return _array(config, place)
+    if kind == "DTypePolicy" and isinstance(config, dict):
+        return config.get("name")
+    return {str(name): argument(each, place, depth + 1) for name, each in given.items()}
+
+
+def _array(config: Mapping[str, Any], place: str) -> Any:
+    try:
+        return np.asarray(config.get("value"), np.dtype(str(config.get("dtype", "float32"))))
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"an array cannot be read: {error}", where=place, fix=SAVE) from error
+
+
+def _legacy_argument(given: Any, place: str, depth: int) -> Any:
+    """Return an argument of Keras 2, in which ``["name", 0, 0]`` is a tensor."""
+    if depth > _DEPTH:
+        raise ModelError("an argument nests too deep", where=place, fix=SAVE)
+    if is_leaf(given) and len(given) == 3:
+        return _ref(given, place)
+    if isinstance(given, list) and given[:1] == ["_CONSTANT_VALUE"] and len(given) > 2:
+        return given[2]
+    if isinstance(given, list):
+        return [_legacy_argument(each, place, depth + 1) for each in given]
+    if isinstance(given, dict) and given.get("class_name") == "__tuple__":
+        return _legacy_argument(given.get("items"), place, depth + 1)
+    if isinstance(given, dict) and given.get("class_name") == "__ellipsis__":
+        return ...
+    if isinstance(given, dict):
+        return {str(name): _legacy_argument(each, place, depth + 1) for name, each in given.items()}
+    return given
+
+
+def tensors(given: Any, place: str, depth: int = 0) -> list[Ref]:
+    """Return the tensors of a structure in the order of ``tree.flatten``: dictionaries by sorted keys.
+
+    Raises:
+        ModelError: If there is something else in it.
+    """
+    if isinstance(given, Ref):
+        return [given]
+    if is_leaf(given):
+        return [_ref(given[:3], place)]
+    if depth > _DEPTH or not isinstance(given, list | dict):
+        raise ModelError(f"a tensor is stated as {given!r:.80}", where=place, fix=SAVE)
+    entries = [given[key] for key in sorted(given)] if isinstance(given, dict) else given
+    return [each for entry in entries for each in tensors(entry, place, depth + 1)]
+
+
+def object_of(given: Any, what: str, place: str) -> Mapping[str, Any]:
+    """Return an object of JSON.
+
+    Raises:
+        ModelError: If it is something else.
+    """
+    if not isinstance(given, dict):
+        raise ModelError(f"{what} is {given!r:.60}, no object of JSON", where=place, fix=SAVE)
+    return given
+
+
+def list_of(given: Any, what: str, place: str) -> list[Any]:
+    """Return a list of JSON.
+
+    Raises:
+        ModelError: If it is something else.
+    """
+    if not isinstance(given, list):
+        raise ModelError(f"{what} is {given!r:.60}, no list", where=place, fix=SAVE)
+    return given

@@ -1,0 +1,175 @@
+"""What handlers of layers read from nodes: weights, arguments, sizes, data formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xdlc.converter.importer import Handler, Handlers
+from xdlc.converter.keras.layers import EXPORT
+from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.session.ordering import SOURCE
+from xdlc.converter.values import Value
+from xdlc.ir.dtype import FLOAT32
+
+
+def _refuse(node: Node, _g: Operators) -> Value:
+    """Refuse a layer.
+
+    Raises:
+        UnsupportedOp: Always.
+    """
+    raise node.problem(f"layer class {node.type} is unknown, or has code of its own", EXPORT)
+
+
+_REFUSING = Handler(_refuse, SOURCE, frozenset())
+
+
+class _KerasHandlers(Handlers):
+    def find(self, domain: str, type: str) -> Handler | None:
+        """Return the handler of a layer class, for an unknown one the handler that refuses it."""
+        return super().find(domain, type) or _REFUSING
+
+    def knows(self, domain: str, type: str) -> bool:
+        """Return whether there is a handler of a layer class."""
+        return super().find(domain, type) is not None
+
+
+handler = _KerasHandlers("xdlc.converter.keras.ops")
+
+
+class Operand(NamedTuple):
+    """A tensor among the arguments of a call.
+
+    Attributes:
+        place: Its position among the inputs of the node.
+    """
+
+    place: int
+
+
+def weight(node: Node, role: str) -> Value | None:
+    """Return a weight of a layer, or None if it has none of this role."""
+    index = node.attr("weights", {}).get(role)
+    return None if index is None else node.required(index)
+
+
+def required_weight(node: Node, role: str, rank: int | None = None) -> Value:
+    """Return a weight of a layer.
+
+    Raises:
+        ModelError: If it is missing or has another rank.
+    """
+    value = weight(node, role)
+    if value is None:
+        raise node.invalid(f"has no weight {role!r}")
+    if rank is not None and value.rank != rank:
+        raise node.invalid(f"weight {role!r} has shape {list(value.shape)} instead of rank {rank}")
+    return value
+
+
+def argument(node: Node, name: str) -> Value | None:
+    """Return an argument of a call that is a tensor, or None."""
+    given = node.attr(name)
+    if given is None:
+        return None
+    if not isinstance(given, Operand):
+        raise node.problem(f"argument {name} is {given!r:.40}, no tensor")
+    return node.required(given.place)
+
+
+def inputs(node: Node) -> list[Value]:
+    """Return the tensors of the first argument of a call."""
+    given = node.attr("inputs", [Operand(0)])
+    if not all(isinstance(each, Operand) for each in given):
+        raise node.problem("an input is no tensor of the model")
+    return [node.required(each.place) for each in given]
+
+
+def only_input(node: Node) -> Value:
+    """Return the one tensor that a layer is called with."""
+    return node.required(0)
+
+
+def as_float(g: Operators, x: Value) -> Value:
+    """Return a value as float32, as layers convert their inputs."""
+    return x if x.dtype.is_float else cast(g, x, FLOAT32)
+
+
+def sizes(node: Node, name: str, count: int, default: Any = None) -> list[int]:
+    """Return an option of one integer for each of some axes.
+
+    Raises:
+        ModelError: If it is none.
+    """
+    given = node.attr(name)
+    given = default if given is None else given
+    found = [given] * count if type(given) is int else given
+    if not isinstance(found, list) or len(found) != count or not all(type(each) is int for each in found):
+        raise node.invalid(f"{name} is {given!r:.60} for {count} axes")
+    return found
+
+
+def number_of(node: Node, name: str, default: float | None = None) -> float:
+    """Return an option that is a number.
+
+    Raises:
+        ModelError: If it is none.
+    """
+    given = node.attr(name, default)
+    given = default if given is None else given
+    if isinstance(given, dict):  # an array of numpy
+        given = (given.get("config") or {}).get("value")
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise node.invalid(f"{name} is {given!r:.60}, no number")
+    return given
+
+
+def is_channel_first(node: Node) -> bool:
+    """Return whether the channels of a layer come after the batch.
+
+    Raises:
+        ModelError: If the data format is unknown.
+    """
+    given = node.attr("data_format", "channels_last")
+    if given not in ("channels_last", "channels_first", None):
+        raise node.invalid(f"data_format is {given!r:.40}")
+    return bool(given == "channels_first")
+
+
+def in_last(node: Node, g: Operators, x: Value, function: Callable[[Value], Value]) -> Value:
+    """Return what a function of a channel-last value returns, in the data format of the layer."""
+    if not is_channel_first(node):
+        return function(x)
+    return channel_first(g, function(channel_last(g, x)))
+
+
+def moved(g: Operators, x: Value, axes: Sequence[int], places: Sequence[int]) -> tuple[Value, list[int]]:
+    """Return a value with axes moved, and the permutation that moves them back.
+
+    Args:
+        g: The canonical operators.
+        x: A value.
+        axes: The axes.
+        places: Their places in the result.
+    """
+    rest = [axis for axis in range(x.rank) if axis not in axes]
+    there = dict(zip(places, axes, strict=True))
+    left = iter(rest)
+    order = [there[place] if place in there else next(left) for place in range(x.rank)]
+    back = [order.index(axis) for axis in range(x.rank)]
+    return (x if order == list(range(x.rank)) else g("Transpose", [x], perm=order)), back
+
+
+def batched(g: Operators, x: Value, shape: Sequence[int]) -> Value:
+    """Return a value under another shape, whose first dimension stays; one may be -1."""
+    return g("Reshape", [x, vector(g, [0, *shape])])
+
+
+def const(g: Operators, value: Any, like: Value | None = None) -> Value:
+    """Return a constant, float32 or of the type of another value."""
+    return g.builder.const(np.asarray(value, np.float32 if like is None else like.dtype.numpy))

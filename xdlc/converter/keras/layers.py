@@ -1,0 +1,213 @@
+"""Layers of a serialized Keras model: a tree, each with its configuration, calls and place in the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdlc.converter.keras.calls import SAVE, Call, call_of, list_of, object_of
+from xdlc.errors import ModelError, UnsupportedOp
+
+MODELS = ("Functional", "Model", "Sequential")
+INPUT = "InputLayer"
+EXPORT = (
+    "export the model with model.export('folder'), and convert the SavedModel with xconv-tensorflow-to-dlc"
+)
+_DEPTH = 32
+"""Most models and wrappers inside one another."""
+_LAYERS = 1 << 14
+"""Most layers of a model."""
+_WITHOUT_OPTION = ("SpatialDropout", "Discretization")
+"""Layers whose configuration has no option trainable."""
+_ALIASES = {
+    **{f"Convolution{rank}D": f"Conv{rank}D" for rank in (1, 2, 3)},
+    **{f"Convolution{rank}DTranspose": f"Conv{rank}DTranspose" for rank in (1, 2, 3)},
+    **{f"{kind}Pool{rank}D": f"{kind}Pooling{rank}D" for kind in ("Max", "GlobalMax") for rank in (1, 2, 3)},
+    **{
+        f"{kind}AvgPool{rank}D": f"{kind}AveragePooling{rank}D"
+        for kind in ("", "Global")
+        for rank in (1, 2, 3)
+    },
+    "BatchNormalizationV1": "BatchNormalization",
+    "BatchNormalizationV2": "BatchNormalization",
+    "SyncBatchNormalization": "BatchNormalization",
+    "SeparableConvolution1D": "SeparableConv1D",
+    "SeparableConvolution2D": "SeparableConv2D",
+    "GroupedQueryAttention": "GroupQueryAttention",
+}
+"""Other names of layer classes."""
+
+
+@dataclass(slots=True, eq=False)
+class Layer:
+    """A layer, a model or an operation.
+
+    Attributes:
+        name: Its name.
+        kind: Its class.
+        domain: ``""`` for layers, ``ops`` for operations of Keras 3, ``tf`` for functions of TensorFlow.
+        config: Its configuration.
+        path: Its group in ``model.weights.h5``.
+        place: Its place in the file, for errors.
+        trainable: Whether it and all around it are trainable.
+        calls: Its calls.
+        inner: Layers of a model or wrapper.
+        is_old: Whether its calls are stated in the form of Keras 2.
+    """
+
+    name: str
+    kind: str
+    domain: str
+    config: dict[str, Any]
+    path: str
+    place: str
+    trainable: bool = True
+    calls: list[Call] = field(default_factory=list)
+    inner: list[Layer] = field(default_factory=list)
+    is_old: bool = False
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a model."""
+        return self.kind in MODELS and not self.domain
+
+    def walk(self) -> Iterator[Layer]:
+        """Iterate over it and the layers inside it."""
+        yield self
+        for layer in self.inner:
+            yield from layer.walk()
+
+
+class Parser:
+    """Makes layers of JSON.
+
+    Args:
+        where: The file, for errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._count = 0
+
+    def model(self, given: Any) -> Layer:
+        """Return the layer tree of a serialized model.
+
+        Raises:
+            ModelError: If it is none.
+            UnsupportedOp: If its class is unknown.
+        """
+        model = self._layer(given, "", self._where, True, 0)
+        if not model.is_model:
+            raise UnsupportedOp(
+                f"is a model of class {model.kind}, whose calls only its code states",
+                where=self._where,
+                fix=EXPORT,
+            )
+        return model
+
+    def _layer(self, given: Any, path: str, around: str, trainable: bool, depth: int) -> Layer:
+        self._count += 1
+        if depth > _DEPTH or self._count > _LAYERS:
+            raise ModelError(
+                f"nests layers more than {_DEPTH} deep"
+                if depth > _DEPTH
+                else f"has more than {_LAYERS} layers",
+                where=self._where,
+                fix="simplify the model",
+            )
+        given = object_of(given, "a layer", around)
+        kind, config = given.get("class_name"), given.get("config")
+        if isinstance(config, list) and kind == "Sequential":  # Keras before 2.2.3
+            config = {"layers": config}
+        config = dict(object_of(config, "the configuration of a layer", around))
+        if not isinstance(kind, str):
+            raise ModelError(f"a layer has class {kind!r:.60}", where=around, fix=SAVE)
+        name = given.get("name", config.get("name", kind.lower()))
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"a layer is named {name!r:.60}", where=around, fix=SAVE)
+        registered, module = given.get("registered_name"), str(given.get("module") or "")
+        kind, domain = _domain(kind, module, config)
+        place = f"{around}: layer {name!r} ({kind})"
+        known = ("keras", "tf_keras", "tensorflow.keras", "builtins")
+        if (module or ">" in str(registered)) and not module.startswith(known):
+            kind = str(registered or f"{module}.{kind}")  # a class of the model's own code, whatever its name
+        active = trainable and config.get("trainable", True) is not False
+        layer = Layer(name, kind, domain, config, path, place, active)
+        for entry in list_of(given.get("inbound_nodes") or [], "inbound_nodes", place):
+            layer.calls.append(call_of(entry, place))
+            layer.is_old = isinstance(entry, list)
+        layer.inner = self._inner(layer, depth)
+        return layer
+
+    def _inner(self, layer: Layer, depth: int) -> list[Layer]:
+        """Return the layers of a model or wrapper."""
+
+        def made(given: Any, path: str) -> Layer:
+            full = f"{layer.path}/{path}" if layer.path else path
+            return self._layer(given, full, layer.place, layer.trainable, depth + 1)
+
+        config = layer.config
+        if layer.is_model:
+            return list(self._contents(layer, list_of(config.get("layers"), "layers", layer.place), depth))
+        if layer.kind in ("TimeDistributed", "SpectralNormalization") and "layer" in config:
+            return [made(config["layer"], "layer")]
+        if layer.kind == "Bidirectional" and "layer" in config:
+            forward = made(config["layer"], "forward_layer")
+            given = config.get("backward_layer") or _reversed(config["layer"])
+            return [forward, made(given, "backward_layer")]
+        if layer.kind == "RNN" and "cell" in config:
+            return [made(config["cell"], "cell")]
+        if layer.kind == "StackedRNNCells":
+            cells = list_of(config.get("cells"), "cells", layer.place)
+            return [made(cell, f"cells/{group}") for cell, group in zip(cells, _groups(cells), strict=True)]
+        return []
+
+    def _contents(self, model: Layer, given: Sequence[Any], depth: int) -> Iterator[Layer]:
+        """Yield the layers of a model; those of a class are numbered in the file, operations are not."""
+        used: dict[str, int] = {}
+        for entry in given:
+            layer = self._layer(entry, "", model.place, model.trainable, depth + 1)
+            if not layer.domain:
+                group = _snake(str(entry["class_name"]))
+                count = used[group] = used.get(group, -1) + 1
+                prefix = f"{model.path}/layers" if model.path else "layers"
+                path = f"{prefix}/{group}_{count}" if count else f"{prefix}/{group}"
+                for inner in layer.walk():
+                    inner.path = f"{path}/{inner.path}" if inner.path else path
+            yield layer
+
+
+def _groups(given: Sequence[Any]) -> Iterator[str]:
+    used: dict[str, int] = {}
+    for entry in given:
+        group = _snake(str(entry.get("class_name") if isinstance(entry, dict) else ""))
+        count = used[group] = used.get(group, -1) + 1
+        yield f"{group}_{count}" if count else group
+
+
+def _snake(name: str) -> str:
+    """Return the name of a class as Keras writes it in groups: ``Conv2D`` is ``conv2d``."""
+    name = "GroupedQueryAttention" if name == "GroupQueryAttention" else name  # its name in Python
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", name))
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def _domain(kind: str, module: str, config: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the class and the domain of a layer; without a module, an operation has no option of layers."""
+    if kind in ("TFOpLambda", "SlicingOpLambda"):
+        return kind, "tf"
+    is_layer = kind in (INPUT, *MODELS) or "trainable" in config or kind.startswith(_WITHOUT_OPTION)
+    if module.startswith(("keras.src.ops", "keras.ops")) or not (module or is_layer):
+        return kind, "ops"
+    return _ALIASES.get(kind, kind), ""
+
+
+def _reversed(given: Any) -> Any:
+    """Return a serialized recurrent layer that goes the other way, as Bidirectional makes it."""
+    if not isinstance(given, dict) or not isinstance(given.get("config"), dict):
+        return given
+    config = dict(given["config"])
+    config |= {"go_backwards": not config.get("go_backwards"), "name": f"backward_{config.get('name', '')}"}
+    return {**given, "config": config}

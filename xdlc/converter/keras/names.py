@@ -1,0 +1,88 @@
+"""Names of the values of a functional model, and how its configuration refers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.keras.calls import SAVE, Ref
+from xdlc.converter.keras.layers import INPUT, Layer
+from xdlc.errors import ModelError
+
+
+class Names:
+    """Names of the values of a functional model.
+
+    Args:
+        model: The model.
+        layers: Its layers by name.
+        prefix: Text before each name.
+        outputs: Its outputs.
+
+    Attributes:
+        outputs: Its outputs, their calls counted as elsewhere.
+    """
+
+    def __init__(
+        self, model: Layer, layers: Mapping[str, Layer], prefix: str, outputs: Sequence[Ref]
+    ) -> None:
+        self._layers = layers
+        self._prefix = prefix
+        self._counts: dict[tuple[str, int], int] = {}
+        highest: dict[str, int] = {}
+        read = [
+            ref for layer in model.inner for call in layer.calls for ref in refs_of([*call.args, call.kwargs])
+        ]
+        for ref in (*read, *outputs):
+            highest[ref.layer] = max(ref.call, highest.get(ref.layer, 0))
+        # calls of a model inside a model count from 1 in Keras 2, and in the list of outputs also in Keras 3
+        self._first = {
+            name: max(0, highest.get(name, 0) + 1 - len(layer.calls))
+            if layer.is_model and layer.is_old
+            else 0
+            for name, layer in layers.items()
+        }
+        self.outputs = [self._as_output(ref) for ref in outputs]
+        for ref in (*read, *self.outputs):
+            key = ref.layer, ref.call - self._first.get(ref.layer, 0)
+            self._counts[key] = max(self._counts.get(key, 1), ref.output + 1)
+
+    def _as_output(self, ref: Ref) -> Ref:
+        layer = self._layers.get(ref.layer)
+        is_shifted = layer is not None and layer.is_model and layer.kind != "Sequential" and not layer.is_old
+        return ref._replace(call=ref.call - 1) if is_shifted else ref
+
+    def called(self, layer: Layer, number: int) -> list[str]:
+        """Return the names of the outputs of a call that something reads, at least one."""
+        base = f"{self._prefix}{layer.name}" + (f"_call{number}" if number else "")
+        count = self._counts.get((layer.name, number), 1)
+        if count > 256:
+            raise ModelError(f"output {count - 1} of it is read", where=layer.place, fix=SAVE)
+        return [base, *(f"{base}:{output}" for output in range(1, count))]
+
+    def of(self, ref: Ref, place: str) -> str:
+        """Return the name of a tensor.
+
+        Raises:
+            ModelError: If no such layer is called so often.
+        """
+        layer = self._layers.get(ref.layer)
+        if layer is None:
+            raise ModelError(f"reads layer {ref.layer!r}, which is missing", where=place, fix=SAVE)
+        number = ref.call - self._first[ref.layer]
+        if not 0 <= number < (len(layer.calls) if layer.kind != INPUT else 1):
+            raise ModelError(
+                f"reads call {ref.call} of layer {ref.layer!r}, which is missing", where=place, fix=SAVE
+            )
+        return self.called(layer, number)[ref.output]
+
+
+def refs_of(given: Any) -> list[Ref]:
+    """Return the tensors among arguments."""
+    if isinstance(given, Ref):
+        return [given]
+    if isinstance(given, slice):
+        return refs_of([given.start, given.stop, given.step])
+    if isinstance(given, dict):
+        return [ref for each in given.values() for ref in refs_of(each)]
+    return [ref for each in given for ref in refs_of(each)] if isinstance(given, list) else []

@@ -1,0 +1,1 @@
+"""Handlers of the layers and operations of Keras."""

@@ -1,0 +1,113 @@
+"""Dense layers, embeddings, layers that do nothing at inference."""
+
+from __future__ import annotations
+
+from xdlc.converter.keras.handling import (
+    as_float,
+    const,
+    handler,
+    number_of,
+    only_input,
+    required_weight,
+    weight,
+)
+from xdlc.converter.keras.ops.activations import activated
+from xdlc.converter.nhwc.products import dense as product
+from xdlc.converter.nhwc.reduce import reduced
+from xdlc.converter.nhwc.shapes import cast, dims, permuted, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import Value
+from xdlc.ir.dtype import INT32, INT64
+
+_NOTHING = """
+Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D GaussianNoise GaussianDropout AlphaDropout
+ActivityRegularization Identity
+"""
+_AUGMENTING = """
+Flip Rotation Zoom Translation Contrast Brightness Hue Saturation Sharpness Shear Grayscale ColorJitter
+ColorDegeneration Posterization Invert Erasing Perspective GaussianBlur ElasticTransform
+"""
+_OPTIONS = """
+rate noise_shape stddev l1 l2 data_format mode factor fill_mode fill_value interpolation value_range
+height_factor width_factor lower upper scale x_factor y_factor brightness_factor contrast_factor
+saturation_factor hue_factor kernel_size sigma alpha bounding_box_format mask
+"""
+
+
+@handler(*_NOTHING.split(), *(f"Random{name}" for name in _AUGMENTING.split()), ignores=_OPTIONS.split())
+def nothing(node: Node, g: Operators) -> Value:
+    """Pass on the input: the layer acts in training alone."""
+    x = only_input(node)
+    return g("Identity", [as_float(g, x) if node.type.startswith("Random") else x])
+
+
+@handler("Dense", ignores=("units", "mask"))
+def dense(node: Node, g: Operators) -> Value:
+    """Apply a product with a matrix, and an activation."""
+    x, kernel = as_float(g, only_input(node)), required_weight(node, "kernel", 2)
+    bias = weight(node, "bias")
+    node.attr("use_bias")
+    if x.shape[-1] != kernel.shape[0]:
+        raise node.invalid(f"{x.shape[-1]} features with weights {list(kernel.shape)}")
+    if x.rank == 2:
+        made = product(g, x, permuted(g, kernel, (1, 0)), bias)
+    else:
+        made = g("MatMul", [x, kernel])
+        made = made if bias is None else g("Add", [made, bias])
+    return activated(node, g, made)
+
+
+@handler("EinsumDense", ignores=("output_shape", "bias_axes"))
+def einsum_dense(node: Node, g: Operators) -> Value:
+    """Apply an einsum with weights, and an activation."""
+    equation = str(node.attr("equation")).replace(" ", "")
+    made = g("Einsum", [as_float(g, only_input(node)), required_weight(node, "kernel")], equation=equation)
+    bias = weight(node, "bias")
+    return activated(node, g, made if bias is None else g("Add", [made, bias]))
+
+
+@handler("Embedding", ignores=("input_dim", "output_dim", "mask_zero"))
+def embedding(node: Node, g: Operators) -> Value:
+    """Look up rows of a table."""
+    indices, table = only_input(node), required_weight(node, "embeddings", 2)
+    if indices.dtype not in (INT32, INT64):
+        indices = cast(g, indices, INT32)
+    return g("Gather", [table, indices], axis=0)
+
+
+@handler("Embedding", domain="mask", ignores=("input_dim", "output_dim", "mask_zero", "weights"))
+def embedding_mask(node: Node, g: Operators) -> Value:
+    """Return which indices are not 0."""
+    indices = only_input(node)
+    return g("Not", [g("Equal", [indices, const(g, 0, indices)])])
+
+
+@handler("Masking")
+def masking(node: Node, g: Operators) -> Value:
+    """Set the steps to 0 all of whose elements have the mask's value."""
+    x = as_float(g, only_input(node))
+    return g("Mul", [x, _differing(node, g, x, keep=True)])
+
+
+@handler("Masking", domain="mask")
+def masking_mask(node: Node, g: Operators) -> Value:
+    """Return which steps have an element of another value than the mask's."""
+    found = _differing(node, g, as_float(g, only_input(node)), keep=False)
+    return g("Greater", [found, const(g, 0)])
+
+
+def _differing(node: Node, g: Operators, x: Value, *, keep: bool) -> Value:
+    """Return 1 for the steps with an element of another value than the mask's, 0 for others."""
+    differs = g("Not", [g("Equal", [x, const(g, number_of(node, "mask_value", 0.0))])])
+    return reduced(g, "Max", as_float(g, differs), [x.rank - 1], keep=keep)
+
+
+@handler("TimeDistributed")
+def time_distributed(node: Node, g: Operators) -> Value:
+    """Move the steps of sequences into the batch, or back out of it."""
+    x = only_input(node)
+    if node.attr("part") == "folded":
+        return g("Reshape", [x, vector(g, [-1, *dims(x, range(2, x.rank))])])
+    (steps,) = dims(node.required(1), [1])
+    return g("Reshape", [x, vector(g, [-1, steps, *dims(x, range(1, x.rank))])])

@@ -1,0 +1,96 @@
+"""Normalization layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xdlc.converter.keras.handling import (
+    as_float,
+    const,
+    handler,
+    moved,
+    number_of,
+    only_input,
+    required_weight,
+    weight,
+)
+from xdlc.converter.nhwc.reduce import l2_normalized
+from xdlc.converter.nhwc.shapes import axis_of, permuted, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import Value
+
+
+def _axes(node: Node, x: Value) -> list[int]:
+    given = node.attr("axis", -1)
+    found = given if isinstance(given, list) else [given]
+    if not found or not all(type(axis) is int for axis in found):
+        raise node.invalid(f"axis is {given!r:.40}")
+    return sorted(axis_of(axis, x.rank) for axis in found)
+
+
+def _scales(node: Node, g: Operators, count: int) -> tuple[Value, Value]:
+    """Return gamma and beta, ones and zeros in place of missing ones."""
+    node.attr("scale"), node.attr("center")
+    gamma, beta = weight(node, "gamma"), weight(node, "beta")
+    return gamma or const(g, np.ones(count)), beta or const(g, np.zeros(count))
+
+
+@handler("BatchNormalization", ignores=("momentum", "renorm", "renorm_clipping", "renorm_momentum", "mask"))
+def batch_normalization(node: Node, g: Operators) -> Value:
+    """Normalize with stored statistics."""
+    x = as_float(g, only_input(node))
+    axes = _axes(node, x)
+    if len(axes) != 1:
+        raise node.problem(f"axis {axes}: statistics along several axes")
+    mean = required_weight(node, "moving_mean", 1)
+    given = [*_scales(node, g, mean.size), mean, required_weight(node, "moving_variance", 1)]
+    epsilon = float(number_of(node, "epsilon", 1e-3))
+    x, back = moved(g, x, axes, [1])
+    return permuted(g, g("BatchNormalization", [x, *given], epsilon=epsilon), back)
+
+
+@handler("LayerNormalization", "RMSNormalization")
+def layer_normalization(node: Node, g: Operators) -> Value:
+    """Normalize along axes of each example."""
+    x = as_float(g, only_input(node))
+    axes, first = _axes(node, x), x.rank - len(_axes(node, x))
+    x, back = moved(g, x, axes, range(first, x.rank))
+    shape = x.shape[first:]
+    if node.type == "RMSNormalization":
+        scales, epsilon = [required_weight(node, "scale")], 1e-6
+    else:
+        scales, epsilon = [*_scales(node, g, math.prod(shape))], 1e-3
+        if node.attr("rms_scaling", False):
+            raise node.problem("rms_scaling, which Keras has dropped", "use RMSNormalization")
+    operands = [x, *(part if part.shape == shape else reshape(g, part, shape) for part in scales)]
+    epsilon = float(number_of(node, "epsilon", epsilon))
+    type = "LayerNormalization" if len(scales) == 2 else "SimplifiedLayerNormalization"
+    return permuted(g, g(type, operands, axis=first, epsilon=epsilon), back)
+
+
+@handler("GroupNormalization")
+def group_normalization(node: Node, g: Operators) -> Value:
+    """Normalize groups of channels of each example."""
+    x = as_float(g, only_input(node))
+    axes = _axes(node, x)
+    x, back = moved(g, x, axes, [1])
+    channels, groups = x.shape[1], int(number_of(node, "groups", 32))
+    groups = channels if groups == -1 else groups
+    if len(axes) != 1 or groups < 1 or channels % groups:
+        raise node.invalid(f"{groups} groups of {channels} channels along {axes}")
+    given = {"num_groups": groups, "epsilon": float(number_of(node, "epsilon", 1e-3))}
+    scales = _scales(node, g, channels)
+    if x.rank > 2:
+        return permuted(g, g("GroupNormalization", [x, *scales], **given), back)
+    made = g("GroupNormalization", [g("Unsqueeze", [x, vector(g, [2])]), *scales], **given)
+    return g("Squeeze", [made, vector(g, [2])])
+
+
+@handler("UnitNormalization")
+def unit_normalization(node: Node, g: Operators) -> Value:
+    """Divide by the root of the sum of squares along axes."""
+    x = as_float(g, only_input(node))
+    return l2_normalized(g, x, _axes(node, x), 1e-24)

@@ -1,0 +1,226 @@
+"""Layers that rearrange, crop, pad and resize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xdlc.converter.keras.handling import (
+    as_float,
+    batched,
+    handler,
+    in_last,
+    is_channel_first,
+    number_of,
+    only_input,
+    sizes,
+)
+from xdlc.converter.nhwc import resize
+from xdlc.converter.nhwc.shapes import channel_last, dims, permuted, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import Value
+
+_ALL = (1 << 63) - 1
+_KERNELS = {
+    "bilinear": "triangle",
+    "bicubic": "keyscubic",
+    **{name: name for name in ("lanczos3", "lanczos5", "gaussian", "mitchellcubic")},
+}
+
+
+@handler("Flatten")
+def flatten(node: Node, g: Operators) -> Value:
+    """Join all axes but the batch, channels last."""
+    x = only_input(node)
+    if is_channel_first(node) and x.rank > 2:
+        x = channel_last(g, x)
+    return batched(g, x, [-1] if x.rank > 1 else [1])
+
+
+@handler("Reshape")
+def reshape(node: Node, g: Operators) -> Value:
+    """Give each example another shape; one dimension may follow from the others."""
+    wanted = node.attr("target_shape")
+    if not isinstance(wanted, list) or not all(type(size) is int or size is None for size in wanted):
+        raise node.invalid(f"target_shape is {wanted!r:.60}")
+    return batched(g, only_input(node), [-1 if size is None else size for size in wanted])
+
+
+@handler("Permute")
+def permute(node: Node, g: Operators) -> Value:
+    """Permute the axes of examples, which count from 1."""
+    x = only_input(node)
+    wanted = sizes(node, "dims", x.rank - 1)
+    if sorted(wanted) != list(range(1, x.rank)):
+        raise node.invalid(f"dims is {wanted}")
+    return permuted(g, x, [0, *wanted])
+
+
+@handler("RepeatVector")
+def repeat_vector(node: Node, g: Operators) -> Value:
+    """Repeat vectors as the steps of sequences."""
+    x, count = only_input(node), int(number_of(node, "n"))
+    return g("Tile", [g("Unsqueeze", [x, vector(g, [1])]), vector(g, [1, count, *[1] * (x.rank - 1)])])
+
+
+def _pairs(node: Node, name: str, count: int) -> list[list[int]]:
+    """Return amounts before and after each spatial axis."""
+    given = node.attr(name)
+    if type(given) is int:
+        given = [given] * max(count, 2)
+    if count == 1 and isinstance(given, list) and all(type(each) is int for each in given):
+        given = [given]
+    found = [[each, each] if type(each) is int else each for each in given] if isinstance(given, list) else []
+    if len(found) != count or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(type(each) is int for each in pair)
+        for pair in found
+    ):
+        raise node.invalid(f"{name} is {given!r:.60}")
+    return found
+
+
+@handler(*(f"Cropping{rank}D" for rank in (1, 2, 3)))
+def cropping(node: Node, g: Operators) -> Value:
+    """Cut off borders of the spatial axes."""
+    x = only_input(node)
+    pairs = _pairs(node, "cropping", x.rank - 2)
+    first = 2 if is_channel_first(node) else 1
+    begin = vector(g, [pair[0] for pair in pairs])
+    end = vector(g, [-pair[1] if pair[1] else _ALL for pair in pairs])
+    return g("Slice", [x, begin, end, vector(g, range(first, first + len(pairs)))])
+
+
+@handler(*(f"ZeroPadding{rank}D" for rank in (1, 2, 3)))
+def zero_padding(node: Node, g: Operators) -> Value:
+    """Put zeros around the spatial axes."""
+    x = only_input(node)
+    first = 2 if is_channel_first(node) else 1
+    amounts = np.zeros((2, x.rank), np.int64)
+    for axis, pair in enumerate(_pairs(node, "padding", x.rank - 2), first):
+        amounts[:, axis] = pair
+    return g("Pad", [x, vector(g, amounts)])
+
+
+@handler(*(f"UpSampling{rank}D" for rank in (1, 2, 3)))
+def up_sampling(node: Node, g: Operators) -> Value:
+    """Repeat elements along the spatial axes, or interpolate between them."""
+    x = only_input(node)
+    count = x.rank - 2
+    factors = sizes(node, "size", count, 2)
+    mode = node.attr("interpolation", "nearest")
+
+    def function(value: Value) -> Value:
+        found = dims(value, range(1, value.rank - 1))
+        if count == 2:
+            return resized(node, g, value, [a * b for a, b in zip(found, factors, strict=True)], mode)
+        for axis, (size, factor) in enumerate(zip(found, factors, strict=True), 1):
+            value = g("Gather", [value, vector(g, np.repeat(np.arange(size), factor))], axis=axis)
+        return value
+
+    return in_last(node, g, x, function)
+
+
+# ---------------------------------------------------------------------------------------- images
+
+
+def resized(node: Node, g: Operators, x: Value, size: list[int], mode: Any, antialias: bool = False) -> Value:
+    """Return images [N, H, W, C] of another size, as tf.image.resize defines it.
+
+    Raises:
+        UnsupportedOp: If the interpolation is unknown.
+    """
+    if mode == "nearest":
+        return resize.nearest(g, x, size, align_corners=False, half_pixel=True)
+    if mode == "area":
+        return resize.area(g, x, size, align_corners=False)
+    if mode in ("bilinear", "bicubic") and not antialias:
+        function = resize.bilinear if mode == "bilinear" else resize.bicubic
+        return function(g, x, size, align_corners=False, half_pixel=True)
+    if mode not in _KERNELS:
+        raise node.problem(f"interpolation {mode!r:.40}")
+    factors = [new / old for new, old in zip(size, dims(x, (1, 2)), strict=True)]
+    return resize.scale_and_translate(
+        g, as_float(g, x), size, factors, [0.0, 0.0], kernel=_KERNELS[mode], antialias=antialias
+    )
+
+
+def _cropped(g: Operators, x: Value, starts: list[int], size: list[int]) -> Value:
+    ends = [start + length for start, length in zip(starts, size, strict=True)]
+    return g("Slice", [x, vector(g, starts), vector(g, ends), vector(g, [1, 2])])
+
+
+def _to_ratio(g: Operators, x: Value, size: list[int]) -> Value:
+    """Return the largest part in the middle that has the ratio of sides of a size."""
+    height, width = dims(x, (1, 2))
+    part = [min(height, int(width * size[0] / size[1])), min(width, int(height * size[1] / size[0]))]
+    starts = [int((height - part[0]) / 2), int((width - part[1]) / 2)]
+    return x if part == [height, width] else _cropped(g, x, starts, part)
+
+
+def _padded_to_ratio(g: Operators, x: Value, size: list[int], fill: float) -> Value:
+    """Return images with borders of one value, so that they have the ratio of sides of a size."""
+    height, width = dims(x, (1, 2))
+    whole = [max(height, int(width * size[0] / size[1])), max(width, int(height * size[1] / size[0]))]
+    before = [int((whole[0] - height) / 2), int((whole[1] - width) / 2)]
+    after = [whole[0] - height - before[0], whole[1] - width - before[1]]
+    if not any((*before, *after)):
+        return x
+    return g(
+        "Pad", [x, vector(g, [0, *before, 0, 0, *after, 0]), g.builder.const(np.asarray(fill, np.float32))]
+    )
+
+
+@handler("Resizing", ignores=("fill_mode",))
+def resizing(node: Node, g: Operators) -> Value:
+    """Resize images, cropped or padded to the ratio of the result's sides."""
+    size, mode = _size(node), node.attr("interpolation", "bilinear")
+    antialias, crops = bool(node.attr("antialias", False)), bool(node.attr("crop_to_aspect_ratio", False))
+    pads, fill = bool(node.attr("pad_to_aspect_ratio", False)), float(number_of(node, "fill_value", 0.0))
+
+    def function(value: Value) -> Value:
+        if crops:
+            value = _to_ratio(g, value, size)
+        elif pads:
+            value = _padded_to_ratio(g, value, size, fill)
+        return resized(node, g, value, size, mode, antialias)
+
+    return _of_images(node, g, function)
+
+
+@handler("CenterCrop")
+def center_crop(node: Node, g: Operators) -> Value:
+    """Cut out the middle of images; smaller images are cropped to the ratio and resized."""
+    size = _size(node)
+
+    def function(value: Value) -> Value:
+        found = dims(value, (1, 2))
+        if all(have >= want for have, want in zip(found, size, strict=True)):
+            starts = [(have - want) // 2 for have, want in zip(found, size, strict=True)]
+            return _cropped(g, value, starts, size)
+        return resized(node, g, _to_ratio(g, value, size), size, "bilinear")
+
+    return _of_images(node, g, function)
+
+
+def _size(node: Node) -> list[int]:
+    """Return the height and width of the result.
+
+    Raises:
+        ModelError: If they are below 1.
+    """
+    size = [int(number_of(node, name)) for name in ("height", "width")]
+    if min(size) < 1:
+        raise node.invalid(f"a size of {size}")
+    return size
+
+
+def _of_images(node: Node, g: Operators, function: Callable[[Value], Value]) -> Value:
+    """Return what a function of [N, H, W, C] returns for the input; a single image has rank 3."""
+    x = as_float(g, only_input(node))
+    if x.rank == 4:
+        return in_last(node, g, x, function)
+    lone = g("Unsqueeze", [x, vector(g, [0])])
+    return g("Squeeze", [in_last(node, g, lone, function), vector(g, [0])])

@@ -1,0 +1,150 @@
+"""Convolutions and pools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.converter.keras.handling import (
+    argument,
+    as_float,
+    handler,
+    in_last,
+    is_channel_first,
+    only_input,
+    required_weight,
+    sizes,
+    weight,
+)
+from xdlc.converter.keras.ops.activations import activated
+from xdlc.converter.nhwc import windows
+from xdlc.converter.nhwc.reduce import reduced
+from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import Value
+
+_RANKS = (1, 2, 3)
+_SHAPES = ("filters", "kernel_size", "groups", "depth_multiplier", "rank")
+"""Options that the shape of the weights restates."""
+
+
+_MOST = 1 << 10
+"""Most outputs along an axis of an adaptive pool, which are written one by one."""
+
+
+def _padding(node: Node, kernel: list[int], dilations: list[int]) -> windows.Padding:
+    given = node.attr("padding", "valid")
+    if given == "causal":
+        return [((size - 1) * step, 0) for size, step in zip(kernel, dilations, strict=True)]
+    if given not in ("same", "valid"):
+        raise node.invalid(f"padding is {given!r:.40}")
+    return str(given).upper()
+
+
+def _convolved(node: Node, g: Operators, function: Any, roles: list[str]) -> Value:
+    """Return the convolution of a layer, with its bias and activation."""
+    x, bias = as_float(g, only_input(node)), weight(node, "bias")
+    node.attr("use_bias")
+    weights = [required_weight(node, role, x.rank) for role in roles]
+    dilations = sizes(node, "dilation_rate", x.rank - 2, 1)
+    given = {
+        "strides": sizes(node, "strides", x.rank - 2, 1),
+        "padding": _padding(node, list(weights[0].shape[:-2]), dilations),
+        "dilations": dilations,
+    }
+    made = in_last(node, g, x, lambda value: function(g, value, *weights, bias, **given))
+    return activated(node, g, made)
+
+
+@handler(*(f"Conv{rank}D" for rank in _RANKS), ignores=_SHAPES)
+def convolution(node: Node, g: Operators) -> Value:
+    """Apply a convolution."""
+    return _convolved(node, g, windows.conv, ["kernel"])
+
+
+@handler("DepthwiseConv1D", "DepthwiseConv2D", ignores=_SHAPES)
+def depthwise(node: Node, g: Operators) -> Value:
+    """Apply a convolution of each channel on its own."""
+    return _convolved(node, g, windows.depthwise_conv, ["kernel"])
+
+
+@handler("SeparableConv1D", "SeparableConv2D", ignores=_SHAPES)
+def separable(node: Node, g: Operators) -> Value:
+    """Apply a depthwise convolution, and one of single elements."""
+
+    def both(g: Operators, x: Value, depth: Value, point: Value, bias: Value | None, **given: Any) -> Value:
+        apart = windows.depthwise_conv(g, x, depth, None, **given)
+        return windows.conv(g, apart, point, bias, strides=[1] * (x.rank - 2), padding="VALID")
+
+    return _convolved(node, g, both, ["depthwise_kernel", "pointwise_kernel"])
+
+
+@handler(*(f"Conv{rank}DTranspose" for rank in _RANKS), ignores=_SHAPES)
+def transposed(node: Node, g: Operators) -> Value:
+    """Apply a transposed convolution, whose sizes follow from ``output_padding``."""
+    count = only_input(node).rank - 2
+    extra = [None] * count if node.attr("output_padding") is None else sizes(node, "output_padding", count)
+
+    def function(g: Operators, x: Value, kernel: Value, bias: Value | None, **given: Any) -> Value:
+        found = []
+        for axis, size in enumerate(dims(x, range(1, x.rank - 1))):
+            stride, more = given["strides"][axis], extra[axis]
+            reach = (kernel.shape[axis] - 1) * given["dilations"][axis] + 1
+            if given["padding"] == "VALID":
+                more = max(stride - reach, 0) if more is None else more
+                found.append((size - 1) * stride + reach + more)
+            else:
+                found.append(size * stride if more is None else (size - 1) * stride + reach % 2 + more)
+        return windows.conv_transpose(g, x, kernel, bias, sizes=found, **given)
+
+    return _convolved(node, g, function, ["kernel"])
+
+
+# ---------------------------------------------------------------------------------------- pools
+
+
+@handler(*(f"{kind}Pooling{rank}D" for kind in ("Max", "Average") for rank in _RANKS))
+def pool(node: Node, g: Operators) -> Value:
+    """Apply a pool of the greatest element or the mean."""
+    x = as_float(g, only_input(node))
+    kernel = sizes(node, "pool_size", x.rank - 2, 2)
+    given = {"kernel": kernel, "strides": sizes(node, "strides", x.rank - 2, kernel)}
+    padding = _padding(node, kernel, kernel)
+    function = windows.max_pool if node.type.startswith("Max") else windows.average_pool
+    return in_last(node, g, x, lambda value: function(g, value, padding=padding, **given))
+
+
+@handler(*(f"Global{kind}Pooling{rank}D" for kind in ("Max", "Average") for rank in _RANKS))
+def global_pool(node: Node, g: Operators) -> Value:
+    """Apply a pool over all spatial axes; a mask excludes steps of a mean."""
+    x = as_float(g, only_input(node))
+    first = 2 if is_channel_first(node) else 1
+    axes, keep = list(range(first, first + x.rank - 2)), bool(node.attr("keepdims", False))
+    mask = argument(node, "mask") if node.type == "GlobalAveragePooling1D" else None
+    if mask is not None:
+        mask = g("Unsqueeze", [as_float(g, mask), vector(g, [3 - axes[0]])])
+        total = reduced(g, "Sum", g("Mul", [x, mask]), axes, keep=keep)
+        return g("Div", [total, reduced(g, "Sum", mask, axes, keep=keep)])
+    return reduced(g, "Max" if "Max" in node.type else "Mean", x, axes, keep=keep)
+
+
+@handler(*(f"Adaptive{kind}Pooling{rank}D" for kind in ("Max", "Average") for rank in _RANKS))
+def adaptive_pool(node: Node, g: Operators) -> Value:
+    """Apply a pool of windows floor(i * in / out) to ceil((i + 1) * in / out), one axis after the other."""
+    x = as_float(g, only_input(node))
+    wanted = sizes(node, "output_size", x.rank - 2)
+    if min(wanted) < 1 or max(wanted) > _MOST:
+        raise node.invalid(f"output_size is {wanted}")
+
+    def function(value: Value) -> Value:
+        for axis, count in enumerate(wanted, 1):
+            (size,) = dims(value, [axis])
+            parts = []
+            for index in range(count):
+                ends = [[index * size // count], [-(-(index + 1) * size // count)], [axis]]
+                part = g("Slice", [value, *(vector(g, each) for each in ends)])
+                parts.append(reduced(g, "Max" if "Max" in node.type else "Mean", part, [axis], keep=True))
+            value = g("Concat", parts, axis=axis) if count > 1 else parts[0]
+        return value
+
+    return in_last(node, g, x, function)

@@ -1,0 +1,79 @@
+"""Options and arguments of layers as their handlers read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.converter.keras.calls import Call
+from xdlc.converter.keras.layers import EXPORT, Layer
+from xdlc.errors import UnsupportedOp
+
+_SILENT = (
+    "_initializer",
+    "_regularizer",
+    "_constraint",
+    "name",
+    "trainable",
+    "dtype",
+    "batch_input_shape",
+    "batch_shape",
+    "seed",
+    "dropout",
+    "recurrent_dropout",
+    "autocast",
+    "build_config",
+    "lora_rank",
+    "lora_alpha",
+    "quantization_config",
+    "ragged",
+    "time_major",
+    "implementation",
+    "input_length",
+    "gptq_unpacked_column_size",
+    "synchronized",
+    "fused",
+    "virtual_batch_size",
+    "flash_attention",
+    "use_cudnn",
+    "layers",
+    "cells",
+    "layer",
+    "cell",
+    "backward_layer",
+)
+"""Endings of names of options without meaning at inference, or read already."""
+POSITIONAL = {
+    "MultiHeadAttention": "query value key query_mask value_mask key_mask attention_mask",
+    "GroupQueryAttention": "query value key query_mask value_mask key_mask attention_mask",
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional"), "sequences initial_state mask"),
+    **dict.fromkeys(("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"), "sequences initial_state mask"),
+    **dict.fromkeys(("BatchNormalization",), "inputs training mask"),
+}
+"""Parameters of calls; the first is the input of a layer."""
+
+
+def options_of(layer: Layer) -> dict[str, Any]:
+    """Return the options of a layer that have a meaning at inference."""
+    silent = ("name",) if layer.domain == "ops" else _SILENT
+    return {name: value for name, value in layer.config.items() if not name.endswith(silent)}
+
+
+def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
+    """Return the arguments of a call of a layer but the first, by name; neutral ones are omitted."""
+    words = POSITIONAL.get(layer.kind, "inputs").split()
+    if len(call.args) > len(words):
+        raise UnsupportedOp(f"is called with {len(call.args)} arguments", where=layer.place, fix=EXPORT)
+    given = {**dict(zip(words, call.args, strict=False)), **call.kwargs}
+    given.pop("training", None)
+    if words[0] not in given and "inputs" in given:
+        words[0] = "inputs"
+    first = given.pop(words[0], None)
+    if isinstance(first, list) and len(first) > 1:
+        given["inputs"] = first
+    return {name: value for name, value in given.items() if value is not None and value is not False}
+
+
+def described(layer: Layer, group: str) -> dict[str, Any]:
+    """Return an inner layer of a wrapper as its handler reads it."""
+    inner = [described(each, each.path[len(layer.path) + 1 :]) for each in layer.inner]
+    return {"kind": layer.kind, "group": group, "config": options_of(layer), "inner": inner}

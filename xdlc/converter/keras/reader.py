@@ -1,0 +1,317 @@
+"""Source graph of a Keras model: a node for each call of a layer, models inside it included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.importer import GraphInput, SourceGraph
+from xdlc.converter.keras.archive import KerasFile
+from xdlc.converter.keras.calls import SAVE, Call, Ref, is_leaf, tensors
+from xdlc.converter.keras.handling import Operand
+from xdlc.converter.keras.layers import INPUT, Layer, Parser
+from xdlc.converter.keras.masks import with_masks
+from xdlc.converter.keras.names import Names
+from xdlc.converter.keras.options import arguments_of, described, options_of
+from xdlc.converter.keras.weights import bind, check_policy
+from xdlc.converter.session.boundary import UNNAMED
+from xdlc.converter.session.node import Node
+from xdlc.errors import ModelError, UnsupportedOp
+
+_NODES = 1 << 16
+"""Most nodes that calls of models inside models may expand to."""
+_DTYPES = {
+    "float64": ir.dtype.FLOAT32,
+    "float16": ir.dtype.FLOAT32,
+    "bfloat16": ir.dtype.FLOAT32,
+    **{
+        name: ir.dtype.from_numpy(np.dtype(name))
+        for name in (
+            "float32",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "bool",
+        )
+    },
+}
+"""Types of inputs; floats are float32."""
+
+
+def read(path: Any) -> tuple[SourceGraph, list[str]]:
+    """Return the graph of a file, and notices.
+
+    Raises:
+        ModelError: If the file is damaged or contradicts itself.
+        UnsupportedOp: If it is of a kind that cannot be read.
+        UsageError: If h5py is not installed.
+    """
+    file = KerasFile(path)
+    model = Parser(str(path)).model(file.model)
+    policies: dict[str, str] = {}
+    for layer in model.walk():
+        policy = None if layer.domain else check_policy(layer)
+        if policy is not None:
+            policies.setdefault(policy, layer.name)
+    if file.version.startswith("2."):
+        for layer in model.walk():
+            _restate(layer.config)
+    building = _Building(bind(model, file.weights, is_legacy=file.is_legacy))
+    graph = building.main(model)
+    notices = [
+        f"layer {name!r} and others compute in {policy}: the DLC computes in float32"
+        for policy, name in policies.items()
+    ]
+    return graph, [*notices, *building.notices]
+
+
+def _restate(config: dict[str, Any]) -> None:
+    """Name the activations of Keras 2 that Keras 3 defines otherwise."""
+    for name in ("activation", "recurrent_activation"):
+        if config.get(name) == "hard_sigmoid":
+            config[name] = "hard_sigmoid_2"
+
+
+class _Building:
+    """A source graph under construction.
+
+    Attributes:
+        notices: What differs from the model.
+    """
+
+    def __init__(self, weights: Mapping[Layer, Mapping[str, ir.TensorData]]) -> None:
+        self.notices: list[str] = []
+        self._weights = weights
+        self._nodes: list[Node] = []
+        self._names: set[str] = set()
+        self._constants: dict[str, ir.TensorData] = {}
+        self._bound: dict[Layer, dict[str, str]] = {}
+
+    # ------------------------------------------------------------------ models
+
+    def main(self, model: Layer) -> SourceGraph:
+        """Return the graph of the whole model."""
+        inputs = [self._input(layer, shape) for layer, shape in _inputs(model)]
+        names = [entry.name for entry in inputs]
+        outputs = self._model(model, names, "")
+        for place, name in enumerate(outputs):
+            if name in names:
+                outputs[place] = f"{name}_output"
+                if outputs[place] not in self._names:
+                    self._add(model, "Identity", [name], [outputs[place]], {})
+        outputs = list(dict.fromkeys(outputs))
+        nodes = with_masks(self._nodes, outputs, model.place)
+        return SourceGraph(inputs, outputs, nodes, self._constants)
+
+    def _input(self, layer: Layer, shape: Any) -> GraphInput:
+        config = layer.config
+        dtype = config.get("dtype", "float32") if layer.kind == INPUT else "float32"
+        dtype = dtype.get("config", {}).get("name") if isinstance(dtype, dict) else dtype
+        if config.get("sparse") or config.get("ragged") or not isinstance(dtype, str) or dtype not in _DTYPES:
+            what = (
+                "sparse or ragged"
+                if isinstance(dtype, str) and dtype in _DTYPES
+                else f"of type {dtype!r:.40}"
+            )
+            raise UnsupportedOp(
+                f"the input is {what}", where=layer.place, fix="give the model dense inputs of numbers"
+            )
+        if (
+            _DTYPES[dtype].name.lower() != dtype
+            and dtype.startswith(("float", "bfloat"))
+            and dtype != "float32"
+        ):
+            self.notices.append(f"input {layer.name!r} of type {dtype} is float32")
+        name = layer.name if layer.kind == INPUT else f"{layer.name}_input"
+        self._names.add(name)
+        dims = None
+        if isinstance(shape, list) and all(
+            size is None or (type(size) is int and size >= 0) for size in shape
+        ):
+            dims = [UNNAMED if size is None else size for size in shape]
+        elif shape is not None:
+            raise ModelError(f"its shape is {shape!r:.60}", where=layer.place, fix=SAVE)
+        return GraphInput(name, _DTYPES[dtype], dims)
+
+    def _model(self, model: Layer, given: Sequence[str], prefix: str) -> list[str]:
+        """Add the nodes of a model; return the names of its outputs.
+
+        Args:
+            model: The model.
+            given: Names of its inputs.
+            prefix: Text before the names of its values.
+        """
+        if model.kind == "Sequential":
+            return self._sequential(model, given, prefix)
+        entries = _layer_refs(model, "input_layers")
+        if len(entries) != len(given):
+            raise ModelError(
+                f"has {len(entries)} inputs, but is called with {len(given)}", where=model.place, fix=SAVE
+            )
+        by_name = {layer.name: layer for layer in model.inner}
+        if len(by_name) != len(model.inner):
+            raise ModelError("two layers have one name", where=model.place, fix=SAVE)
+        outputs = _layer_refs(model, "output_layers")
+        names = Names(model, by_name, prefix, outputs)
+        for entry, source in zip(entries, given, strict=True):
+            alias = names.of(entry, model.place)
+            if alias != source:
+                self._add(by_name[entry.layer], "Identity", [source], [alias], {})
+        for layer in model.inner:
+            for number, call in enumerate(layer.calls):
+                self._call(layer, call, names.called(layer, number), names)
+        return [names.of(entry, model.place) for entry in names.outputs]
+
+    def _sequential(self, model: Layer, given: Sequence[str], prefix: str) -> list[str]:
+        if len(given) != 1:
+            raise ModelError(f"is called with {len(given)} inputs", where=model.place, fix=SAVE)
+        value, seen = [given[0]], set()
+        for layer in model.inner:
+            if layer.kind == INPUT:
+                continue
+            if layer.name in seen:
+                raise ModelError(f"two layers are named {layer.name!r}", where=model.place, fix=SAVE)
+            seen.add(layer.name)
+            value = self._layer(layer, Call([], {}), [f"{prefix}{layer.name}"], value)
+        return value
+
+    # ------------------------------------------------------------------ calls
+
+    def _call(self, layer: Layer, call: Call, outputs: list[str], names: Names) -> None:
+        """Add the nodes of a call in a functional model."""
+        operands: list[str] = []
+
+        def placed(given: Any, depth: int = 0) -> Any:
+            if isinstance(given, Ref):
+                operands.append(names.of(given, layer.place))
+                return Operand(len(operands) - 1)
+            if isinstance(given, list):
+                return [placed(each, depth + 1) for each in given]
+            if isinstance(given, dict):
+                return {key: placed(given[key], depth + 1) for key in sorted(given)}
+            if isinstance(given, slice):
+                return slice(placed(given.start), placed(given.stop), placed(given.step))
+            return given
+
+        args = [placed(each) for each in call.args]
+        kwargs = {name: placed(each) for name, each in call.kwargs.items()}
+        made = self._layer(layer, Call(args, kwargs), outputs, operands)
+        if made != outputs:  # a model, whose values have their own names
+            for inner, name in zip(made, outputs, strict=False):
+                self._add(layer, "Identity", [inner], [name], {})
+
+    def _layer(self, layer: Layer, call: Call, outputs: list[str], operands: list[str]) -> list[str]:
+        """Add the nodes of a call; return the names of its outputs."""
+        if layer.is_model:
+            made = self._model(layer, operands, f"{outputs[0]}/")
+            if len(made) < len(outputs):
+                raise ModelError(f"output {len(made)} of it is read", where=layer.place, fix=SAVE)
+            return made
+        if layer.kind == "TimeDistributed" and len(layer.inner) == 1:
+            folded, inner = f"{outputs[0]}/folded", layer.inner[0]
+            self._add(layer, "TimeDistributed", operands, [folded], {"part": "folded"})
+            made = self._layer(inner, Call([], {}), [f"{outputs[0]}/{inner.name}"], [folded])
+            self._add(layer, "TimeDistributed", [made[0], operands[0]], outputs, {"part": "unfolded"})
+            return outputs
+        if layer.kind == "SpectralNormalization" and len(layer.inner) == 1:
+            return self._layer(layer.inner[0], call, outputs, operands)
+        attributes = options_of(layer)
+        if layer.domain:
+            attributes |= {"args": call.args, "kwargs": call.kwargs}
+        else:
+            attributes |= arguments_of(layer, call)
+        if layer.inner:
+            attributes["inner"] = [
+                described(inner, inner.path[len(layer.path) + 1 :]) for inner in layer.inner
+            ]
+        roles: dict[str, int] = {}
+        for inner in layer.walk():
+            group = inner.path[len(layer.path) + 1 :]
+            for role, name in self._constants_of(inner).items():
+                roles[f"{group}/{role}" if group else role] = len(operands) + len(roles)
+                operands = [*operands, name] if roles else operands
+        if roles:
+            first = min(roles.values())
+            attributes["weights"] = {role: first + number for number, role in enumerate(roles)}
+        self._add(layer, layer.kind, operands, outputs, attributes, layer.domain)
+        return outputs
+
+    def _constants_of(self, layer: Layer) -> Mapping[str, str]:
+        """Return the names of the constants of a layer's weights, by role."""
+        found = self._bound.get(layer)
+        if found is None:
+            found = self._bound[layer] = {}
+            for role, data in self._weights.get(layer, {}).items():
+                short = role.rpartition("/")[2] if role.startswith("cell/") else role
+                name = base = f"{layer.name}/{short}"
+                number = 0
+                while name in self._constants or name in self._names:
+                    number += 1
+                    name = f"{base}_{number}"
+                self._constants[name] = data
+                found[role] = name
+        return found
+
+    def _add(
+        self,
+        layer: Layer,
+        type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: dict[str, Any],
+        domain: str = "",
+    ) -> None:
+        if len(self._nodes) >= _NODES:
+            raise ModelError(
+                f"calls of models expand to more than {_NODES} layers",
+                where=layer.place,
+                fix="simplify the model",
+            )
+        for name in outputs:
+            if name in self._names:
+                raise ModelError(f"two values are named {name!r}", where=layer.place, fix="rename a layer")
+            self._names.add(name)
+        self._nodes.append(Node(type, list(inputs), list(outputs), attributes, outputs[0], domain))
+
+
+def _layer_refs(model: Layer, key: str) -> list[Ref]:
+    given = model.config.get(key)
+    return tensors([given] if is_leaf(given) else given, model.place)
+
+
+def _inputs(model: Layer) -> list[tuple[Layer, Any]]:
+    """Return the input layers of the main model with their shapes.
+
+    Raises:
+        ModelError: If there are none.
+    """
+    if model.kind == "Sequential":
+        if not model.inner:
+            raise ModelError("has no layers", where=model.place, fix=SAVE)
+        first = model.inner[0]
+        shape = _shape(first)
+        return [(first, shape if shape is not None else model.config.get("build_input_shape"))]
+    by_name = {layer.name: layer for layer in model.inner}
+    found = []
+    for ref in _layer_refs(model, "input_layers"):
+        layer = by_name.get(ref.layer)
+        if layer is None or layer.kind != INPUT:
+            raise ModelError(f"input layer {ref.layer!r} is missing", where=model.place, fix=SAVE)
+        found.append((layer, _shape(layer)))
+    return found
+
+
+def _shape(layer: Layer) -> Any:
+    """Return the shape that the input of a first layer has, batch included."""
+    while layer.is_model and layer.inner and layer.kind == "Sequential":
+        layer = layer.inner[0]
+    config = layer.config
+    return config.get("batch_shape", config.get("batch_input_shape"))

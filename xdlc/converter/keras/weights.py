@@ -1,0 +1,218 @@
+"""Weights of layers by their role: those of ``.keras`` by group, those of ``.h5`` by layer and order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.keras.calls import SAVE
+from xdlc.converter.keras.handling import handler
+from xdlc.converter.keras.hdf5 import Hdf5
+from xdlc.converter.keras.layers import EXPORT, INPUT, Layer
+from xdlc.errors import ModelError, UnsupportedOp
+
+_LEGACY = "model_weights"
+_BIASED, _SCALED = "kernel bias?use_bias", "gamma?scale beta?center"
+_RNN = "cell/kernel cell/recurrent_kernel cell/bias?use_bias"
+_HEADS = "query_dense key_dense value_dense"
+_ROLES = {
+    **dict.fromkeys(("Dense", "SimpleRNNCell"), _BIASED),
+    **{f"Conv{rank}D{kind}": _BIASED for rank in (1, 2, 3) for kind in ("", "Transpose")},
+    **{f"DepthwiseConv{rank}D": _BIASED for rank in (1, 2)},
+    **{f"SeparableConv{rank}D": "depthwise_kernel pointwise_kernel bias?use_bias" for rank in (1, 2)},
+    **dict.fromkeys(("LSTMCell", "GRUCell", "SimpleRNNCell"), "kernel recurrent_kernel bias?use_bias"),
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"), _RNN),
+    **dict.fromkeys(("CuDNNLSTM", "CuDNNGRU"), "kernel recurrent_kernel bias"),
+    "EinsumDense": "kernel bias?bias_axes",
+    "Embedding": "embeddings",
+    "BatchNormalization": f"{_SCALED} ~moving_mean ~moving_variance",
+    "LayerNormalization": _SCALED,
+    "GroupNormalization": _SCALED,
+    "RMSNormalization": "scale",
+    "PReLU": "alpha",
+    "Normalization": "~mean?!mean ~variance?!mean ~count?!mean",
+    "Attention": "scale?use_scale concat_score_weight?score_mode=concat",
+    "AdditiveAttention": "scale?use_scale",
+    **dict.fromkeys(
+        ("MultiHeadAttention", "GroupQueryAttention"),
+        " ".join(f"{part}/kernel {part}/bias?use_bias" for part in (*_HEADS.split(), "output_dense")),
+    ),
+    "SpectralNormalization": "~vector_u",
+}
+"""Weights of each class in the order of their creation: ``~`` is not trained, ``?`` needs an option."""
+_OFF_BY_DEFAULT = ("bias_axes", "use_scale", "mean")
+_GATED = "gate_dense/kernel gate_dense/bias?use_bias"
+
+
+class Role(NamedTuple):
+    """A weight of a layer.
+
+    Attributes:
+        name: Its name, like ``kernel`` or ``cell/kernel``.
+        trained: Whether training changes it.
+    """
+
+    name: str
+    trained: bool
+
+
+def roles(layer: Layer) -> Iterator[Role]:
+    """Yield the weights that a layer has itself, in the order of their creation."""
+    text = _ROLES.get(layer.kind, "")
+    if layer.config.get("use_gate") and layer.kind == "MultiHeadAttention":
+        text = text.replace("value_dense/kernel", f"{_GATED} value_dense/kernel")
+    for word in text.split():
+        name, _, option = word.removeprefix("~").partition("?")
+        if not option or _is_on(layer.config, option):
+            yield Role(name, not word.startswith("~"))
+
+
+def _is_on(config: Mapping[str, Any], option: str) -> bool:
+    key, _, wanted = option.partition("=")
+    if wanted:
+        return config.get(key) == wanted
+    name = key.removeprefix("!")
+    value = config.get(name, name not in _OFF_BY_DEFAULT)
+    is_set = value is not None and value is not False and value != ""
+    return is_set != key.startswith("!")
+
+
+def bind(model: Layer, file: Hdf5, *, is_legacy: bool) -> dict[Layer, dict[str, ir.TensorData]]:
+    """Return the weights of each layer by role, floats as float32.
+
+    Args:
+        model: The model.
+        file: The weights.
+        is_legacy: Whether they are by layer and order, in the group ``model_weights``.
+
+    Raises:
+        ModelError: If some are missing or do not fit.
+        UnsupportedOp: If a type is none of numbers.
+    """
+    found = _by_layer(model, file) if is_legacy else _by_group(model, file)
+    return {
+        layer: {name: data.cast(np.float32) if _is_float(data) else data for name, data in weights.items()}
+        for layer, weights in found.items()
+    }
+
+
+def _is_float(data: ir.TensorData) -> bool:
+    return data.dtype.kind == "f" or data.dtype.name == "bfloat16"
+
+
+def _by_group(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]:
+    """Return the weights of a ``.keras`` file: ``<path>/vars/0`` and so on."""
+    top = "layers" if file.has("layers") else "_layer_checkpoint_dependencies"
+    found: dict[Layer, dict[str, ir.TensorData]] = {}
+    alias = _first_places(model)
+    for layer in model.walk():
+        place = top + layer.path.removeprefix("layers")
+        counts: dict[str, int] = {}
+        held: dict[str, ir.TensorData] = {}
+        for role in roles(layer):
+            part = role.name.rpartition("/")[0]
+            counts[part] = counts.get(part, -1) + 1
+            candidates = [f"{place}/{part}" if part else place, f"{place}/_{part}"]
+            data = next(filter(None, (_vars(file, path, counts[part]) for path in candidates)), None)
+            if data is None:
+                held = found.get(alias[layer], {})
+                if not held:
+                    raise ModelError(f"has no weight {role.name!r} at {place!r}", where=layer.place, fix=SAVE)
+                break
+            held[role.name] = data
+        found[layer] = held
+    return found
+
+
+def _first_places(model: Layer) -> dict[Layer, Layer]:
+    """Return the first layer of its class and name for each layer: one in several places is stored once."""
+    first: dict[tuple[str, str], Layer] = {}
+    return {layer: first.setdefault((layer.kind, layer.name), layer) for layer in model.walk()}
+
+
+def _vars(file: Hdf5, path: str, number: int) -> ir.TensorData | None:
+    return file.data(f"{path}/vars/{number}")
+
+
+def _by_layer(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]:
+    """Return the weights of an ``.h5`` file: of each layer, those that training changes come first."""
+    found: dict[Layer, dict[str, ir.TensorData]] = {layer: {} for layer in model.walk()}
+    names = set(file.names(_LEGACY, "layer_names"))
+    for top in model.inner:
+        wanted = [(layer, role) for layer in top.walk() for role in roles(layer)]
+        if not wanted or top.domain:
+            continue
+        unknown = [layer for layer in top.walk() if not _is_known(layer)]
+        if unknown and top is not unknown[0]:
+            raise UnsupportedOp(f"class {unknown[0].kind} is unknown", where=unknown[0].place, fix=EXPORT)
+        if unknown:
+            continue
+        if top.name not in names:
+            raise ModelError("has no weights in the file", where=top.place, fix=SAVE)
+        group = f"{_LEGACY}/{top.name}"
+        stored = file.names(group, "weight_names")
+        stored = [name for name in stored if not name.endswith(("seed_generator_state", "/count:0x"))]
+        if len(stored) != len(wanted):
+            raise ModelError(
+                f"has {len(stored)} weights in the file, but its layers need {len(wanted)}",
+                where=top.place,
+                fix=SAVE,
+            )
+        order: Callable[[tuple[Layer, Role]], bool] = lambda pair: not (pair[0].trainable and pair[1].trained)  # noqa: E731
+        for (layer, role), name in zip(sorted(wanted, key=order), stored, strict=True):
+            _check_name(role, name, layer)
+            data = file.data(f"{group}/{name}")
+            if data is None:
+                raise ModelError(f"has no weight {name!r}", where=layer.place, fix=SAVE)
+            found[layer][role.name] = data
+    return found
+
+
+def _is_known(layer: Layer) -> bool:
+    if layer.is_model or layer.kind in (*_ROLES, INPUT, "StackedRNNCells"):
+        return True
+    return handler.knows(layer.domain, layer.kind)
+
+
+def _check_name(role: Role, name: str, layer: Layer) -> None:
+    """Refuse a weight whose stored name is that of another weight of the layer.
+
+    Raises:
+        ModelError: If it is.
+    """
+    last = name.rpartition("/")[2].partition(":")[0]
+    own = {each.name.rpartition("/")[2] for each in roles(layer)}
+    if last in own and last != role.name.rpartition("/")[2]:
+        raise ModelError(
+            f"weight {name!r} is stored where {role.name!r} belongs", where=layer.place, fix=SAVE
+        )
+
+
+def check_policy(layer: Layer) -> str | None:
+    """Return the type in which a layer computes, if that is not float32.
+
+    Raises:
+        UnsupportedOp: If it is quantized.
+    """
+    given = layer.config.get("dtype")
+    if isinstance(given, dict):
+        if "Quantized" in str(given.get("class_name")) or (given.get("config") or {}).get(
+            "quantization_mode"
+        ):
+            raise UnsupportedOp(
+                "its weights are quantized by Keras",
+                where=layer.place,
+                fix="convert the float model, and quantize the DLC with xdlc-quant",
+            )
+        config = given.get("config")
+        given = config.get("name") if isinstance(config, dict) else None
+    if not isinstance(given, str | None):
+        raise ModelError(f"its type is {given!r:.40}", where=layer.place, fix=SAVE)
+    name = given or "float32"
+    if name.startswith(("int8", "float8", "int4", "gptq", "awq")) and "_from_" in name:
+        raise UnsupportedOp("its weights are quantized by Keras", where=layer.place, fix=EXPORT)
+    name = name.removeprefix("mixed_")
+    return name if name in ("float16", "bfloat16", "float64") else None
