@@ -129,6 +129,14 @@ def test_a_signature_is_chosen_by_its_key(model, checkpoint, tmp_path):
     assert "other" in caught.value.fix
 
 
+def test_a_model_without_a_signature_is_refused(functional, checkpoint, tmp_path):
+    del functional.proto.node[:]
+    model = saved_model(functional, {}, {})
+    with pytest.raises(ModelError, match="neither a signature") as caught:
+        xdlc.convert(save(model, tmp_path, checkpoint))
+    assert "signatures=" in caught.value.fix
+
+
 def test_a_signature_of_strings_is_refused_and_can_be_cut(model, checkpoint, tmp_path):
     graph = model.meta_graphs[0]
     graph.signature_def[0].value.inputs[0].value.dtype = 7

@@ -14,7 +14,7 @@ from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.boundary import UNNAMED, Labels
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.content import Content
+from xdlc.converter.tensorflow.content import Content, needed_nodes
 from xdlc.converter.tensorflow.graphs import Flat
 from xdlc.converter.tensorflow.nodes import data_inputs, port, text
 from xdlc.converter.tensorflow.tensors import ir_dtype
@@ -71,6 +71,7 @@ def source_graph(
     input_names: Sequence[str] = (),
     variable: Callable[[str], ir.TensorData | str],
     notices: list[str],
+    lists_unused: bool = False,
 ) -> SourceGraph:
     """Return the graph between the boundary's values.
 
@@ -81,6 +82,7 @@ def source_graph(
         input_names: Values at which it begins also.
         variable: Returns the elements of a variable, or the name of its initial value.
         notices: Gets what the user should know.
+        lists_unused: Whether that includes the nodes that no output needs.
 
     Raises:
         UsageError: If there is no such value.
@@ -108,6 +110,9 @@ def source_graph(
             near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
             raise UsageError(f"there is no value {name!r}", where=content.path, fix=near or "name a node")
     graph = flat.finish(cut.values(), list(outputs.values()))
+    if lists_unused:
+        unused = _unused(content, list(outputs.values()), set(cut.values()))
+        notices.append(f"no output needs {len(unused)} nodes: {', '.join(unused) or 'none'}")
     cut = {name: flat.final(value) for name, value in cut.items()}
     _add_inputs(graph, content.path, boundary, cut, {node.own_name: node for node in flat.nodes})
     _name_boundary(graph, cut, list(outputs))
@@ -120,6 +125,17 @@ def source_graph(
             "in the DLC they keep the values of the file"
         )
     return graph
+
+
+def _unused(content: Content, outputs: Sequence[str], cut: set[str]) -> list[str]:
+    """Return the names of the nodes of the main graph that no output needs."""
+    starts = []
+    for value in outputs:  # one inside of a function has the name of the call before its own
+        parts = port(value).node.split("/")
+        heads = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+        starts += [head for head in heads if head in content.nodes][:1]
+    used = set(needed_nodes(content.nodes, starts, cut))
+    return [name for name in content.nodes if name not in used]
 
 
 def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -> dict[str, str]:

@@ -73,6 +73,7 @@ def convert(
         input_names=[*given, *values],
         variable=loaded.variables.find,
         notices=notices,
+        lists_unused=show_unconsumed_nodes,
     )
     if any(_contradicts(entry.dims, given.get(entry.name)) for entry in graph.inputs):
         for node in graph.nodes:
@@ -81,10 +82,6 @@ def convert(
         f"variable {name!r} is not in the checkpoint: its initial value is used"
         for name in loaded.variables.initial
     ]
-    if show_unconsumed_nodes:
-        used = {node.own_name for node in graph.all_nodes()} | set(graph.constants)
-        unused = [name for name in loaded.content.nodes if name not in used]
-        notices.append(f"no output needs {len(unused)} nodes: {', '.join(unused) or 'none'}")
     return convert_graph(
         graph,
         Source("tensorflow", str(path)),

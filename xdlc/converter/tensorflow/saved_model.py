@@ -9,7 +9,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.protobuf_scan import Blobs
 from xdlc.converter.session.boundary import UNNAMED
-from xdlc.converter.tensorflow.boundary import Boundary
+from xdlc.converter.tensorflow.boundary import PLACEHOLDERS, Boundary
 from xdlc.converter.tensorflow.graph_def import Loaded, content_of, parsed
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import port, text
@@ -111,6 +111,9 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
         if text(entry.key) not in _NO_SIGNATURE and entry.value.outputs
     }
     if key is None and not held:
+        if needed and not any(text(node.op) in PLACEHOLDERS for node in meta.graph_def.node):
+            fix = "save it with tf.saved_model.save(model, folder, signatures=function), or model.export(folder)"
+            raise ModelError("has neither a signature nor an input", where=where, fix=fix)
         return
     if key is None and not needed and DEFAULT_SIGNATURE not in held and len(held) > 1:
         return

@@ -43,6 +43,10 @@ _REFUSED = {
         "feeds the network with data of training",
         "begin at it with --input_dim NODE DIMS",
     ),
+    "TRTEngineOp NeuronOp XlaCallModule": (
+        "is compiled for another runtime: TensorRT, Neuron or XLA",
+        "convert the model that it was made from, or export that to ONNX or TFLite",
+    ),
     "VariableV2 Variable VarHandleOp": (
         "a variable of a function's own, which no checkpoint holds",
         "export the model again, with its variables created outside of functions",
