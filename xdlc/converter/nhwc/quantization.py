@@ -63,6 +63,9 @@ def fake_quant(
     if narrow or bits not in (8, 16):  # less than the integers hold
         ends = [((end - zero) * scale).astype(np.float32) for end in (int(narrow), (1 << bits) - 1)]
         x = g("Min", [g("Max", [x, g.builder.const(ends[0])]), g.builder.const(ends[1])])
+    middle = 1 << (7 if wide is np.uint8 else 15)
+    if x.is_static and (zero == middle).all():  # weights: signed integers around 0
+        return rounded(g, x, scale, np.zeros(zero.shape, np.int8 if wide is np.uint8 else np.int16))
     return rounded(g, x, scale, zero.astype(wide))
 
 
