@@ -18,7 +18,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.runtime.dynamic_dims import REASON
-from xdlc.runtime.host_kernels import HOST_OPSET
+from xdlc.runtime.host_kernels import HOST_OPSET, opset_of
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
@@ -138,10 +138,12 @@ class Operators:
         context.values.update(
             (key, value) for key, value in zip(operands, inputs, strict=True) if value is not None
         )
-        opset = 1 if domain else HOST_OPSET
+        opset = opset_of(type, domain)
         node = Node(type, operands, results, dict(attributes or {}), name, domain, opset, is_applied=True)
         node.inputs = cast("list[Value | None]", list(inputs))
-        with context.entered(stands_in=True, opsets={**context.frame.opsets, "": HOST_OPSET}):
+        with context.entered(
+            stands_in=True, opsets={**context.frame.opsets, "": HOST_OPSET if domain else opset}
+        ):
             self._import(node, context.place(node))
         if not context.frame.unresolved.isdisjoint(results):
             raise Unresolved
