@@ -112,7 +112,7 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
     }
     if key is None and not held:
         if needed and not any(text(node.op) in PLACEHOLDERS for node in meta.graph_def.node):
-            fix = "save it with tf.saved_model.save(model, folder, signatures=function), or model.export(folder)"
+            fix = "save it by tf.saved_model.save(model, folder, signatures=function) or model.export(folder)"
             raise ModelError("has neither a signature nor an input", where=where, fix=fix)
         return
     if key is None and not needed and DEFAULT_SIGNATURE not in held and len(held) > 1:
