@@ -26,6 +26,8 @@ CASES = {
     "columns from the end": ("Gather", [ROWS, np.array([[-1, 0]])], {"axis": 1}),
     "one row": ("Gather", [ROWS, np.array(-2)], {}),
     "joined columns": ("Concat", [ROWS[:, :1], ROWS], {"axis": -1}),
+    "rows upwards": ("Slice", [ROWS, np.array([5]), np.array([-9]), np.array([0]), np.array([-2])], {}),
+    "a part": ("Slice", [ROWS, np.array([-2, 1]), np.array([9, -1])], {}),
     "product of rows": ("ReduceProd", [np.arange(1, 7).reshape(2, 3)], {"axes": [-1]}),
     "product of all": ("ReduceProd", [np.arange(1, 5)], {"axes": [0], "keepdims": 0}),
 }
@@ -36,6 +38,7 @@ OTHERS = {
     "an index that is too large": ("Gather", [ROWS, np.array([3])], {}),
     "other rows": ("Concat", [ROWS, ROWS[:2]], {"axis": 1}),
     "nothing": ("Gather", [ROWS, np.zeros(0, np.int64)], {}),
+    "steps of nothing": ("Slice", [ROWS, *(np.array([0]) for _ in range(4))], {}),
     "an axis twice": ("ReduceProd", [np.ones((2, 2), np.int64)], {"axes": [0, -2]}),
 }
 

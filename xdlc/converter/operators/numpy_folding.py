@@ -46,6 +46,8 @@ def evaluation(node: Node, inputs: Sequence[TensorData | None]) -> Evaluation | 
         return None
     if node.type == "ReduceProd":
         return _product(node, given)
+    if node.type == "Slice" and not node.attributes and len(given) >= 3:
+        return _slice(given)
     if node.attributes.keys() - {"axis"}:
         return None
     if node.type == "Gather":
@@ -100,6 +102,21 @@ def _concat(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
     return sum(data.nbytes for data in inputs), lambda: numpy.concatenate(
         [data.numpy() for data in inputs], axis
     )
+
+
+def _slice(inputs: Sequence[TensorData]) -> Evaluation | None:
+    data, rank = inputs[0], len(inputs[0].shape)
+    starts, ends, *rest = (given.numpy().reshape(-1).tolist() for given in inputs[1:])
+    axes = rest[0] if rest else list(range(len(starts)))
+    steps = rest[1] if len(rest) > 1 else [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        return None
+    if any(not -rank <= axis < rank for axis in axes) or len({axis % rank for axis in axes}) != len(axes):
+        return None
+    where = [slice(None)] * rank
+    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
+        where[axis] = slice(*bounds)
+    return data.nbytes, lambda: data.numpy()[tuple(where)]
 
 
 def _product(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
