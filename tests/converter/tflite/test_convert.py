@@ -75,3 +75,13 @@ def test_a_truncated_file_is_refused(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ModelError):
         xdlc.convert(path)
+
+
+def test_tensors_keep_the_names_of_the_file_and_have_no_others(tmp_path):
+    made = TinyModel()
+    x, h, y = made.tensor("x", [4]), made.tensor("h", [4]), made.tensor("y", [4])
+    made.op("MUL", [x, x], [h], fused_activation_function=1)
+    made.op("SQUARE", [h], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    assert "h" in model.main.tensors
+    assert "tensors" not in model.metadata

@@ -147,7 +147,11 @@ class Operators:
             self._import(node, context.place(node))
         if not context.frame.unresolved.isdisjoint(results):
             raise Unresolved
-        return [context.values[result] for result in results]
+        found = [context.values[result] for result in results]
+        if not names:  # nothing reads them by name
+            for key in (*operands, *results):
+                context.values.pop(key, None)
+        return found
 
     def _free_name(self, type: str) -> str:
         self._applied += 1

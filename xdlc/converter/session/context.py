@@ -239,7 +239,7 @@ class ImportContext:
         frame = self.frame
         for name, value in zip(node.outputs, results, strict=False):
             if name:
-                if isinstance(value, Value):
+                if isinstance(value, Value) and not (node.is_applied and frame.owner is not None):
                     frame.builder.adopt(value, name)
                     self._name_result(value, name)
                 frame.values[name] = value
