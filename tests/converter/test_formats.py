@@ -64,6 +64,7 @@ FILES = {
     "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", formats.LFS),
     "gz": (b"\x1f\x8b\x08" + bytes(20), None),
     "tensor": (field(1, 3) + field(2, 1) + field(8, b"x") + field(9, bytes(12)), formats.ONNX_TENSOR),
+    "checkpoint index": (bytes(40) + 0xDB4775248B80FB57.to_bytes(8, "little"), formats.CHECKPOINT),
     "json": (b'{"a": 1}', formats.JSON),
 }
 
@@ -112,7 +113,8 @@ def test_a_model_that_is_not_converted_yet(models: Any) -> None:
     ("fill", "said"),
     [
         (lambda path: (path / "config.json").touch(), "Hugging Face"),
-        (lambda path: (path / "a.onnx").touch(), "a folder"),
+        (lambda path: (path / "a.onnx").touch(), "name the model inside: .*a.onnx"),
+        (lambda path: (path / "model.ckpt.meta").touch(), "name the model inside: .*model.ckpt.meta"),
         (lambda path: None, "a folder"),
     ],
 )

@@ -52,6 +52,10 @@ TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output m
 SAVED_MODEL = Format("a TensorFlow SavedModel", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
+CHECKPOINT = Format(
+    "a TensorFlow checkpoint, which has weights and no graph",
+    "give the .meta file beside it",
+)
 KERAS = Format("a Keras model", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 TORCH_SCRIPT = Format("a TorchScript model", f"{_TORCH}: torch.jit.load reads it")
 TORCH_EXPORT = Format("a program of torch.export", f"{_TORCH}: torch.export.load reads it")
@@ -85,6 +89,10 @@ XML = Format("XML text", _AGAIN)
 ZIP = Format("a zip archive", _UNPACK)
 TAR = Format("a tar archive", _UNPACK)
 
+_MODELS = ("*.onnx", "*.tflite", "*.pb", "*.meta", "*.keras", "*.h5", "*/saved_model.pb")
+"""Models that a folder may hold."""
+_TABLE_END = 0xDB4775248B80FB57.to_bytes(8, "little")
+"""Last bytes of a table of LevelDB, the index of a TensorFlow checkpoint."""
 _MAGIC = (
     (b"\x1f\x8b", Format("compressed with gzip", "decompress it: `gunzip FILE`, or `tar xf FILE`")),
     (b"BZh", Format("compressed with bzip2", "decompress it: `bunzip2 FILE`, or `tar xf FILE`")),
@@ -163,6 +171,8 @@ def recognize(path: str | os.PathLike[str]) -> Format | None:
         return TORCH_CHECKPOINT  # a pickle
     if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 100 << 20:
         return SAFETENSORS
+    if tail.endswith(_TABLE_END):
+        return CHECKPOINT
     message = _protobuf(head)
     if message is ONNX:  # even if its first bytes pass for text
         return ONNX
@@ -189,14 +199,14 @@ def _folder(folder: Path) -> Format:
         return SAVED_MODEL
     if (folder / "inference.pdmodel").is_file() or (folder / "__model__").is_file():
         return PADDLE
-    models = sorted(path.name for path in folder.glob("*.onnx"))[:3]
+    models = [str(path) for pattern in _MODELS for path in sorted(folder.glob(pattern))][:3]
     if models:
-        return Format("a folder", f"name the file inside: {', '.join(str(folder / name) for name in models)}")
+        return Format("a folder", f"name the model inside: {', '.join(models)}")
     if (folder / "config.json").is_file():
         return HUGGING_FACE
     if (folder / "Manifest.json").is_file():
         return CORE_ML
-    return Format("a folder", "name the .onnx file")
+    return Format("a folder", "name the model file")
 
 
 def _text(head: bytes) -> Format | None:
