@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import xdlc
 from xdlc.converter.tensorflow.messages import TYPES, message
 
 NUMBERS = {name: number for number, name in TYPES.items()}
@@ -125,3 +127,40 @@ class Graph:
     def save(self, path: Path) -> Path:
         path.write_bytes(self.proto.SerializeToString())
         return path
+
+
+def evaluate(
+    op: str,
+    *arrays: Any,
+    constant: Sequence[int] = (),
+    outputs: int = 1,
+    notices: list[str] | None = None,
+    **attributes: Any,
+) -> Any:
+    """Return what the converted model of a single node computes, an array or a list of several.
+
+    Args:
+        op: The operator.
+        arrays: Its inputs.
+        constant: Positions of those that are constants of the model.
+        outputs: Number of outputs.
+        notices: Gets the notices of the conversion.
+        attributes: Its attributes.
+    """
+    graph, given = Graph(), {}
+    for index, each in enumerate(arrays):
+        array = np.asarray(each)
+        if index in constant:
+            graph.const(f"in{index}", array)
+        else:
+            graph.input(f"in{index}", *array.shape, dtype=array.dtype.name)
+            given[f"in{index}"] = array
+    graph.node(op, "op", [f"in{index}" for index in range(len(arrays))], **attributes)
+    for index in range(outputs):
+        graph.node("Identity", f"out{index}", [f"op:{index}"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = graph.save(Path(folder) / "m.pb")
+        model = xdlc.convert(path, notify=[].append if notices is None else notices.append)
+        found = xdlc.run(model, given)
+    results = [found[f"out{index}:0"] for index in range(outputs)]
+    return results[0] if outputs == 1 else results

@@ -1,0 +1,257 @@
+"""Convolutions, pools, sizes of images, normalizations, quantization, suppression, transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.converter.tensorflow.tf_models import Graph, evaluate
+from xdlc.errors import UnsupportedOp
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*size):
+    return RNG.normal(size=size).astype(np.float32)
+
+
+def convolved(x, weight, strides, pads):
+    """Return a convolution of [N, H, W, C] with [h, w, C, O], element by element."""
+    x = np.pad(x, [(0, 0), *pads, (0, 0)])
+    height, width = weight.shape[:2]
+    rows, columns = ((x.shape[i + 1] - weight.shape[i]) // strides[i] + 1 for i in range(2))
+    out = np.zeros((x.shape[0], rows, columns, weight.shape[3]), np.float32)
+    for row in range(rows):
+        for column in range(columns):
+            y, z = row * strides[0], column * strides[1]
+            out[:, row, column] = np.tensordot(x[:, y : y + height, z : z + width], weight, 3)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("padding", "pads"),
+    [("SAME", [(0, 1), (1, 1)]), ("VALID", [(0, 0), (0, 0)]), ("EXPLICIT", [(2, 0), (0, 1)])],
+)
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_padding_and_data_format_of_a_convolution(padding, pads, layout):
+    x, weight = (
+        RNG.normal(size=(2, 6, 7, 3)).astype(np.float32),
+        RNG.normal(size=(3, 3, 3, 4)).astype(np.float32),
+    )
+    wanted = convolved(x, weight, (2, 2), pads)
+    strides, explicit = [1, 2, 2, 1], [0, 0, *pads[0], *pads[1], 0, 0]
+    if layout == "NCHW":
+        x, strides, explicit = x.transpose(0, 3, 1, 2), [1, 1, 2, 2], [0, 0, 0, 0, *pads[0], *pads[1]]
+    given = {"explicit_paddings": explicit} if padding == "EXPLICIT" else {}
+    found = evaluate(
+        "Conv2D", x, weight, constant=(1,), strides=strides, padding=padding, data_format=layout, **given
+    )
+    found = found.transpose(0, 2, 3, 1) if layout == "NCHW" else found
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("padding", "size"), [("SAME", 7), ("SAME", 8), ("VALID", 9), ("VALID", 10)])
+def test_a_transposed_convolution_is_the_gradient_of_the_convolution_of_its_size(padding, size):
+    x, weight = (
+        RNG.normal(size=(1, 4, 4, 2)).astype(np.float32),
+        RNG.normal(size=(3, 3, 1, 2)).astype(np.float32),
+    )
+    sizes = np.asarray([1, size, size, 1], np.int32)
+    found = evaluate(
+        "Conv2DBackpropInput", sizes, weight, x, constant=(0, 1), strides=[1, 2, 2, 1], padding=padding
+    )
+    total = max(3 * 2 + 3 - size, 0) if padding == "SAME" else 0
+    image = RNG.normal(size=(1, size, size, 1)).astype(np.float32)
+    forward = convolved(image, weight, (2, 2), [(total // 2, total - total // 2)] * 2)
+    np.testing.assert_allclose((forward * x).sum(), (found * image).sum(), rtol=1e-4)
+
+
+def test_a_mean_leaves_the_padding_out():
+    x = np.ones((1, 3, 3, 1), np.float32)
+    window = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+    np.testing.assert_array_equal(evaluate("AvgPool", x, **window), np.ones((1, 2, 2, 1)))
+
+
+def test_places_of_the_greatest_elements_count_over_the_image():
+    x = RNG.permutation(2 * 4 * 4 * 3).reshape(2, 4, 4, 3).astype(np.float32)
+    window = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    most, places = evaluate("MaxPoolWithArgmax", x, outputs=2, **window)
+    np.testing.assert_array_equal(
+        most.reshape(2, -1), np.take_along_axis(x.reshape(2, -1), places.reshape(2, -1), 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ({}, [0, 0, 1, 2, 2]),
+        ({"half_pixel_centers": True}, [0, 1, 2, 2, 3]),
+        ({"align_corners": True}, [0, 1, 2, 2, 3]),
+    ],
+)
+def test_nearest_elements_are_those_of_the_flags(flags, wanted):
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1)
+    size = np.asarray([1, 5], np.int32)
+    found = evaluate("ResizeNearestNeighbor", x, size, constant=(1,), **flags).reshape(-1)
+    if flags == {"half_pixel_centers": True}:
+        wanted = np.floor((np.arange(5) + 0.5) * 0.8)
+    if flags == {}:
+        wanted = np.floor(np.arange(5) * 0.8)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_areas_are_means_and_regions_are_interpolated():
+    x = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
+    found = evaluate("ResizeArea", x, np.asarray([2, 2], np.int32), constant=(1,))
+    np.testing.assert_allclose(found.reshape(-1), [2.5, 4.5, 10.5, 12.5])
+    boxes = np.asarray([[0, 0, 1, 1], [0.5, 0.5, 2, 1]], np.float32)
+    found = evaluate(
+        "CropAndResize", x, boxes, np.zeros(2, np.int32), np.asarray([2, 2], np.int32), constant=(2, 3),
+        extrapolation_value=-1.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(found[..., 0], [[[0, 3], [12, 15]], [[7.5, 9], [-1, -1]]])
+
+
+def test_a_training_graph_normalizes_by_its_batch_and_says_so():
+    x, none = RNG.normal(size=(2, 3, 4, 5)).astype(np.float32), np.zeros(0, np.float32)
+    scale, offset = np.full(5, 2, np.float32), np.ones(5, np.float32)
+    notices = []
+    found = evaluate("FusedBatchNormV3", x, scale, offset, none, none, constant=(1, 2, 3, 4), notices=notices)
+    mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
+    np.testing.assert_allclose(found, (x - mean) / np.sqrt(variance + 1e-4) * 2 + 1, atol=1e-4)
+    assert any("statistics of the batch" in each for each in notices)
+
+
+def test_steps_of_a_fused_operator_follow_in_order():
+    x, weight, bias = (RNG.normal(size=size).astype(np.float32) for size in ((3, 4), (4, 5), (5,)))
+    found = evaluate(
+        "_FusedMatMul", x, weight, bias, constant=(1, 2), fused_ops=[b"BiasAdd", b"Relu"], num_args=1
+    )
+    np.testing.assert_allclose(found, np.maximum(x @ weight + bias, 0), atol=1e-5)
+    with pytest.raises(UnsupportedOp, match="'Magic'"):
+        evaluate(
+            "_FusedMatMul", x, weight, bias, constant=(1, 2), fused_ops=[b"BiasAdd", b"Magic"], num_args=1
+        )
+
+
+@pytest.mark.parametrize(("bits", "narrow"), [(8, False), (8, True), (4, False), (16, False)])
+def test_fake_quantization_rounds_to_the_nudged_range(bits, narrow):
+    x, low, high = RNG.uniform(-3, 4, (5, 7)).astype(np.float32), np.float32(-1.3), np.float32(2.1)
+    given = {"num_bits": bits, "narrow_range": narrow}
+    found = evaluate("FakeQuantWithMinMaxVars", x, low, high, constant=(1, 2), **given)
+    step = (2.1 + 1.3) / ((1 << bits) - 1 - narrow)
+    zero = np.floor(narrow + 1.3 / step + 0.5)
+    wanted = (np.clip(np.floor(x / step + zero + 0.5), narrow, (1 << bits) - 1) - zero) * step
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_fake_quantization_becomes_an_encoding(tmp_path):
+    graph = Graph().input("x", 2, 3).const("low", np.float32(-1)).const("high", np.float32(1))
+    graph.node("FakeQuantWithMinMaxVars", "q", ["x", "low", "high"]).node("Relu", "y", ["q"])
+    model = xdlc.convert(graph.save(tmp_path / "m.pb"))
+    (tensor,) = (
+        model.graphs["main"].inputs if "main" in model.graphs else next(iter(model.graphs.values())).inputs
+    )
+    assert tensor.dtype.is_fixed
+    assert tensor.encoding.scale == pytest.approx(2 / 255)
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [("MIN_COMBINED", [-1, 0.5, 2]), ("SCALED", [0, 1, 2])])
+def test_integers_denote_what_their_mode_states(mode, wanted):
+    stored = np.asarray([0, 127.5, 255], np.float32).astype(np.uint8)
+    ends = (np.float32(-1), np.float32(2))
+    found = evaluate("Dequantize", stored, *ends, constant=(1, 2), mode=mode)
+    np.testing.assert_allclose(found, wanted, atol=0.02)
+
+
+BOXES = np.asarray([[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]], np.float32)
+SCORES = np.asarray([0.9, 0.8, 0.7], np.float32)
+
+
+def test_suppressed_boxes_leave_zeros_after_the_chosen_ones():
+    numbers = (np.int32(3), np.float32(0.5), np.float32(0.1))
+    chosen, count = evaluate(
+        "NonMaxSuppressionV4", BOXES, SCORES, *numbers, constant=(2, 3, 4), outputs=2,
+        pad_to_max_output_size=True,
+    )  # fmt: skip
+    np.testing.assert_array_equal(chosen, [0, 2, 0])
+    assert count == 2
+
+
+def test_soft_suppression_lowers_scores():
+    numbers = (np.int32(3), np.float32(1), np.float32(0.1), np.float32(0.5))
+    chosen, scores, count = evaluate(
+        "NonMaxSuppressionV5", BOXES, SCORES, *numbers, constant=(2, 3, 4, 5), outputs=3,
+        pad_to_max_output_size=True,
+    )  # fmt: skip
+    np.testing.assert_array_equal(chosen, [0, 2, 1])
+    np.testing.assert_allclose(scores, [0.9, 0.7, 0.8 * np.exp(-0.81)], rtol=1e-5)
+    assert count == 3
+
+
+def test_the_best_boxes_of_all_classes():
+    scores = np.stack([SCORES, SCORES[::-1] / 2], 1)[None]
+    numbers = (np.int32(2), np.int32(4), np.float32(0.5), np.float32(0.1))
+    boxes, found, classes, count = evaluate(
+        "CombinedNonMaxSuppression", BOXES[None, :, None], scores, *numbers, constant=(2, 3, 4, 5), outputs=4,
+        clip_boxes=False,
+    )  # fmt: skip
+    np.testing.assert_allclose(found, [[0.9, 0.7, 0.45, 0.4]])
+    np.testing.assert_array_equal(classes, [[0, 0, 1, 1]])
+    np.testing.assert_array_equal(boxes[0, :2], BOXES[[0, 2]])
+    np.testing.assert_array_equal(count, [4])
+
+
+@pytest.mark.parametrize("length", [5, 8, 12])
+def test_a_real_transform_is_a_pair_of_real_values(tmp_path, length):
+    x = RNG.normal(size=(3, 8)).astype(np.float32)
+    graph = (
+        Graph()
+        .input("x", 3, 8)
+        .const("length", np.asarray([length], np.int32))
+        .node("RFFT", "f", ["x", "length"])
+    )
+    graph.node("Real", "re", ["f"]).node("Imag", "im", ["f"]).node("IRFFT", "back", ["f", "length"])
+    found = xdlc.run(xdlc.convert(graph.save(tmp_path / "m.pb"), notify=lambda _: None), {"x": x})
+    wanted = np.fft.rfft(x, length)
+    np.testing.assert_allclose(found["re:0"], wanted.real, atol=1e-5)
+    np.testing.assert_allclose(found["im:0"], wanted.imag, atol=1e-5)
+    np.testing.assert_allclose(found["back:0"], np.fft.irfft(wanted, length), atol=1e-5)
+
+
+def test_complex_values_are_refused_elsewhere(tmp_path):
+    graph = (
+        Graph().input("x", 3, 8).const("length", np.asarray([8], np.int32)).node("RFFT", "f", ["x", "length"])
+    )
+    with pytest.raises(UnsupportedOp, match="complex"):
+        xdlc.convert(graph.node("Exp", "e", ["f"]).node("ComplexAbs", "y", ["e"]).save(tmp_path / "m.pb"))
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [("FloorDiv", [-4, 3]), ("TruncateDiv", [-3, 3]), ("FloorMod", [1, -1]), ("TruncateMod", [-1, -1])],
+)
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_quotients_and_remainders_round_as_they_are_named(op, wanted, dtype):
+    x, y = np.asarray([-7, -7], dtype), np.asarray([2, -2], dtype)
+    np.testing.assert_array_equal(evaluate(op, x, y), wanted)
+
+
+def test_quotients_without_nan():
+    x, y = np.asarray([1, 0, 3], np.float32), np.asarray([0, 2, 2], np.float32)
+    np.testing.assert_allclose(evaluate("DivNoNan", x, y), [0, 0, 1.5])
+    np.testing.assert_allclose(evaluate("Xlogy", x, y + 1), [0, 0, 3 * np.log(3)], rtol=1e-6)
+    np.testing.assert_allclose(evaluate("Atan2", y - 1, x - 1), np.arctan2(y - 1, x - 1), rtol=1e-6)
+
+
+def test_a_condition_of_rank_1_chooses_rows():
+    x, condition = np.arange(6, dtype=np.float32).reshape(3, 2), np.asarray([True, False, True])
+    np.testing.assert_array_equal(evaluate("Select", condition, x, -x), np.where(condition[:, None], x, -x))
+
+
+def test_no_axes_reduce_nothing():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(evaluate("Sum", x, np.zeros(0, np.int32), constant=(1,)), x)
+    found = evaluate("Mean", x.astype(np.int32), np.asarray([-1], np.int32), constant=(1,), keep_dims=True)
+    np.testing.assert_array_equal(found, [[1], [4]])
