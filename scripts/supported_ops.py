@@ -1,4 +1,4 @@
-"""Writes docs/supported-ops.md: what becomes of every ONNX operator.
+"""Writes docs/supported-ops.md: what becomes of every ONNX operator, and which others have handlers.
 
     python scripts/supported_ops.py
     python bench/conformance.py --json verdicts.json
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import inspect
 import json
 import sys
 import tempfile
@@ -27,9 +28,12 @@ from typing import Any
 import onnx
 
 import xdlc
+from xdlc.converter.importer import Handlers
 from xdlc.converter.operators import functions
 from xdlc.converter.operators.host_only import can_keep
 from xdlc.converter.operators.registry import ANY, MICROSOFT, find, find_structural, load_all
+from xdlc.converter.tensorflow.registry import handler as tensorflow
+from xdlc.converter.tflite.registry import handler as tflite
 from xdlc.ir import NATIVE_PACKAGE
 from xdlc.runtime.host_kernels import HOST_KERNELS, ML
 
@@ -43,6 +47,17 @@ DOMAINS = {
     MICROSOFT: MICROSOFT,
 }
 OLDEST = 7  # older opsets are read too, but no promise is made
+_APPLIED = (
+    "A handler applies operators of ONNX, which are carried in the ways above; what it cannot express is "
+    "refused with the reason, and a few operators always are, like those on strings and files."
+)
+FRAMEWORKS = {
+    "TensorFlow": (tensorflow, _APPLIED),
+    "TensorFlow Lite": (
+        tflite,
+        f"{_APPLIED} A `Flex` operator is that of TensorFlow, other composites are their bodies.",
+    ),
+}
 VERDICTS = ("right", "refused", "wrong", "crashed", "timeout")
 
 
@@ -219,7 +234,7 @@ def page(found: Mapping[str, Any]) -> str:
     tests = found["tests"]
     counts = ", ".join(f"{tests[verdict]} {verdict}" for verdict in VERDICTS if tests.get(verdict))
     lines = [
-        "# ONNX operators",
+        "# Supported operators",
         "",
         "Made by `scripts/supported_ops.py`; do not edit.",
         "",
@@ -234,7 +249,34 @@ def page(found: Mapping[str, Any]) -> str:
         carried = sum(bool(row.ways) for row in rows)
         lines += ["", f"## {title}", "", f"{carried} of {len(rows)} operators are carried.", ""]
         lines += _table(rows, {} if domain == MICROSOFT else found["operators"])  # its tests are not onnx's
+    for title, (handlers, note) in FRAMEWORKS.items():
+        lines += _handlers_of(title, handlers, note)
     return "\n".join(lines) + "\n"
+
+
+def handled(handlers: Handlers) -> dict[str, list[str]]:
+    """Return the node types of a framework that have handlers, by what the module of these is about."""
+    found: dict[str, list[str]] = {}
+    for domain, name in handlers.all():
+        module = _module_of(handlers, domain, name)
+        found.setdefault(module, []).append(f"{domain}::{name}" if domain else name)
+    return {module: sorted(names) for module, names in sorted(found.items())}
+
+
+def _module_of(handlers: Handlers, domain: str, name: str) -> str:
+    """Return the last part of the name of the module that registers a handler."""
+    function = handlers.all()[domain, name].function
+    return inspect.unwrap(function).__module__.rpartition(".")[2].replace("_", " ")
+
+
+def _handlers_of(title: str, handlers: Handlers, note: str) -> Iterator[str]:
+    rows = handled(handlers)
+    yield from ("", f"## {title}", "")
+    count = sum(len(names) for names in rows.values())
+    yield from textwrap.wrap(f"{count} operators have a handler. {note}", 110)
+    yield from ("", "| about | operators |", "|---|---|")
+    for about, names in rows.items():
+        yield f"| {about} | {', '.join(names)} |"
 
 
 def _table(rows: Sequence[Operator], tests: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -81,11 +81,15 @@ class Handlers:
 
         return register
 
-    def find(self, domain: str, type: str) -> Handler | None:
-        """Return the handler of a node type, or None."""
+    def all(self) -> Mapping[tuple[str, str], Handler]:
+        """Return the handlers by domain and node type."""
         if self._package is not None:
             import_modules(self._package)
-        return self._held.get((domain, type))
+        return self._held
+
+    def find(self, domain: str, type: str) -> Handler | None:
+        """Return the handler of a node type, or None."""
+        return self.all().get((domain, type))
 
 
 class GraphInput(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -70,6 +71,7 @@ class TfliteHandlers(Handlers):
 
 
 def _wrapped(function: HandlerFunction) -> HandlerFunction:
+    @functools.wraps(function)
     def handle(node: Node, g: Operators) -> Sequence[Value]:
         if any(isinstance(value, SequenceValue) for value in node.inputs):
             return _of_parts(function, node, g)
