@@ -212,9 +212,10 @@ def scanned(
     step: Callable[[Value, Sequence[Value], Callable[[str], Value | None]], list[Value]],
     held: Mapping[str, Value],
     *,
+    rows: int = 0,
     reverse: bool = False,
 ) -> list[Value]:
-    """Return the first state after each step [T, ...], and the last states.
+    """Return what each step makes [T, ...], by default of the first state, and the last states.
 
     Args:
         g: The canonical operators.
@@ -222,6 +223,8 @@ def scanned(
         states: Initial states.
         step: Returns the next states for a row of the input, the states, and a look-up of ``held``.
         held: Other values that steps read, by name.
+        rows: Number of values that a step returns after the next states and that become rows of the results;
+            0 for the first state.
         reverse: Whether the steps run from the last to the first; step t stays at row t.
     """
     context, stem = g.context, g.builder.node
@@ -237,15 +240,16 @@ def scanned(
         assert isinstance(index, Value)
         row = g("Gather", [context.values.tensor(f"{stem}~input"), index], axis=0)
         after = step(row, [value for value in before if isinstance(value, Value)], at)
-        return [g.builder.const(np.asarray(True)), *after, after[0]]
+        return [g.builder.const(np.asarray(True)), *after, *([] if rows else after[:1])]
 
     names = [f"state{index}" for index in range(len(states))]
-    body = Computed(
-        ["index", "flag", *names], ["go_on", *(f"{name}_next" for name in names), "row"], iteration
-    )
+    made = [f"row{index}" for index in range(max(rows, 1))]
+    ends = ["go_on", *(f"{name}_next" for name in names), *made]
+    body = Computed(["index", "flag", *names], ends, iteration)
     count = g.builder.const(np.asarray(dims(x)[0], np.int64))
-    *last, every = g.apply("Loop", [count, None, *states], {"body": body}, len(states) + 1)
-    return [_reversed(g, every) if reverse else every, *last]
+    results = g.apply("Loop", [count, None, *states], {"body": body}, len(states) + len(made))
+    last, every = results[: len(states)], results[len(states) :]
+    return [*(_reversed(g, each) if reverse else each for each in every), *last]
 
 
 def _reversed(g: Operators, x: Value) -> Value:
