@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,13 +15,17 @@ import numpy as np
 from xdlc import ir
 from xdlc.container.flatbuffer import decode
 from xdlc.converter import weights
+from xdlc.converter.session.context import Allowance
 from xdlc.converter.tflite.builtins import CUSTOM, NAMES
+from xdlc.converter.tflite.sparse import layout
 from xdlc.converter.tflite.tensors import DTYPES, PACKED, TensorInfo, read_blocks, read_quantization, unpacked
 from xdlc.errors import ContainerError, ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
 _UNSET = 1
 """Offset of a buffer up to which it is not set (TFLite schema)."""
+_LEAST_DENSE, _SPARSEST = 1 << 26, 64
+"""Bytes that sparse tensors of a file may have when dense: so many, or so many times those of the file."""
 _MOST_OPTIONS = 1 << 24
 
 
@@ -40,6 +45,7 @@ class TfliteFile:
         self.path = Path(path)
         self._file = ir.MappedFile(path)
         self._external: dict[str, ir.MappedFile] = {}
+        self._dense = Allowance(max(_LEAST_DENSE, _SPARSEST * self._file.size))
         try:
             self.model = decode(self._file.view(0, self._file.size), schema.Model, str(path))
         except ContainerError as error:
@@ -168,6 +174,8 @@ class TfliteFile:
             quantization,
             table.is_variable,
             table.buffer,
+            table.external_buffer,
+            table.sparsity,
         )
 
     def read(self, first: int, size: int, what: str) -> bytes:
@@ -190,21 +198,32 @@ class TfliteFile:
         Raises:
             ModelError: If the data do not fit the tensor or the file.
         """
-        where = tensor.where
-        found = self._range(tensor, where)
+        found = self._range(tensor)
         if found is None or tensor.type not in DTYPES:
             return None
-        offset, length = found
-        dtype = tensor.dtype
-        if dtype.name not in PACKED:
-            return weights.mapped(self._file, offset, length, tensor.shape, dtype, where)
-        packed = weights.mapped(self._file, offset, length, [tensor.nbytes], np.dtype(np.uint8), where)
-        return packed.transform(
-            lambda array: unpacked(array, dtype, tensor.shape), shape=tensor.shape, dtype=dtype
-        )
+        dtype, shape = tensor.dtype, tensor.shape
+        sparse = None if tensor.sparsity is None else layout(tensor.sparsity, shape, tensor.where)
+        if sparse is not None:
+            if not self._dense.take(math.prod(shape) * dtype.itemsize):
+                raise UnsupportedOp(
+                    "its sparse form denotes too many elements for a file of this size",
+                    where=tensor.where,
+                    fix="convert the model with dense weights",
+                )
+            shape = (sparse.stored,)
+        count = math.prod(shape)
+        if dtype.name in PACKED:
+            size = (count * PACKED[dtype.name] + 7) // 8
+            packed = weights.mapped(*found, [size], np.dtype(np.uint8), tensor.where)
+            data = packed.transform(lambda array: unpacked(array, dtype, shape), shape=shape, dtype=dtype)
+        else:
+            data = weights.mapped(*found, shape, dtype, tensor.where)
+        return data if sparse is None else data.transform(sparse.dense, shape=tensor.shape)
 
-    def _range(self, tensor: TensorInfo, where: str) -> tuple[int, int] | None:
-        """Return first byte and length of a tensor's data in the file; None if it has none."""
+    def _range(self, tensor: TensorInfo) -> tuple[ir.MappedFile, int, int] | None:
+        """Return file, first byte and length of a tensor's data; None if it has none."""
+        if tensor.external:
+            return self._external_range(tensor)
         buffers: Sequence[Any] = self.model.buffers or ()
         buffer = buffers[tensor.buffer]
         if buffer.offset > _UNSET:
@@ -212,10 +231,31 @@ class TfliteFile:
                 raise ModelError(
                     f"needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
                     f"of a file of {self._file.size}",
-                    where=where,
+                    where=tensor.where,
                     fix="the file is truncated: get it again",
                 )
-            return buffer.offset, buffer.size
+            return self._file, buffer.offset, buffer.size
         if not tensor.buffer or not buffer.data:
             return None
-        return buffer.data.start, len(buffer.data)
+        return self._file, buffer.data.start, len(buffer.data)
+
+    @cached_property
+    def _external_buffers(self) -> dict[int, Any]:
+        return {each.id: each for each in self.model.external_buffers or ()}
+
+    def _external_range(self, tensor: TensorInfo) -> tuple[ir.MappedFile, int, int]:
+        """Return the range of another file that holds the data of a tensor."""
+        found = self._external_buffers.get(tensor.external)
+        groups: Sequence[Any] = self.model.external_buffer_groups or ()
+        if found is None:
+            raise self.damaged(f"lacks the external buffer {tensor.external} of tensor {tensor.name!r}")
+        name = groups[self.index(found.group, "external buffer group", groups)].name or ""
+        if found.packing:
+            raise UnsupportedOp(
+                f"its data in {name!r} are packed as {found.packing!r}",
+                where=tensor.where,
+                fix="convert the model with its weights inside of the file",
+            )
+        if name not in self._external:
+            self._external[name] = ir.MappedFile(weights.beside(self.path, name, tensor.where))
+        return self._external[name], found.offset, found.length

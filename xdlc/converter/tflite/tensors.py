@@ -77,6 +77,8 @@ class TensorInfo:
         quantization: Its quantization, if it has one.
         is_variable: Whether it keeps its value between invocations.
         buffer: Number of its buffer.
+        external: Id of its buffer in another file; 0 if it has none.
+        sparsity: Table of the sparse form of its data, if they have one.
     """
 
     index: int
@@ -89,6 +91,8 @@ class TensorInfo:
     quantization: Quantization | None
     is_variable: bool
     buffer: int
+    external: int = 0
+    sparsity: Any = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
