@@ -166,6 +166,7 @@ def convert_graph(
     declared: Declarations | None = None,
     notices: Sequence[str] = (),
     encoded_io: bool = False,
+    arguments: Mapping[str, str] | None = None,
     diagnostics: Diagnostics | None = None,
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
@@ -183,6 +184,7 @@ def convert_graph(
         notices: What the user should know of the reading.
         encoded_io: Whether the inputs and outputs that become fixed point are those that are integers with
             an encoding.
+        arguments: Options of the framework alone, for the history.
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.
@@ -211,7 +213,7 @@ def convert_graph(
     importing = _GraphImport(graph, source, handlers, chosen, found, nbytes, declared)
     importing.constants.update((name, ir.ArrayData(array)) for name, array in fixed.items())
     model = importing.run(shapes, step)
-    own = {f"set_input {name}": in_words(array) for name, array in fixed.items()}
+    own = {f"set_input {name}": in_words(array) for name, array in fixed.items()} | dict(arguments or {})
     imported = Imported(model, source.path, tool, inputs, arguments=own, encoded_io=encoded_io)
     return finish(imported, found, chosen, collects=diagnostics is not None, notify=notify, step=step)
 

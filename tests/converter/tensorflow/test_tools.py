@@ -41,6 +41,12 @@ def test_the_trace_has_the_names_of_nodes_with_their_scopes(tmp_path):
     assert [op.origin.nodes for op in model.main.ops] == [("net/act",)]
 
 
+def test_the_history_has_the_options(path):
+    model = xdlc.convert(path, out_name=["x"], importer_options={"out_node": ["x:0"]})
+    assert model.metadata["history"][0]["args"]["out_node"] == "x:0,x"
+    assert [each.name for each in model.main.outputs] == ["x:0"]
+
+
 def test_definitions_are_drafted_of_what_nothing_covers(path, tmp_path):
     target = tmp_path / "ops.json"
     (text,) = api.draft_udo_config(path, target).texts.values()

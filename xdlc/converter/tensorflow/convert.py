@@ -62,6 +62,11 @@ def convert(
         XdlcError: Every problem found; several make a ProblemList.
     """
     notices: list[str] = []
+    own = {
+        "out_node": ",".join([*out_node, *(out_name or ())]),
+        "saved_model_tag": saved_model_tag or "",
+        "saved_model_signature_key": saved_model_signature_key or "",
+    }
     ends = [*out_node, *(out_name or ())]
     loaded = _load(Path(path), saved_model_tag, saved_model_signature_key, has_outputs=bool(ends))
     given = {str(port(name)): dims for name, dims in (input_dims or {}).items()}
@@ -90,6 +95,7 @@ def convert(
         {**options, "input_dims": given, "set_inputs": values},
         nbytes=loaded.nbytes,
         declared=_Stated(graph),
+        arguments={name: value for name, value in own.items() if value},
         notices=notices,
         diagnostics=diagnostics,
         notify=notify,
