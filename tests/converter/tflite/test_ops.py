@@ -1,0 +1,207 @@
+"""Tests of TFLite operators in forms that recorded sets lack; expected values are written with numpy."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.converter.tflite.models import TinyModel
+from xdlc.errors import ModelError, UnsupportedOp
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
+I = np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4)  # noqa: E741 - beside X
+
+
+def const(*values, dtype=np.int32):
+    return np.asarray(values if len(values) != 1 else values[0], dtype)
+
+
+def converted(path, op, given, outs, constants=(), **options):
+    """Convert a model of one operator; inputs at the positions ``constants`` are constants."""
+    made, feeds, inputs, graph_inputs = TinyModel(), {}, [], []
+    for place, value in enumerate(given):
+        if value is None:
+            inputs.append(-1)
+        elif place in constants:
+            inputs.append(made.tensor(f"c{place}", dtype=value.dtype, data=value))
+        else:
+            inputs.append(made.tensor(f"x{place}", value.shape, value.dtype))
+            graph_inputs.append(inputs[-1])
+            feeds[f"x{place}"] = value
+    outputs = [made.tensor(f"y{place}", *out, has_rank=True) for place, out in enumerate(outs)]
+    made.op(op, inputs, outputs, **options)
+    return xdlc.convert(made.write(path / "m.tflite", graph_inputs, outputs)), feeds
+
+
+def check(path, want, op, given, constants=(), rtol=1e-5, **options):
+    wanted = want if isinstance(want, list) else [want]
+    model, feeds = converted(
+        path, op, given, [(np.shape(each), np.asarray(each).dtype) for each in wanted], constants, **options
+    )
+    found = xdlc.run(model, feeds)
+    for place, each in enumerate(wanted):
+        have = found[f"y{place}"]
+        assert have.shape == np.shape(each)
+        np.testing.assert_allclose(have, each, rtol=rtol, atol=1e-6)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("want", "op", "given", "constants", "options"),
+    [
+        (np.clip(I + I, 0, 6), "ADD", [I, I], (), {"fused_activation_function": 3}),
+        (np.where(X > 0, X, X * np.float32(0.5)), "PRELU", [X, const(0.5, dtype="f4").reshape(1)], (1,), {}),
+        (np.where([[[True]], [[False]]], X, -X), "SELECT", [const(1, 0, dtype="?"), X, -X], (), {}),
+        (X.reshape(4, 6), "RESHAPE", [X], (), {"new_shape": [4, -1]}),
+        (X.reshape(4, 6), "RESHAPE", [X, const(4, 6)], (), {}),
+        (X[0, 0, 0], "RESHAPE", [X[:1, 0, 0], const(0).reshape(1)], (1,), {}),
+        (X[:, -1], "STRIDED_SLICE", [X, const(0, -1), const(0, 9), const(1, 1)], (1, 2, 3),
+         {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}),
+        (X[:, 1:3], "STRIDED_SLICE", [X, const(0, 1), const(2, 2), const(1, 1)], (1, 2, 3), {"offset": True}),
+        (X[1], "STRIDED_SLICE", [X, const(1).reshape(1), const(2).reshape(1), const(1).reshape(1)], (3,),
+         {"shrink_axis_mask": 1}),
+        (X[..., None, 0], "STRIDED_SLICE", [X, const(0, 0, 0), const(0, 0, 1), const(1, 1, 1)], (1, 2, 3),
+         {"ellipsis_mask": 1, "new_axis_mask": 2, "shrink_axis_mask": 4}),
+        (np.take_along_axis(X, const([[0, 2], [1, 1]])[..., None], 1), "GATHER",
+         [X, const([[0, 2], [1, 1]])], (), {"axis": 1, "batch_dims": -1}),
+        (X, "MEAN", [X, np.zeros(0, np.int32)], (1,), {}),
+        (X.sum((0, 1)), "SUM", [X, const(0, 1, -2)], (1,), {}),
+        (I.prod(1, keepdims=True), "REDUCE_PROD", [I, const(-2)], (1,), {"keep_dims": True}),
+        (X.cumsum(1) - X, "CUMSUM", [X, const(1)], (1,), {"exclusive": True}),
+        (np.maximum(X[:, ::3], 0.5), "REDUCE_WINDOW",
+         [X, const(0.5, dtype="f4"), const(1, 1, 1, dtype="i8"), const(1, 3, 1, dtype="i8"),
+          const(1, 1, 1, dtype="i8")], (1, 2, 3, 4), {"reduce_function": 4}),
+        (I[:, :, :3] + I[:, :, 1:] + 1, "REDUCE_WINDOW",
+         [I, const(1), const(1, 1, 2, dtype="i8"), const(1, 1, 1, dtype="i8"), const(1, 1, 1, dtype="i8")],
+         (1, 2, 3, 4), {"reduce_function": 1}),
+        (const(1, 7, 7, 2, 7, 7, 3), "DILATE", [const(1, 2, 3), const(3).reshape(1), const(7)], (1, 2), {}),
+        (const([0, 0, 8], [0, 0, 0], [5, 0, 0]), "SCATTER_ND",
+         [const([0, 2], [2, 0], [0, 2]), const(3, 5, 5), const(3, 3)], (0, 2), {}),
+        (const(1, 3), "BROADCAST_ARGS", [const(1, 1), const(3).reshape(1)], (), {}),
+        (const(0, 2, 3), "BUCKETIZE", [const(-2.0, 0.5, 9.0, dtype="f4")], (),
+         {"boundaries": [-1.0, 0.5, 1.5]}),
+        (I >> 1, "RIGHT_SHIFT", [I, const(1)], (1,), {}),
+        (X.view(np.uint8).reshape(2, 3, 4, 4), "BITCAST", [X], (), {}),
+        (np.argwhere(I > 5), "WHERE", [np.maximum(I - 5, 0).astype(np.int8)], (), {}),
+    ],
+)  # fmt: skip
+def test_an_operator(tmp_path, want, op, given, constants, options):
+    check(tmp_path, want, op, given, constants, **options)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_dense_layer_views_its_input_as_rows(tmp_path, keep):
+    weight = RANDOM.normal(size=(5, 4 if keep else 12)).astype(np.float32)
+    want = X @ weight.T if keep else X.reshape(-1, 12) @ weight.T
+    check(tmp_path, want, "FULLY_CONNECTED", [X, weight, None], (1,), keep_num_dims=keep)
+    check(tmp_path, want, "FULLY_CONNECTED", [X, weight], keep_num_dims=keep)
+
+
+def test_convolutions_add_activations_and_nothing_else(tmp_path):
+    made = TinyModel()
+    shapes = [(1, 8, 8, 3), (1, 4, 4, 6), (1, 4, 4, 6), (1, 4, 4, 2)]
+    tensors = [made.tensor(f"t{place}", shape) for place, shape in enumerate(shapes)]
+    strides = {"stride_w": 2, "stride_h": 2}
+    for place, (op, shape, options) in enumerate(
+        [
+            ("CONV_2D", (6, 3, 3, 3), strides | {"fused_activation_function": 3}),
+            ("DEPTHWISE_CONV_2D", (1, 3, 3, 6), {"stride_w": 1, "stride_h": 1, "depth_multiplier": 1}),
+            ("CONV_2D", (2, 1, 1, 6), {"stride_w": 1, "stride_h": 1, "padding": 1}),
+        ]
+    ):
+        weight = made.tensor(f"w{place}", data=RANDOM.normal(size=shape).astype(np.float32))
+        channels = shape[3] if op.startswith("DEPTH") else shape[0]
+        bias = made.tensor(f"b{place}", data=np.zeros(channels, np.float32))
+        made.op(op, [tensors[place], weight, bias], [tensors[place + 1]], **options)
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", tensors[:1], tensors[-1:]))
+    found = Counter(op.type for op in model.main.ops)
+    assert found == {"Conv2d": 2, "DepthWiseConv2d": 1, "ElementWiseNeuron": 1}
+
+
+@pytest.mark.parametrize("start", [(0, 0, 0), (1, -5, 9)])
+@pytest.mark.parametrize("constants", [(), (2,)])
+def test_an_updated_slice_is_moved_inside(tmp_path, start, constants):
+    update, want = np.full((1, 2, 4), 5, np.int32), I.copy()
+    first = np.clip(start, 0, np.subtract(I.shape, update.shape))
+    want[tuple(slice(at, at + size) for at, size in zip(first, update.shape, strict=True))] = 5
+    check(tmp_path, want, "DYNAMIC_UPDATE_SLICE", [I, update, const(start)], constants)
+
+
+def test_top_k_of_a_computed_number(tmp_path):
+    made = TinyModel()
+    x, k = made.tensor("x", [4]), made.tensor("k", [], np.int32)
+    outputs = [made.tensor("y", [1]), made.tensor("i", [1], np.int32)]
+    made.op("TOPK_V2", [x, k], outputs)
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x, k], outputs))
+    found = xdlc.run(model, {"x": np.float32([3, 1, 4, 1]), "k": np.int32(2)})
+    np.testing.assert_array_equal(found["y"], [4, 3])
+    np.testing.assert_array_equal(found["i"], [2, 0])
+
+
+def test_complex_values_pass_operators_that_move_them(tmp_path):
+    made, signal = TinyModel(), RANDOM.normal(size=(1, 2, 8)).astype(np.float32)
+    x, size = made.tensor("x", signal.shape), made.tensor("n", data=const(2, 8))
+    whole, flat, y = made.tensor("w", [1, 2, 5]), made.tensor("f", [10]), made.tensor("y", [10])
+    for place in (whole, flat):
+        made.graph.tensors[place].type = 8
+    made.op("RFFT2D", [x, size], [whole])
+    made.op("RESHAPE", [whole], [flat], new_shape=[10])
+    made.op("COMPLEX_ABS", [flat], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    want = np.abs(np.fft.rfft2(signal)).reshape(-1)
+    np.testing.assert_allclose(xdlc.run(model, {"x": signal})["y"], want, rtol=1e-4, atol=1e-5)
+    made.op("LOG", [flat], [made.tensor("z", [10])])
+    with pytest.raises(UnsupportedOp, match="complex"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y, y + 1]))
+
+
+def test_values_of_4_bits_are_rounded(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [5]), made.tensor("y", [5])
+    q = made.tensor("q", [5], "uint4", scale=0.5, zero=4)
+    made.op("QUANTIZE", [x], [q])
+    made.op("DEQUANTIZE", [q], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    found = xdlc.run(model, {"x": np.float32([-9, -0.3, 0.3, 1.1, 9])})["y"]
+    np.testing.assert_allclose(found, [-2, -0.5, 0.5, 1, 5.5], atol=1e-6)
+
+
+def test_an_output_that_is_an_input_has_a_name_of_its_own(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [4]), made.tensor("y", [4])
+    made.op("NEG", [x], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [x, y]))
+    found = xdlc.run(model, {"x": np.arange(4, dtype=np.float32)})
+    np.testing.assert_array_equal(found["x:0"], np.arange(4))
+
+
+def test_random_numbers_are_the_hosts_with_a_notice(tmp_path):
+    made = TinyModel()
+    shape, y = made.tensor("s", data=const(2, 3)), made.tensor("y", [2, 3])
+    x, z = made.tensor("x", [2, 3]), made.tensor("z", [2, 3])
+    made.op("RANDOM_UNIFORM", [shape], [y], seed=1)
+    made.op("ADD", [x, y], [z])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [z]))
+    found = xdlc.run(model, {"x": np.zeros((2, 3), np.float32)})["z"]
+    assert ((found >= 0) & (found < 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "constants", "options"),
+    [
+        ("FULLY_CONNECTED", [X, np.ones((5, 7), np.float32)], (1,), {}),
+        ("PAD", [X, np.int32([[0, -1], [0, 0], [0, 0]])], (1,), {}),
+        ("SPLIT", [const(1), X], (0,), {"num_splits": 2}),
+        ("DYNAMIC_UPDATE_SLICE", [X, np.ones((3, 3, 4), np.float32), const(0, 0, 0)], (2,), {}),
+        ("MAX_POOL_2D", [X.reshape(1, 2, 3, 4)], (), {"stride_w": 1, "stride_h": 1}),
+        ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 1, 1, 3), np.float32)], (1,),
+         {"stride_w": 1, "stride_h": 1}),
+        ("REDUCE_WINDOW", [X, *(const(9, 1, 1, dtype="i8"),) * 4], (1, 2, 3, 4), {"reduce_function": 1}),
+    ],
+)  # fmt: skip
+def test_an_operator_that_contradicts_itself_is_refused(tmp_path, op, given, constants, options):
+    outs = [((1,), np.float32)] * (2 if op == "SPLIT" else 1)
+    with pytest.raises((ModelError, UnsupportedOp)):
+        converted(tmp_path, op, given, outs, constants, **options)
