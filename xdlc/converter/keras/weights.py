@@ -41,6 +41,7 @@ _ROLES = {
         " ".join(f"{part}/kernel {part}/bias?use_bias" for part in (*_HEADS.split(), "output_dense")),
     ),
     "SpectralNormalization": "~vector_u",
+    "LayerScale": "gamma",
 }
 """Weights of each class in the order of their creation: ``~`` is not trained, ``?`` needs an option."""
 _OFF_BY_DEFAULT = ("bias_axes", "use_scale", "mean")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xdlc.converter.keras.handling import const
+from xdlc.converter.keras.handling import as_float, const
 from xdlc.converter.keras.ops.activations import function_of
 from xdlc.converter.nhwc import windows
-from xdlc.converter.nhwc.gathering import split, stack
+from xdlc.converter.nhwc.gathering import split, stack, unstack
 from xdlc.converter.nhwc.products import dense
 from xdlc.converter.nhwc.shapes import dims, permuted, vector
 from xdlc.converter.operators.applying import Operators
@@ -95,7 +95,8 @@ def stepped(
             "use a plain LSTM, GRU or SimpleRNN without mask",
         )
     zeros = layer.flag("zero_output_for_mask")
-    taken = [g("Gather", [x, g.builder.const(np.asarray(index, np.int64))], axis=1) for index in range(count)]
+    taken = unstack(g, x, count, 1)
+    parts = [] if mask is None else split(g, as_float(g, mask), [1] * count, 1)  # HTP cuts no truth values
     shapes = cell.shapes(taken[0]) if not states else []
     states = states or [const(g, np.zeros((batch, *shape))) for shape in shapes]
     found: dict[int, Value] = {}
@@ -103,8 +104,7 @@ def stepped(
     for index in reversed(range(count)) if reverse else range(count):
         new, after = cell.step(taken[index], states)
         if mask is not None:
-            place = g.builder.const(np.asarray([index], np.int64))
-            active = g("Gather", [mask, place], axis=1)
+            active = g("Greater", [parts[index], const(g, 0)])
             before = const(g, 0) if output is None or zeros else output
             shown = _where(g, active, new, before)
             output = _where(g, active, new, const(g, 0) if output is None else output) if zeros else shown

@@ -6,6 +6,7 @@ from xdlc.converter.keras.handling import (
     as_float,
     const,
     handler,
+    inputs,
     number_of,
     only_input,
     required_weight,
@@ -22,7 +23,7 @@ from xdlc.ir.dtype import INT32, INT64
 
 _NOTHING = """
 Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D GaussianNoise GaussianDropout AlphaDropout
-ActivityRegularization Identity
+ActivityRegularization Identity StochasticDepth
 """
 _AUGMENTING = """
 Flip Rotation Zoom Translation Contrast Brightness Hue Saturation Sharpness Shear Grayscale ColorJitter
@@ -31,7 +32,7 @@ ColorDegeneration Posterization Invert Erasing Perspective GaussianBlur ElasticT
 _OPTIONS = """
 rate noise_shape stddev l1 l2 data_format mode factor fill_mode fill_value interpolation value_range
 height_factor width_factor lower upper scale x_factor y_factor brightness_factor contrast_factor
-saturation_factor hue_factor kernel_size sigma alpha bounding_box_format mask
+saturation_factor hue_factor kernel_size sigma alpha bounding_box_format mask drop_path_rate
 """
 
 
@@ -56,6 +57,19 @@ def dense(node: Node, g: Operators) -> Value:
         made = g("MatMul", [x, kernel])
         made = made if bias is None else g("Add", [made, bias])
     return activated(node, g, made)
+
+
+@handler("LayerScale", ignores=("init_values", "projection_dim"))
+def layer_scale(node: Node, g: Operators) -> Value:
+    """Multiply by a weight for each channel (keras.applications.ConvNeXt)."""
+    return g("Mul", [as_float(g, only_input(node)), required_weight(node, "gamma")])
+
+
+@handler("CustomScaleLayer")
+def scaled_sum(node: Node, g: Operators) -> Value:
+    """Add a scaled tensor to another (keras.applications.InceptionResNetV2)."""
+    first, second = (as_float(g, value) for value in inputs(node))
+    return g("Add", [first, g("Mul", [second, const(g, number_of(node, "scale"))])])
 
 
 @handler("EinsumDense", ignores=("output_shape", "bias_axes"))
