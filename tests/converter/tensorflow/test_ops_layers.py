@@ -255,3 +255,26 @@ def test_no_axes_reduce_nothing():
     np.testing.assert_array_equal(evaluate("Sum", x, np.zeros(0, np.int32), constant=(1,)), x)
     found = evaluate("Mean", x.astype(np.int32), np.asarray([-1], np.int32), constant=(1,), keep_dims=True)
     np.testing.assert_array_equal(found, [[1], [4]])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_images_of_open_size_are_padded_when_the_graph_runs(tmp_path, stride):
+    weight = normal(3, 3, 2, 4)
+    graph = Graph().input("x", None, None, None, 2).const("w", weight)
+    graph.node("Conv2D", "y", ["x", "w"], strides=[1, stride, stride, 1], padding="SAME")
+    model = xdlc.convert(graph.save(tmp_path / "m.pb"), notify=lambda _: None)
+    for size in (5, 6):
+        x = normal(1, size, 7, 2)
+        total = [max((-(-n // stride) - 1) * stride + 3 - n, 0) for n in (size, 7)]
+        wanted = convolved(x, weight, (stride, stride), [(n // 2, n - n // 2) for n in total])
+        np.testing.assert_allclose(xdlc.run(model, {"x": x})["y:0"], wanted, atol=1e-5)
+
+
+def test_a_computed_output_shape_is_taken_to_be_that_of_keras(tmp_path):
+    weight, notices = normal(3, 3, 5, 2), []
+    graph = Graph().input("x", None, 4, 4, 2).input("shape", 4, dtype="int32").const("w", weight)
+    graph.node("Conv2DBackpropInput", "y", ["shape", "w", "x"], strides=[1, 2, 2, 1], padding="SAME")
+    model = xdlc.convert(graph.save(tmp_path / "m.pb"), notify=notices.append)
+    found = xdlc.run(model, {"x": normal(2, 4, 4, 2), "shape": np.asarray([2, 8, 8, 5], np.int32)})["y:0"]
+    assert found.shape == (2, 8, 8, 5)
+    assert any("8 x 8" in each for each in notices)

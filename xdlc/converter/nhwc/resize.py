@@ -7,14 +7,34 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, permuted, vector
+from xdlc.converter.nhwc.shapes import (
+    cast,
+    channel_first,
+    channel_last,
+    dims,
+    ints,
+    permuted,
+    positions,
+    vector,
+)
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 
+Size = Sequence[int] | Value
+"""Height and width, known or computed."""
 _STEPS = 1 << 10  # entries of the table of cubic weights that positions are rounded to
+
+
+def _known(size: Size) -> Sequence[int]:
+    return ints(size, "the size") if isinstance(size, Value) else size
+
+
+def _is_computed(x: Value, size: Size) -> bool:
+    """Return whether sizes are known at run time only, before or after."""
+    return isinstance(size, Value) or x.rank != 4 or None in (x.dims or (None,))[1:3]
 
 
 def _check(x: Value, size: Sequence[int]) -> tuple[int, ...]:
@@ -24,13 +44,13 @@ def _check(x: Value, size: Sequence[int]) -> tuple[int, ...]:
     return dims(x, (1, 2))
 
 
-def bilinear(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool, half_pixel: bool) -> Value:
+def bilinear(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pixel: bool) -> Value:
     """Return images interpolated between the four nearest elements; integers become float32.
 
     Args:
         g: The canonical operators.
         x: [N, H, W, C].
-        size: New height and width.
+        size: New height and width; computed ones leave it to the host.
         align_corners: Whether the corners stay in place: position i * (in - 1) / (out - 1).
         half_pixel: Whether elements have an area: position (i + 0.5) * in / out - 0.5.
 
@@ -38,18 +58,19 @@ def bilinear(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool
         ModelError: If the sizes do not fit.
         UnsupportedOp: If the height or width is open.
     """
-    _check(x, size)
+    if not _is_computed(x, size):
+        _check(x, _known(size))
     mode = "align_corners" if align_corners else "half_pixel" if half_pixel else "asymmetric"
     return _resize(g, _real(g, x), size, mode="linear", coordinate_transformation_mode=mode)
 
 
-def nearest(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool, half_pixel: bool) -> Value:
+def nearest(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pixel: bool) -> Value:
     """Return images of the element at each position: rounded with ``align_corners``, else rounded down.
 
     Args:
         g: The canonical operators.
         x: [N, H, W, C].
-        size: New height and width.
+        size: New height and width; computed ones leave it to the host.
         align_corners: Whether the corners stay in place: position (i + half) * (in - 1) / (out - 1).
         half_pixel: Whether half is 0.5: position (i + half) * in / out.
 
@@ -57,13 +78,16 @@ def nearest(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool,
         ModelError: If the sizes do not fit.
         UnsupportedOp: If the height or width is open.
     """
-    spatial = _check(x, size)
     if align_corners and half_pixel:
+        size = _known(size)
+        spatial = _check(x, size)
         for axis, (n, m) in enumerate(zip(spatial, size, strict=True), 1):
             ratio = np.float32((n - 1) / (m - 1) if m > 1 else n / m)
             places = np.floor((np.arange(m, dtype=np.float32) + np.float32(0.5)) * ratio + np.float32(0.5))
             x = g("Gather", [x, vector(g, np.clip(places, 0, n - 1))], axis=axis)
         return x
+    if not _is_computed(x, size):
+        _check(x, _known(size))
     mode, rounds = ("align_corners", "round_prefer_ceil") if align_corners else ("asymmetric", "floor")
     if half_pixel:
         mode, rounds = "half_pixel", "round_prefer_ceil"
@@ -141,8 +165,8 @@ def scale_and_translate(
     return _mixed(g, x, tables)
 
 
-def _resize(g: Operators, x: Value, size: Sequence[int], **attributes: str) -> Value:
-    sizes = vector(g, [int(item) for item in size])
+def _resize(g: Operators, x: Value, size: Size, **attributes: str) -> Value:
+    sizes = positions(g, size) if isinstance(size, Value) else vector(g, [int(item) for item in size])
     return channel_last(g, g("Resize", [channel_first(g, x), None, None, sizes], axes=[2, 3], **attributes))
 
 

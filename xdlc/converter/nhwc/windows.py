@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def conv(
 
     Raises:
         ModelError: If the shapes do not fit.
-        UnsupportedOp: If padding SAME meets open spatial dimensions.
+        UnsupportedOp: If padding SAME meets an open dimension, a stride and a dilation.
     """
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
@@ -109,7 +109,7 @@ def depthwise_conv(
 
     Raises:
         ModelError: If the shapes do not fit.
-        UnsupportedOp: If padding SAME meets open spatial dimensions.
+        UnsupportedOp: If padding SAME meets an open dimension, a stride and a dilation.
     """
     shape = dims(weight)
     if len(shape) != x.rank or shape[-2] != x.shape[-1]:
@@ -254,18 +254,23 @@ def _window(
     strides: Sequence[int],
     padding: Padding,
     dilations: Sequence[int] | None,
-) -> dict[str, list[int]]:
+) -> dict[str, Any]:
     """Return the attributes of a window.
 
     Raises:
         ModelError: If they do not fit the axes.
+        UnsupportedOp: If padding SAME meets an open dimension, a stride and a dilation.
     """
     rank = x.rank - 2
     steps, gaps = list(strides), list(dilations or [1] * rank)
     if not len(kernel) == len(steps) == len(gaps) == rank or min((*kernel, *steps, *gaps), default=0) < 1:
         raise ModelError(f"a window {list(kernel)} with strides {steps} on rank {x.rank}", fix=_FIX)
-    needs = padding == "SAME" and math.prod((*kernel, *steps)) > 1
-    sizes = dims(x, range(1, rank + 1)) if needs else x.shape[1:-1]
-    found = amounts(padding, sizes, kernel, steps, gaps)
+    given: dict[str, Any] = {"strides": steps, "dilations": gaps}
+    sizes = (x.dims or (None,) * x.rank)[1:-1]  # with stride 1 the padding depends on no size
+    if padding == "SAME" and any(size is None and step > 1 for size, step in zip(sizes, steps, strict=True)):
+        if set(gaps) != {1}:
+            dims(x, range(1, rank + 1))
+        return given | {"auto_pad": "SAME_UPPER"}
+    found = amounts(padding, [size or 1 for size in sizes], kernel, steps, gaps)
     pads = [before for before, _ in found] + [after for _, after in found]
-    return {"strides": steps, "dilations": gaps, "pads": pads}
+    return given | {"pads": pads}

@@ -23,7 +23,8 @@ _RESIZES: dict[str, Callable[..., Value]] = {
 def _resize(node: Node, g: Operators) -> Value:
     x, size = real_inputs(node)
     align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
-    return _RESIZES[node.type](g, x, ints(size, "the size"), align_corners=align, half_pixel=half)
+    given = size if not size.is_static and node.type != "ResizeBicubic" else ints(size, "the size")
+    return _RESIZES[node.type](g, x, given, align_corners=align, half_pixel=half)
 
 
 @handler("ResizeArea")

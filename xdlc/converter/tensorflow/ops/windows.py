@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdlc.converter.nhwc import windows
 from xdlc.converter.nhwc.images import dilation
-from xdlc.converter.nhwc.shapes import cast, ints, reshape
+from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import (
@@ -47,13 +47,7 @@ def convolution(node: Node, g: Operators) -> Value:
 )
 def _transposed_convolution(node: Node, g: Operators) -> Value:
     sizes, weight, x = real_inputs(node)
-    given = ints(sizes, "the output shape")
-    if len(given) == x.rank:
-        given = [*given[2:], given[1]] if is_channel_first(node) else given[1:]
-    elif len(given) == x.rank - 2:
-        given = [*given, weight.shape[-2]]
-    else:
-        raise node.invalid(f"an output shape of {len(given)} entries for rank {x.rank}")
+    given = _output_sizes(node, g, sizes, weight, x)
     if "Depthwise" in node.type:
         shape = weight.shape
         weight = reshape(g, weight, (*shape[:-2], 1, shape[-2] * shape[-1]))
@@ -68,6 +62,33 @@ def _transposed_convolution(node: Node, g: Operators) -> Value:
             g, value, weight, sizes=given, strides=strides, padding=padding, dilations=dilations
         ),
     )
+
+
+def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Value) -> list[int]:
+    """Return the spatial sizes and the channels that a transposed convolution makes.
+
+    Computed ones are taken to be those of Keras: size times stride, and what the kernel exceeds the stride
+    by if there is no padding.
+    """
+    if not sizes.is_static:
+        strides, kernel = spatial(node, "strides", node.attr("strides") or [1] * x.rank), weight.shape[:-2]
+        inside = dims(x, range(2, x.rank) if is_channel_first(node) else range(1, x.rank - 1))
+        is_same = padding_of(node) == "SAME"
+        found = [
+            size * step + (0 if is_same else max(width - step, 0))
+            for size, step, width in zip(inside, strides, kernel, strict=True)
+        ]
+        g.context.diagnostics.notices.append(
+            f"node {node.own_name!r}: its output shape is computed at run time, but a DLC has a fixed one; "
+            f"taken are {' x '.join(map(str, found))}, input sizes times strides"
+        )
+        return [*found, weight.shape[-2]]
+    given = ints(sizes, "the output shape")
+    if len(given) == x.rank:
+        return [*given[2:], given[1]] if is_channel_first(node) else given[1:]
+    if len(given) != x.rank - 2:
+        raise node.invalid(f"an output shape of {len(given)} entries for rank {x.rank}")
+    return [*given, weight.shape[-2]]
 
 
 @handler("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
