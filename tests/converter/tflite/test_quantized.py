@@ -157,3 +157,30 @@ def test_weights_of_two_bits(tmp_path):
 def test_scales_that_do_not_divide_the_weights_are_refused(tmp_path):
     with pytest.raises(ModelError):
         _with_details(tmp_path, [4, 3], schema.BlockwiseQuantization(block_size=32))
+
+
+def test_a_quantized_file_becomes_a_float_model_on_request(tmp_path):
+    made, inputs, outputs = _conv()
+    path = made.write(tmp_path / "m.tflite", inputs, outputs)
+    model, fixed = xdlc.convert(path, importer_options={"float": True}), xdlc.convert(path)
+    assert _types(model) == ["Conv2d"]
+    assert {tensor.dtype for tensor in model.main.tensors.values()} == {ir.dtype.FLOAT32}
+    values = np.random.default_rng(1).uniform(-1, 1, [1, 4, 4, 2]).astype(np.float32)
+    values = np.round(values * 64) / 64
+    got, want = (xdlc.run(each, {"x": values})["y"] for each in (model, fixed))
+    np.testing.assert_allclose(got, want, atol=1 / 64 + 1e-6)
+
+
+def test_weights_by_blocks_become_float_on_request(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [2, 64]), made.tensor("y", [2, 4])
+    w = np.random.default_rng(0).integers(-8, 8, [4, 64])
+    t = made.tensor("w", dtype=ml_dtypes.int4, data=w)
+    s = made.tensor("s", dtype=np.float16, data=np.full([4, 2], 0.5))
+    details = schema.BlockwiseQuantization(scales=s, block_size=32)
+    made.graph.tensors[t].quantization = schema.QuantizationParameters(details_type=2, details=details)
+    made.op("FULLY_CONNECTED", [x, t], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]), importer_options={"float": True})
+    weight = next(op for op in model.main.ops if op.type == "FullyConnected").inputs[1]
+    assert weight.dtype is ir.dtype.FLOAT32
+    np.testing.assert_array_equal(weight.data.numpy(), w * np.float32(0.5))

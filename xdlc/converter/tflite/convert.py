@@ -47,14 +47,15 @@ def convert(
         diagnostics: Collects the problems of nodes and ops, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.
-        **options: Options of every conversion (``pipeline.Options``).
+        **options: Options of every conversion (``pipeline.Options``), and ``float``: whether quantized
+            tensors become float ones, without encodings.
 
     Tensors are named as the file names them, or as the signature does.
 
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
     """
-    file = TfliteFile(path)
+    file = TfliteFile(path, is_float=options.pop("float", False))
     found = diagnostics or Diagnostics()
     chosen = entry(file, signature_name)
     ends = [chosen.tensor(name) for name in out_name or ()]

@@ -18,10 +18,19 @@ from xdlc.converter import weights
 from xdlc.converter.session.context import Allowance
 from xdlc.converter.tflite.builtins import CUSTOM, NAMES
 from xdlc.converter.tflite.sparse import layout
-from xdlc.converter.tflite.tensors import DTYPES, PACKED, TensorInfo, read_blocks, read_quantization, unpacked
+from xdlc.converter.tflite.tensors import (
+    DTYPES,
+    PACKED,
+    TensorInfo,
+    read_blocks,
+    read_quantization,
+    reals,
+    unpacked,
+)
 from xdlc.errors import ContainerError, ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
+_FLOAT32 = 0
 _UNSET = 1
 """Offset of a buffer up to which it is not set (TFLite schema)."""
 _LEAST_DENSE, _SPARSEST = 1 << 26, 64
@@ -41,8 +50,9 @@ class TfliteFile:
         ModelError: If it breaks the format's rules.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], is_float: bool = False) -> None:
         self.path = Path(path)
+        self._is_float = is_float
         self._file = ir.MappedFile(path)
         self._external: dict[str, ir.MappedFile] = {}
         self._dense = Allowance(max(_LEAST_DENSE, _SPARSEST * self._file.size))
@@ -123,7 +133,8 @@ class TfliteFile:
             )
             for index, entry in enumerate(tables)
         ]
-        return [self._with_parameters(tensor, tables[tensor.index], made) for tensor in made]
+        made = [self._with_parameters(tensor, tables[tensor.index], made) for tensor in made]
+        return list(map(_floats, made)) if self._is_float else made
 
     def _with_parameters(self, tensor: TensorInfo, table: Any, tensors: Sequence[TensorInfo]) -> TensorInfo:
         """Return a tensor with the scales and zero points that other tensors of the sub-graph hold, if so."""
@@ -198,6 +209,10 @@ class TfliteFile:
         Raises:
             ModelError: If the data do not fit the tensor or the file.
         """
+        held = tensor.stored
+        if held is not None and held.quantization is not None:
+            given, stored = held.quantization, self.data(held)
+            return stored and stored.transform(lambda array: reals(array, given), dtype=np.float32)
         found = self._range(tensor)
         if found is None or tensor.type not in DTYPES:
             return None
@@ -259,3 +274,10 @@ class TfliteFile:
         if name not in self._external:
             self._external[name] = ir.MappedFile(weights.beside(self.path, name, tensor.where))
         return self._external[name], found.offset, found.length
+
+
+def _floats(tensor: TensorInfo) -> TensorInfo:
+    """Return a tensor of float values in place of a quantized one."""
+    if tensor.quantization is None or tensor.type not in DTYPES or tensor.dtype.name.startswith("float"):
+        return tensor
+    return replace(tensor, type=_FLOAT32, quantization=None, stored=tensor)

@@ -42,5 +42,10 @@ FRONTEND = Frontend(
             "Tensor that becomes an input: the graph is cut before it. Repeatable.",
             metavar="NAME",
         ),
+        FrontendOption(
+            "float",
+            "switch",
+            "Dequantize a quantized TFLite model: weights and activations become float32, without encodings.",
+        ),
     ),
 )

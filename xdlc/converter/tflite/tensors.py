@@ -79,6 +79,7 @@ class TensorInfo:
         buffer: Number of its buffer.
         external: Id of its buffer in another file; 0 if it has none.
         sparsity: Table of the sparse form of its data, if they have one.
+        stored: The quantized tensor whose float values it has.
     """
 
     index: int
@@ -93,6 +94,7 @@ class TensorInfo:
     buffer: int
     external: int = 0
     sparsity: Any = None
+    stored: TensorInfo | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -132,6 +134,19 @@ def unpacked(array: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
     if dtype.name.startswith("int"):
         parts = (parts.astype(np.int8) ^ (1 << bits - 1)) - (1 << bits - 1)
     return parts.astype(dtype).reshape(shape)
+
+
+def reals(array: Any, given: Quantization) -> Any:
+    """Return the float32 values that integers denote."""
+    scales, zeros = given.scales, given.zero_points
+    if scales.size == 1:
+        scales, zeros = scales.reshape(()), zeros.reshape(())
+    elif given.block_size:
+        scales, zeros = (np.repeat(entry, given.block_size, given.axis) for entry in (scales, zeros))
+    else:
+        along = [-1 if axis == given.axis else 1 for axis in range(array.ndim)]
+        scales, zeros = scales.reshape(along), zeros.reshape(along)
+    return (array.astype(np.int64) - zeros).astype(np.float32) * scales
 
 
 def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantization | None:
