@@ -36,3 +36,18 @@ def test_layer_normalization_across_a_cast(models):
     d = x.astype(np.float32) - x.astype(np.float32).mean(-1, keepdims=True)
     wanted = d / np.sqrt((d**2).mean(-1, keepdims=True) + 1e-5) * weights["gamma"] + weights["beta"]
     np.testing.assert_allclose(found.astype(np.float32), wanted, atol=5e-3)
+
+
+def test_products_with_dequantized_weights_are_computed_in_float32(models):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-127, 127, (128, 128)).astype(np.int8)
+    scales = rng.uniform(1e-4, 3e-4, 128).astype(np.float32)
+    values = rng.uniform(-1, 1, (8, 128)).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=1),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    made = models.make(nodes, {"x": [8, 128]}, {"y": [8, 128]}, {"w": weights, "s": scales})
+    model = xdlc.convert(models.save(made))
+    got = xdlc.run(model, {"x": values})["y"]
+    np.testing.assert_allclose(got, values.astype(float) @ (weights * scales.astype(float)), atol=1e-6)

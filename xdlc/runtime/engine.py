@@ -128,6 +128,8 @@ def open_session(
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Without this, kernels for unsigned times signed bytes may saturate on CPUs without VNNI.
     options.add_session_config_entry("session.x64quantprecision", "1")
+    # A product of floats and dequantized weights would round the floats to 8 bits (level 4); 1 is float32.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     if names:
         options.add_external_initializers(names, values)
     # The first rounds float weights between quantized values to 8 bits, which the graph does not do;
