@@ -190,10 +190,11 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
         ModelError: If the part is not inside.
     """
     begin, size = positions(g, begin), positions(g, size)
+    for value in (begin, size):
+        if not value.is_dynamic and value.size != x.rank:
+            raise ModelError(f"a slice with {value.size} positions or sizes of rank {x.rank}", fix=_FIX)
     if begin.is_static and size.is_static:
         first, count = (value.numpy().reshape(-1) for value in (begin, size))
-        if not len(first) == len(count) == x.rank:
-            raise ModelError(f"{len(first)} positions and {len(count)} sizes for rank {x.rank}", fix=_FIX)
         given = x.dims or ()
         for axis, (start, items) in enumerate(zip(first, count, strict=True)):
             whole = given[axis]
