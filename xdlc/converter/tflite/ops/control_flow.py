@@ -27,7 +27,7 @@ def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
     return apply_if(g, node.required(0), branches, _operands(node, 1, branches), len(node.outputs))
 
 
-@handler("WHILE", wraps=False)
+@handler("WHILE", "STABLEHLO_WHILE", wraps=False)
 def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
     condition, body = node.graph("cond_subgraph"), node.graph("body_subgraph")
     states = _operands(node, 0, [condition, body])
