@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from xdlc.runtime.engine import open_session
 
 
 def test_layer_normalization_across_a_cast(models):
@@ -38,7 +39,7 @@ def test_layer_normalization_across_a_cast(models):
     np.testing.assert_allclose(found.astype(np.float32), wanted, atol=5e-3)
 
 
-def test_products_with_dequantized_weights_are_computed_in_float32(models):
+def test_products_with_dequantized_weights_are_computed_in_float32():
     rng = np.random.default_rng(0)
     weights = rng.integers(-127, 127, (128, 128)).astype(np.int8)
     scales = rng.uniform(1e-4, 3e-4, 128).astype(np.float32)
@@ -47,7 +48,10 @@ def test_products_with_dequantized_weights_are_computed_in_float32(models):
         helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=1),
         helper.make_node("MatMul", ["x", "d"], ["y"]),
     ]
-    made = models.make(nodes, {"x": [8, 128]}, {"y": [8, 128]}, {"w": weights, "s": scales})
-    model = xdlc.convert(models.save(made))
-    got = xdlc.run(model, {"x": values})["y"]
+    info = helper.make_tensor_value_info
+    inputs, outputs = [info("x", TensorProto.FLOAT, [8, 128])], [info("y", TensorProto.FLOAT, [8, 128])]
+    stored = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(scales, "s")]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (got,) = open_session(made.SerializeToString(), [], [], "ALL", 1).run(None, {"x": values})
     np.testing.assert_allclose(got, values.astype(float) @ (weights * scales.astype(float)), atol=1e-6)
