@@ -292,6 +292,11 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "a loop whose parts are of two frames": lambda: looping(frames=("f", "g")),
     "frames inside each other": lambda: frames(200),
     "many Switches": lambda: switches(300),
+    "a slice of many entries": lambda: (
+        plain()
+        .const("i", np.ones(100000, np.int32))
+        .node("StridedSlice", "y", ["sum", "i", "i", "i"], begin_mask=-1, end_mask=1)
+    ),
     "names that are paths": lambda: Graph().input("../../x", 2).node("Relu", "/etc/passwd", ["../../x"]),
 }
 

@@ -17,6 +17,7 @@ from xdlc.errors import ModelError
 
 _ALL = (1 << 63) - 1
 _FIX = "the node contradicts itself: correct the model, or export it again"
+_MOST_ENTRIES = 32  # a bit of the masks each
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
     Raises:
         ModelError: If there are more entries than axes, or two ellipses.
     """
+    if count > _MOST_ENTRIES:
+        raise ModelError(f"{count} entries of a slice for rank {x.rank}", fix=_FIX)
     bits = [1 << entry for entry in range(count)]
     dots = [entry for entry in range(count) if masks.ellipsis & bits[entry]]
     if len(dots) > 1:
