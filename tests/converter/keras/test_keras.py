@@ -208,6 +208,36 @@ def test_functions_of_tensorflow(tmp_path):
     np.testing.assert_allclose(found, whole[:, 1::2].mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
 
 
+def test_tensors_among_the_named_arguments_of_keras_2(tmp_path):
+    inbound = [[["x", 0, 0, {"mask": None}], ["y", 0, 0, {"mask": None}]]]
+    made = layer("Attention", "a", inbound, use_scale=False, causal=False)
+    where = layer("TFOpLambda", "w", [["x", 0, 0, {"y": ["a", 0, 0], "name": None}]], function="math.maximum")
+    layers = [entry("x", None, 4, 3), entry("y", None, 4, 3), made, where]
+    found = output(legacy(tmp_path / "m.h5", functional(layers, ["x", "y"], ["w"]), {}), STEPS, 2 * STEPS)
+    scores = np.exp(2 * STEPS @ STEPS.swapaxes(1, 2))
+    expected = np.maximum(STEPS, scores / scores.sum(-1, keepdims=True) @ (2 * STEPS))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_wrappers_of_tuples_and_arrays_in_keras_2(tmp_path):
+    pairs = {"class_name": "__tuple__", "items": [{"class_name": "__tuple__", "items": [0, 1]}, [1, 0]]}
+    model = sequential(
+        layer("ZeroPadding2D", "p", batch_input_shape=[None, 5, 6, 2], padding=pairs),
+        layer("LeakyReLU", "l", alpha={"type": "ndarray", "value": 0.25}),
+    )
+    padded = np.pad(IMAGE, ((0, 0), (0, 1), (1, 0), (0, 0)))
+    found = output(legacy(tmp_path / "m.h5", model, {}), IMAGE)
+    np.testing.assert_allclose(found, np.where(padded > 0, padded, padded / 4), rtol=1e-6)
+
+
+def test_time_major_sequences_are_refused(tmp_path):
+    made = layer("LSTM", "l", units=2, time_major=True, batch_input_shape=[None, 4, 3])
+    names = ("l/lstm_cell/kernel:0", "l/lstm_cell/recurrent_kernel:0", "l/lstm_cell/bias:0")
+    path = legacy(tmp_path / "m.h5", sequential(made), {"l": dict(zip(names, CELL, strict=True))})
+    with pytest.raises(UnsupportedOp, match="time_major"):
+        xdlc.convert(path, batch=2)
+
+
 # ---------------------------------------------------------------------------------------- layers
 
 IMAGE = RNG.normal(size=(1, 5, 6, 2)).astype(np.float32)

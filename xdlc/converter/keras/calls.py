@@ -47,7 +47,7 @@ def call_of(given: Any, place: str) -> Call:
         ModelError: If it is neither.
     """
     if isinstance(given, dict):
-        args = list_of(given.get("args", []), "args", place)
+        args = list_of(given.get("args"), "args", place)
         kwargs = object_of(given.get("kwargs", {}), "kwargs", place)
         return Call(
             [argument(each, place) for each in args],

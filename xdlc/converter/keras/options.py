@@ -8,46 +8,21 @@ from xdlc.converter.keras.calls import Call
 from xdlc.converter.keras.layers import EXPORT, Layer
 from xdlc.errors import UnsupportedOp
 
-_SILENT = (
-    "_initializer",
-    "_regularizer",
-    "_constraint",
-    "name",
-    "trainable",
-    "dtype",
-    "batch_input_shape",
-    "batch_shape",
-    "seed",
-    "dropout",
-    "recurrent_dropout",
-    "autocast",
-    "build_config",
-    "lora_rank",
-    "lora_alpha",
-    "quantization_config",
-    "ragged",
-    "time_major",
-    "implementation",
-    "input_length",
-    "gptq_unpacked_column_size",
-    "synchronized",
-    "fused",
-    "virtual_batch_size",
-    "flash_attention",
-    "use_cudnn",
-    "layers",
-    "cells",
-    "layer",
-    "cell",
-    "backward_layer",
-)
-"""Endings of names of options without meaning at inference, or read already."""
+_SUFFIXES = ("_initializer", "_regularizer", "_constraint")
+_SILENT = """
+name trainable dtype batch_input_shape batch_shape seed dropout recurrent_dropout autocast build_config
+lora_rank lora_alpha quantization_config ragged implementation input_length gptq_unpacked_column_size
+synchronized fused virtual_batch_size flash_attention use_cudnn layers cells layer cell backward_layer
+query_shape key_shape
+value_shape batch_size
+""".split()  # noqa: SIM905 - words
+"""Options without meaning at inference, or read already."""
 POSITIONAL = {
     "MultiHeadAttention": "query value key query_mask value_mask key_mask attention_mask",
     "GroupQueryAttention": "query value key query_mask value_mask key_mask attention_mask",
     **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional"), "sequences initial_state mask"),
     **dict.fromkeys(("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"), "sequences initial_state mask"),
-    **dict.fromkeys(("BatchNormalization",), "inputs training mask"),
+    "BatchNormalization": "inputs training mask",
 }
 """Parameters of calls; the first is the input of a layer."""
 
@@ -55,7 +30,20 @@ POSITIONAL = {
 def options_of(layer: Layer) -> dict[str, Any]:
     """Return the options of a layer that have a meaning at inference."""
     silent = ("name",) if layer.domain == "ops" else _SILENT
-    return {name: value for name, value in layer.config.items() if not name.endswith(silent)}
+    return {
+        name: _plain(value)
+        for name, value in layer.config.items()
+        if name not in silent and not name.endswith(_SUFFIXES)
+    }
+
+
+def _plain(given: Any, depth: int = 0) -> Any:
+    """Return a value without the wrappers in which Keras 2 stores tuples, lists and arrays."""
+    if isinstance(given, list) and depth < 8:
+        return [_plain(each, depth + 1) for each in given]
+    if isinstance(given, dict) and given.get("class_name") in ("__tuple__", "ListWrapper"):
+        return _plain(given.get("items", given.get("config")), depth + 1)
+    return given.get("value") if isinstance(given, dict) and given.get("type") == "ndarray" else given
 
 
 def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def read(path: Any) -> tuple[SourceGraph, list[str]]:
         policy = None if layer.domain else check_policy(layer)
         if policy is not None:
             policies.setdefault(policy, layer.name)
-    if file.version.startswith("2."):
+    if file.version.startswith("2.") or (file.is_legacy and not file.version):
         for layer in model.walk():
             _restate(layer.config)
     building = _Building(bind(model, file.weights, is_legacy=file.is_legacy))

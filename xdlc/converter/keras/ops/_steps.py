@@ -181,7 +181,7 @@ def _cell(node: Node, g: Operators, cell: Layer) -> Stepper:
         if bias is not None and bias.rank == 2:
             offsets = [const(g, row) for row in bias.numpy()]
         update, reset, new = parts(product(x, kernel, offsets[0]), 3)
-        if cell.flag("reset_after", True):
+        if cell.flag("reset_after", bias is None or bias.rank == 2):
             shares = parts(product(state, recurrence, offsets[1]), 3)
             reset = gate(g, g("Add", [reset, shares[1]]))
             inner = g("Mul", [reset, shares[2]])

@@ -81,7 +81,7 @@ def einsum_dense(node: Node, g: Operators) -> Value:
     return activated(node, g, made if bias is None else g("Add", [made, bias]))
 
 
-@handler("Embedding", ignores=("input_dim", "output_dim", "mask_zero"))
+@handler("Embedding", ignores=("input_dim", "output_dim", "mask_zero", "sparse"))
 def embedding(node: Node, g: Operators) -> Value:
     """Look up rows of a table."""
     indices, table = only_input(node), required_weight(node, "embeddings", 2)

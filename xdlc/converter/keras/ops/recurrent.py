@@ -37,9 +37,10 @@ _ONNX = {
 """Activations that recurrent operators of ONNX have, with their numbers."""
 _GATES = {"LSTM": ("ifco", "iofc"), "GRU": ("zrh", "zrh"), "SimpleRNN": ("h", "h")}
 """Order of the gates in the weights of Keras, and in those of ONNX."""
-_IGNORED = """
-units unit_forget_bias unroll return_state return_sequences return_runs filters kernel_size kernel_initializer
-inner merge_mode initial_state
+_OPTIONS = """
+units unit_forget_bias unroll return_state return_sequences filters kernel_size inner merge_mode
+initial_state activation recurrent_activation use_bias go_backwards stateful zero_output_for_mask reset_after
+padding strides data_format dilation_rate time_major weights mask inputs
 """
 
 
@@ -70,6 +71,7 @@ def bidirectional(node: Node, g: Operators) -> list[Value]:
         if layer.kind not in (*_GATES, "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
             raise node.problem(f"wraps a layer of class {layer.kind}")
         _check(node, layer)
+        layer = layer._replace(config={**layer.config, "zero_output_for_mask": True})
         runs.append(_run(node, g, layer, x, states[index * half : (index + 1) * half], mask))
     is_sequence = layer.flag("return_sequences")
     pair = [run.every if is_sequence else run.last for run in runs]
@@ -101,7 +103,7 @@ def _layer(node: Node, kind: str, config: Mapping[str, Any], inner: Sequence[Any
     cells = []
     for each in inner:
         cells.append(_layer(node, each["kind"], each["config"], each["inner"], f"{prefix}{each['group']}"))
-    node.read.update(set(_IGNORED.split()) | config.keys() if not group else ())
+    node.read.update(_OPTIONS.split())
     return Layer(kind, config, found, cells)
 
 
@@ -109,8 +111,10 @@ def _check(node: Node, layer: Layer) -> None:
     """Refuse what depends on earlier calls.
 
     Raises:
-        UnsupportedOp: If the layer keeps its state between calls.
+        UnsupportedOp: If the layer keeps its state between calls, or has another order of axes.
     """
+    if layer.flag("time_major"):
+        raise node.problem("time_major", "use time_major=False")
     if layer.flag("stateful"):
         raise node.problem(
             "stateful: it keeps its state from call to call",
@@ -194,9 +198,9 @@ def _whole(
 
         return g.builder.const(data.transform(transform, shape=(1, count * units, rows)), value.tensor.name)
 
-    after = layer.kind == "GRU" and layer.flag("reset_after", True)
     operands: list[Value | None] = [permuted(g, x, (1, 0, 2)), ordered(kernel), ordered(recurrence)]
     bias = layer.weights.get("bias")
+    after = layer.flag("reset_after", bias is None or bias.rank == 2)
     both = None
     if bias is not None:
         array = np.zeros((2, count * units), np.float32)
