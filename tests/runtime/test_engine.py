@@ -45,12 +45,13 @@ def test_products_with_dequantized_weights_are_computed_in_float32():
     scales = rng.uniform(1e-4, 3e-4, 128).astype(np.float32)
     values = rng.uniform(-1, 1, (8, 128)).astype(np.float32)
     nodes = [
-        helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=1),
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=1),
         helper.make_node("MatMul", ["x", "d"], ["y"]),
     ]
     info = helper.make_tensor_value_info
     inputs, outputs = [info("x", TensorProto.FLOAT, [8, 128])], [info("y", TensorProto.FLOAT, [8, 128])]
-    stored = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(scales, "s")]
+    held = {"w": weights, "s": scales, "z": np.zeros(128, np.int8)}
+    stored = [numpy_helper.from_array(array, name) for name, array in held.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     (got,) = open_session(made.SerializeToString(), [], [], "ALL", 1).run(None, {"x": values})
