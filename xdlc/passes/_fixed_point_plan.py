@@ -11,7 +11,7 @@ from xdlc.ir.dtype import FLOAT32, PLAIN, DType
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import carried, moves, suits_fixed_point, weight_axes
-from xdlc.passes._static_fixed_point import Form, stored_constant, stored_weight
+from xdlc.passes._static_fixed_point import Form, rounded_bias, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
 
@@ -216,10 +216,21 @@ class Plan:
                 continue
             axis = axes.get(index)
             found = stored_weight(operand, axis) if index in axes else stored_constant(operand, types[0])
+            if found is None and index == traits(op).bias:
+                found = self._rounded_bias(op, operand, statics)
             if found is None:
                 return False
             statics[index] = found
         return self._accept(op, statics, results)
+
+    def _rounded_bias(self, op: Op, bias: Tensor, statics: Mapping[int, Tensor]) -> Tensor | None:
+        """Return a float bias in steps of input times weight, as 32-bit accumulators add it, or None."""
+        index = traits(op).weight
+        weight = None if index is None else statics.get(index) or op.inputs[index]
+        source, form = op.inputs[0], self._held(op.inputs[0])
+        if weight is None or source is None or form is None or not isinstance(form[1], ScaleOffset):
+            return None
+        return rounded_bias(bias, form[1], weight.encoding)
 
     def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
         """Record an op as one on fixed point, unless HTP supports it better on floats."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Role, ScaleOffset, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.ir.dtype import FLOAT32, SFIXED32, DType
 
 Form: TypeAlias = tuple[DType, Encoding]
 _LARGEST_CONSTANT = 1 << 10  # elements of a constant that is looked at
@@ -101,6 +101,36 @@ def _constant(tensor: Tensor, number: float, dtype: DType) -> Tensor | None:
     return Tensor(
         tensor.name, tensor.shape, dtype, ScaleOffset(scale, offset), ir.ArrayData(stored), Role.STATIC
     )
+
+
+def rounded_bias(bias: Tensor, source: ScaleOffset, weight: Encoding | None) -> Tensor | None:
+    """Return a float bias [O] as 32-bit integers in steps of the products that it is added to, or None.
+
+    A step is far below what the result is rounded to, so that this is no loss beside that rounding.
+
+    Args:
+        bias: Static float values.
+        source: Encoding of the input.
+        weight: Encoding of the weights, with one scale or one for each of the O channels.
+    """
+    import numpy
+
+    if bias.data is None or bias.dtype is not FLOAT32 or bias.rank != 1:
+        return None
+    if not isinstance(weight, ScaleOffset | AxisScaleOffset):
+        return None
+    scales = [weight.scale] if isinstance(weight, ScaleOffset) else list(weight.scales)
+    steps = numpy.asarray(scales, numpy.float32) * numpy.float32(source.scale)
+    if len(steps) not in (1, bias.size) or steps.min() < numpy.finfo(numpy.float32).tiny:
+        return None
+    places = numpy.rint(bias.data.numpy() / steps)
+    if not numpy.isfinite(places).all() or numpy.abs(places).max(initial=0) >= 1 << 31:
+        return None
+    encoding: Encoding = ScaleOffset(float(steps[0]), 0)
+    if isinstance(weight, AxisScaleOffset):
+        encoding = AxisScaleOffset(0, tuple(steps.tolist()), (0,) * len(steps))
+    stored = ir.ArrayData(places.astype(numpy.int32))
+    return Tensor(bias.name, bias.shape, SFIXED32, encoding, stored, Role.STATIC)
 
 
 _BITS = 4

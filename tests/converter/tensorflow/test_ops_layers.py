@@ -278,3 +278,21 @@ def test_a_computed_output_shape_is_taken_to_be_that_of_keras(tmp_path):
     found = xdlc.run(model, {"x": normal(2, 4, 4, 2), "shape": np.asarray([2, 8, 8, 5], np.int32)})["y:0"]
     assert found.shape == (2, 8, 8, 5)
     assert any("8 x 8" in each for each in notices)
+
+
+def test_a_network_of_fake_quantized_values_computes_in_fixed_point(tmp_path):
+    graph = Graph().input("x", 1, 6, 6, 3).const("w", normal(3, 3, 3, 4)).const("b", normal(4))
+    for name, value, low, high, narrow in (("qx", "x", -2, 2, False), ("qw", "w", -1.5, 1.5, True)):
+        graph.const(f"{name}l", np.float32(low)).const(f"{name}h", np.float32(high))
+        inputs = [value, f"{name}l", f"{name}h"]
+        graph.node("FakeQuantWithMinMaxVars", name, inputs, num_bits=8, narrow_range=narrow)
+    graph.node("Conv2D", "conv", ["qx", "qw"], strides=[1, 1, 1, 1], padding="SAME")
+    graph.node("BiasAdd", "biased", ["conv", "b"]).node("Relu", "relu", ["biased"])
+    graph.const("low", np.float32(0)).const("high", np.float32(9))
+    graph.node("FakeQuantWithMinMaxVars", "y", ["relu", "low", "high"])
+    model = xdlc.convert(graph.save(tmp_path / "m.pb"))
+    (converted,) = model.graphs.values()
+    types = [tensor.dtype.name for op in converted.ops for tensor in (*op.inputs, *op.outputs)]
+    assert set(types) == {"ufixed8", "sfixed8", "sfixed32"}
+    weight = next(tensor for op in converted.ops for tensor in op.inputs if tensor.dtype.name == "sfixed8")
+    assert weight.encoding.offset == 0

@@ -57,6 +57,11 @@ def _dequantize(node: Node, g: Operators) -> Value:
     x, low, high = real_inputs(node)
     axis, narrow = int(node.attr("axis", -1)), bool(node.attr("narrow_range", False))
     mode = str(node.attr("mode", "MIN_COMBINED"))
+    if mode == "MIN_FIRST" and low.is_static and high.is_static and (low.numpy() == high.numpy()).any():
+        g.context.diagnostics.notices.append(
+            f"node {node.own_name!r} has a range of a single value: this value is taken, where TensorFlow "
+            "divides by 0"
+        )
     return quantization.dequantized(
         g, x, low, high, mode=mode, narrow=narrow, axis=None if axis < 0 else axis
     )
