@@ -199,6 +199,8 @@ def _folder(folder: Path) -> Format:
         return SAVED_MODEL
     if (folder / "inference.pdmodel").is_file() or (folder / "__model__").is_file():
         return PADDLE
+    if (folder / "config.json").is_file() and (folder / "model.weights.h5").is_file():
+        return KERAS
     models = [str(path) for pattern in _MODELS for path in sorted(folder.glob(pattern))][:3]
     if models:
         return Format("a folder", f"name the model inside: {', '.join(models)}")

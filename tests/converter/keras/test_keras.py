@@ -17,6 +17,7 @@ from tests.converter.keras.keras_files import (
     operation,
     ref,
     sequential,
+    weights_file,
 )
 from xdlc import ir
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError
@@ -60,6 +61,21 @@ def test_an_archive(tmp_path, compression):
         tmp_path / "m.keras", sequential(entry("x", None, 4), dense()), {"layers/dense": [W, B]}, compression
     )
     np.testing.assert_allclose(outputs(path, X)["d"], X @ W + B, rtol=1e-5)
+
+
+def test_a_folder(tmp_path):
+    path = archive(tmp_path / "m.keras", sequential(entry("x", None, 4), dense()), {"layers/dense": [W, B]})
+    with zipfile.ZipFile(path) as file:
+        file.extractall(tmp_path / "m")
+    np.testing.assert_allclose(output(tmp_path / "m", X), X @ W + B, rtol=1e-5)
+
+
+def test_the_weights_of_a_compressed_archive_are_written(tmp_path):
+    model = sequential(entry("x", None, 4), dense())
+    path = archive(tmp_path / "m.keras", model, {"layers/dense": [W, B]}, zipfile.ZIP_DEFLATED)
+    xdlc.save(xdlc.convert(path, batch=2), tmp_path / "m.dlc")
+    (found,) = xdlc.run(tmp_path / "m.dlc", {"x": X}).values()
+    np.testing.assert_allclose(found, X @ W + B, rtol=1e-5)
 
 
 def test_weights_are_ranges_of_the_archive(tmp_path):
@@ -119,9 +135,7 @@ def test_frozen_weights_stay_in_the_order_of_the_layers(tmp_path):
 
 def test_weights_alone(tmp_path):
     path = tmp_path / "m.weights.h5"
-    path.write_bytes(
-        __import__("tests.converter.keras.keras_files", fromlist=["x"]).weights_file({"layers/d": [W]})
-    )
+    path.write_bytes(weights_file({"layers/d": [W]}))
     with pytest.raises(ModelError, match="no architecture"):
         xdlc.convert(path)
 
@@ -386,9 +400,13 @@ def refused(tmp_path, *layers, kind=UnsupportedOp, weights=None):
         layer("Lambda", "l", function={"class_name": "__lambda__", "config": {"code": "4wEA"}}),
         layer("Mine", "l"),
         layer("Dense", "l", module="mine.layers"),
+        layer("Dense", "l", module="keras_extras.layers"),
         layer("Dense", "l", units=3, activation="mine"),
+        layer(
+            "Dense", "l", units=3, activation={"module": "mine", "class_name": "function", "config": "relu"}
+        ),
     ],
-    ids=["lambda", "unknown", "own class of a known name", "activation"],
+    ids=["lambda", "unknown", "own class", "class of another package", "activation", "own function"],
 )
 def test_code_of_the_model_is_refused(tmp_path, made):
     assert "model.export" in refused(tmp_path, made, weights={"layers/dense": [W, B]})

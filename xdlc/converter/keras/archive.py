@@ -1,7 +1,8 @@
 """Files of Keras: the architecture, and weights as lazy ranges of the file.
 
-A ``.keras`` file is a zip archive of ``config.json`` and ``model.weights.h5``; an ``.h5`` file holds the
-architecture in the attribute ``model_config`` and the weights in the group ``model_weights``.
+A ``.keras`` file is a zip archive of ``config.json`` and ``model.weights.h5``, or a folder of these; an
+``.h5`` file holds the architecture in the attribute ``model_config`` and the weights in the group
+``model_weights``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class KerasFile:
     """A file of Keras.
 
     Args:
-        path: The file.
+        path: The file or folder.
 
     Attributes:
         model: The serialized model: ``class_name``, ``config`` and more.
@@ -49,31 +50,51 @@ class KerasFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        source = ir.MappedFile(self.path)
-        self.is_legacy = bytes(source.view(0, 4)) != b"PK\x03\x04"
-        if self.is_legacy:
-            self.weights = Hdf5(source, 0, source.size, str(path))
-            text: bytes | str | None = self.weights.text("model_config")
-            if text is None:
-                raise ModelError(
-                    "holds weights and no architecture",
-                    where=str(path),
-                    fix="load it with model.load_weights, and save all: model.save('model.keras')",
-                )
+        self.is_legacy = False
+        text: bytes | str
+        stated: bytes | str
+        if self.path.is_dir():
+            text, stated = self._read_folder()
         else:
-            with _damage(str(path)), zipfile.ZipFile(self.path) as archive:
-                members = {entry.filename: entry for entry in archive.infolist()}
-                text = self._text(archive, members, CONFIG)
-                held = self._text(archive, members, METADATA) if METADATA in members else b"{}"
-                self.weights = self._weights(archive, members, source)
-        self.model = _parsed(text or "", str(path))
-        self.version = (
-            self.weights.text("keras_version") or ""
-            if self.is_legacy
-            else str(_parsed(held, str(path)).get("keras_version"))
-        )
+            source = ir.MappedFile(self.path)
+            self.is_legacy = bytes(source.view(0, 4)) != b"PK\x03\x04"
+            text, stated = self._read_hdf5(source) if self.is_legacy else self._read_archive(source)
+        self.model = _parsed(text, str(path))
+        version = stated if isinstance(stated, str) else _parsed(stated, str(path)).get("keras_version")
+        self.version = str(version or "")
         if self.version.startswith("1."):
             raise ModelError("was saved by Keras 1", where=str(path), fix="save it again with Keras 2 or 3")
+
+    def _read_hdf5(self, source: ir.MappedFile) -> tuple[str, str]:
+        """Return the architecture and the version of Keras."""
+        self.weights = Hdf5(source, 0, source.size, str(self.path))
+        text = self.weights.text("model_config")
+        if text is None:
+            raise ModelError(
+                "holds weights and no architecture",
+                where=str(self.path),
+                fix="load it with model.load_weights, and save all: model.save('model.keras')",
+            )
+        return text, self.weights.text("keras_version") or ""
+
+    def _read_archive(self, source: ir.MappedFile) -> tuple[bytes, bytes]:
+        """Return the architecture and the metadata."""
+        with _damage(str(self.path)), zipfile.ZipFile(self.path) as archive:
+            members = {entry.filename: entry for entry in archive.infolist()}
+            text = self._text(archive, members, CONFIG)
+            stated = self._text(archive, members, METADATA) if METADATA in members else b"{}"
+            self.weights = self._weights(archive, members, source)
+        return text, stated
+
+    def _read_folder(self) -> tuple[bytes, bytes]:
+        """Return the architecture and the metadata of an archive that is unpacked."""
+        source = ir.MappedFile(self.path / WEIGHTS)
+        self.weights = Hdf5(source, 0, source.size, str(self.path / WEIGHTS))
+        texts = []
+        for name in (CONFIG, METADATA):
+            held = ir.MappedFile(self.path / name) if (self.path / name).is_file() else None
+            texts.append(b"{}" if held is None else bytes(held.view(0, min(held.size, _TEXT_LIMIT + 1))))
+        return texts[0], texts[1]
 
     def _text(self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name: str) -> bytes:
         entry = members.get(name)

@@ -36,7 +36,7 @@ def convert(
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
     """
-    graph, notices = read(path)
+    graph, notices, nbytes = read(path)
     source = Source("keras", str(path), unit="layer")
     return convert_graph(
         graph,
@@ -44,7 +44,7 @@ def convert(
         handler,
         FRONTEND.tool,
         options,
-        nbytes=os.path.getsize(path),
+        nbytes=nbytes,
         notices=notices,
         diagnostics=diagnostics,
         notify=notify,

@@ -43,6 +43,10 @@ class Hdf5:
         size: Its number of bytes.
         where: Its place, for errors.
 
+    Attributes:
+        where: Its place, for errors.
+        size: Its number of bytes.
+
     Raises:
         ModelError: If it is damaged.
         UsageError: If h5py is not installed.
@@ -58,7 +62,7 @@ class Hdf5:
         self.where = where
         self._source = source
         self._start = start
-        self._size = size
+        self.size = size
         self._h5py = h5py
         window = io.BufferedReader(_Window(source, start, size), 1 << 16)
         self._file = self._guarded("the file", lambda: h5py.File(window, "r"))
@@ -161,7 +165,7 @@ class Hdf5:
         nbytes = math.prod(shape) * dtype.itemsize
         offset = dataset.id.get_offset() if dataset.chunks is None else None
         if offset is not None and self._file.userblock_size == 0 and dtype.byteorder != ">" and nbytes:
-            if offset + nbytes > self._size:
+            if offset + nbytes > self.size:
                 raise ModelError("is truncated", where=where, fix=_AGAIN)
             return mapped(self._source, self._start + offset, nbytes, shape, dtype, where)
         if nbytes > max(_UNSTORED, _RATIO * dataset.id.get_storage_size()):

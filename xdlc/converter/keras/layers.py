@@ -15,6 +15,8 @@ INPUT = "InputLayer"
 EXPORT = (
     "export the model with model.export('folder'), and convert the SavedModel with xconv-tensorflow-to-dlc"
 )
+PACKAGES = ("keras", "tf_keras", "tensorflow")
+"""Packages whose classes and functions are those of Keras."""
 _DEPTH = 32
 """Most models and wrappers inside one another."""
 _LAYERS = 1 << 14
@@ -130,8 +132,7 @@ class Parser:
         registered, module = given.get("registered_name"), str(given.get("module") or "")
         kind, domain = _domain(kind, module, config)
         place = f"{around}: layer {name!r} ({kind})"
-        known = ("keras", "tf_keras", "tensorflow.keras", "builtins")
-        if (module or ">" in str(registered)) and not module.startswith(known):
+        if (module or ">" in str(registered)) and module.split(".")[0] not in PACKAGES:
             kind = str(registered or f"{module}.{kind}")  # a class of the model's own code, whatever its name
         active = trainable and config.get("trainable", True) is not False
         layer = Layer(name, kind, domain, config, path, place, active)

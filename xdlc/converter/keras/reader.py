@@ -46,8 +46,8 @@ _DTYPES = {
 """Types of inputs; floats are float32."""
 
 
-def read(path: Any) -> tuple[SourceGraph, list[str]]:
-    """Return the graph of a file, and notices.
+def read(path: Any) -> tuple[SourceGraph, list[str], int]:
+    """Return the graph of a file, notices, and the number of bytes of the weights.
 
     Raises:
         ModelError: If the file is damaged or contradicts itself.
@@ -70,7 +70,7 @@ def read(path: Any) -> tuple[SourceGraph, list[str]]:
         f"layer {name!r} and others compute in {policy}: the DLC computes in float32"
         for policy, name in policies.items()
     ]
-    return graph, [*notices, *building.notices]
+    return graph, [*notices, *building.notices], file.weights.size
 
 
 def _restate(config: dict[str, Any]) -> None:

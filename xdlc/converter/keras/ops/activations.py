@@ -16,7 +16,7 @@ from xdlc.converter.keras.handling import (
     only_input,
     required_weight,
 )
-from xdlc.converter.keras.layers import EXPORT
+from xdlc.converter.keras.layers import EXPORT, PACKAGES
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.reduce import reduced
@@ -152,7 +152,9 @@ def function_of(node: Node, given: Any) -> Function:
     name = "linear" if given is None else given
     if isinstance(given, dict):
         kind, config = given.get("class_name"), given.get("config")
+        is_own = given.get("module") and str(given["module"]).split(".")[0] not in PACKAGES
         name = config if isinstance(config, str) else _LAYERS.get(str(kind))
+        name = None if is_own else name
         if isinstance(config, dict):
             options = {key: config[key] for key in _OPTIONS if config.get(key) is not None}
             if name == "leaky_relu" and "alpha" in options:
