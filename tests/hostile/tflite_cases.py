@@ -250,8 +250,19 @@ def misfits(type: str, generator: np.random.Generator) -> bytes:
     inputs = [int(index) for index in generator.choice([*ends[:5], -1], generator.integers(0, 6))]
     outputs = [ends[5]] * int(generator.integers(0, 3) > 0)
     table = options_of(type)
-    numbers = [field.name for field in getattr(table, "FIELDS", ()) if field.kind in ("int", "byte", "bool")]
-    made.op(type, inputs, outputs, **{name: int(generator.choice([0, 1, 1, 2, -1])) for name in numbers})
+    fields = getattr(table, "FIELDS", ())
+    values: tuple[int, ...] = (0, 1, 1, 2, -1)
+    options: dict[str, Any] = {
+        field.name: int(generator.choice(values))
+        for field in fields
+        if field.kind in ("int", "long", "byte", "bool")
+    }
+    options |= {
+        field.name: [int(each) for each in generator.choice(values, generator.integers(0, 5))]
+        for field in fields
+        if field.kind == "vector" and field.element in ("int", "long", "bool")
+    }
+    made.op(type, inputs, outputs, **options)
     made.graph.inputs = [index for index in ends[:5] if not made.graph.tensors[index].buffer]
     made.graph.outputs = outputs
     return bytes(encode(made.build()))

@@ -95,7 +95,7 @@ class _Variables:
         for node in graph.nodes:
             self._declare(node)
         for node in graph.nodes:
-            if node.type == "ASSIGN_VARIABLE" and node.names[0] in self._handles:
+            if node.type == "ASSIGN_VARIABLE" and node.names and node.names[0] in self._handles:
                 self._assigned.add(self._handles[node.names[0]])
         made = {name for node in graph.nodes for name in node.outputs} | {each.name for each in graph.inputs}
         for node in graph.nodes:
@@ -136,10 +136,10 @@ class _Variables:
 
     def _bound(self, node: Node, made: set[str]) -> Node:
         """Return a node that reads and writes the values that variables have at its turn."""
-        if node.type == "READ_VARIABLE" and node.names[0] in self._handles:
+        if node.type == "READ_VARIABLE" and node.names and node.outputs and node.names[0] in self._handles:
             info = node.message.outputs[0]
             return replace(node, names=[self._value(self._handles[node.names[0]], info)])
-        if node.type == "ASSIGN_VARIABLE" and node.names[0] in self._handles and len(node.names) > 1:
+        if node.type == "ASSIGN_VARIABLE" and len(node.names) > 1 and node.names[0] in self._handles:
             name = self._handles[node.names[0]]
             self._value(name, node.message.inputs[1])
             self._current[name] = node.names[1]
