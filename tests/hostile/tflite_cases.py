@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.container.flatbuffer_encode import encode
 from xdlc.converter.tflite.builtins import NAMES, options_of
@@ -206,6 +207,46 @@ def _nested() -> Iterator[tuple[str, bytes]]:
     yield "9,000 operators", bytes(encode(made.build()))
 
 
+def _custom() -> Iterator[tuple[str, bytes]]:
+    """Iterate over files of custom operators with broken options."""
+    deep: Any = []
+    for _ in range(200):
+        deep = [deep]
+    most = {"max_detections": BIG, "num_classes": 2, "max_classes_per_detection": BIG}
+    options: dict[str, bytes] = {
+        "nothing": b"",
+        "zeros": bytes(64),
+        "ones": b"\xff" * 64,
+        "root of 3 bytes": b"\0\0\0\x04\x03",
+        "map without keys": b"\0\0\0\0\x09\x24\x01",
+        "offset to itself": bytes(16) + b"\0\x28\x01",
+        "truncated map": flexbuffer({"max_detections": 10, "num_classes": 2})[20:],
+        "200 deep": flexbuffer(deep),
+        "huge counts": flexbuffer(most),
+        "texts for numbers": flexbuffer(dict.fromkeys(most, "x")),
+        "lists for numbers": flexbuffer({name: [1, {}] for name in most}),
+        "nothing for numbers": flexbuffer({**dict.fromkeys(most, 2), "y_scale": "x"}),
+        "infinite scale": flexbuffer({**dict.fromkeys(most, 2), "y_scale": float("inf")}),
+        "no message": flexbuffer(["AddV2", b"\xff\xff\xff"]),
+        "message cut off": flexbuffer(["AddV2", b"\x12\x7fAddV2"]),
+        "attribute of the wrong kind": flexbuffer(["AddV2", b"\x12\x05AddV2*\x07\n\x01T\x12\x02\x28\x01"]),
+        "numbers for texts": flexbuffer([1, 2]),
+        "padding 77": struct.pack("<5i", 77, 2, 2, 2, 2),
+        "stride 0": struct.pack("<5i", 1, 0, 0, 2, 2),
+        "huge window": struct.pack("<5i", 1, BIG, BIG, BIG, BIG),
+    }
+    for type in ("TFLite_Detection_PostProcess", "FlexAddV2", "MaxUnpooling2D", "Convolution2DTransposeBias"):
+        for name, data in options.items():
+            made = TinyModel()
+            x, w = made.tensor("x", [1, 6, 4]), made.tensor("w", [1, 6, 3])
+            a, y = made.tensor("a", data=np.ones((6, 4))), made.tensor("y", [1, 2, 4])
+            if type[0] in "MC":
+                made.graph.tensors[x].shape = made.graph.tensors[w].shape = [1, 2, 2, 1]
+            made.op(type, [x, w, a][: 2 if type[0] in "FM" else 3], [y], custom_options=data)
+            made.graph.inputs, made.graph.outputs = [x, w], [y]
+            yield f"{type}: {name}", bytes(encode(made.build()))
+
+
 def _bytes() -> Iterator[tuple[str, bytes]]:
     data = small_bytes()
     for keep in (0, 1, 4, 7, 8, 9, 12, 20, 33, 64, 100, 150, 200, 300, 400, len(data) // 2, len(data) - 1):
@@ -223,7 +264,7 @@ def _bytes() -> Iterator[tuple[str, bytes]]:
 
 def files() -> dict[str, bytes]:
     """Return the files by what is wrong with them."""
-    found = dict([*_bytes(), *_nested(), *_sparse()])
+    found = dict([*_bytes(), *_nested(), *_sparse(), *_custom()])
     for name, change in _changes():
         root = small()
         change(root)

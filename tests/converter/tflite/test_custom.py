@@ -2,6 +2,7 @@
 
 import json
 import struct
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import xdlc
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.converter.tflite.flexbuffers import decoded
+from xdlc.converter.tflite.frontend import FRONTEND
 from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.udo import Plugin
+from xdlc.udo.plugin import Int, Str, with_shape
 
 OPTIONS = {
     "max_detections": 3,
@@ -174,11 +178,40 @@ def test_an_operator_of_tensorflow_has_the_handler_of_tensorflow(tmp_path):
     np.testing.assert_array_equal(xdlc.run(model, {"x": values})["y"], values.T)
 
 
-def test_options_become_attributes_of_a_udo(tmp_path):
+class Blur(Plugin):
+    framework = "tflite"
+    op_type = "Blur"
+    package = "Filters"
+    inputs = ("data",)
+    outputs = ("result",)
+    params: ClassVar = {"radius": Int(), "border": Str()}
+
+    def infer_shape_and_type(self, op):
+        """Add two columns."""
+        return with_shape(op.inputs[0], (2, 5))
+
+
+def _blur(tmp_path):
     made = TinyModel()
     x, y = made.tensor("x", [2, 3]), made.tensor("y", [2, 5])
     made.op("Blur", [x], [y], custom_options=flexbuffer({"radius": 3, "border": "wrap"}))
-    path = made.write(tmp_path / "m.tflite", [x], [y])
+    return made.write(tmp_path / "m.tflite", [x], [y])
+
+
+def test_a_plugin_takes_a_custom_operator(tmp_path):
+    (made_op,) = xdlc.convert(_blur(tmp_path), plugin=[Blur]).main.ops
+    assert (made_op.package, made_op.type, made_op.outputs[0].shape) == ("Filters", "Blur", (2, 5))
+
+
+def test_definitions_are_drafted_for_custom_operators(tmp_path):
+    ((node,), others) = FRONTEND.uncovered(_blur(tmp_path))
+    assert not others
+    assert (node.type, node.attributes) == ("Blur", {"radius": 3, "border": "wrap"})
+    assert [(each.shape, each.dtype.name) for each in node.outputs] == [((2, 5), "float32")]
+
+
+def test_options_become_attributes_of_a_udo(tmp_path):
+    path = _blur(tmp_path)
     place = {"data_type": "FLOAT_32"}
     op = {
         "type": "Blur",

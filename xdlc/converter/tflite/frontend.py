@@ -9,7 +9,9 @@ from xdlc.converter import formats
 from xdlc.converter.frontends import Frontend, FrontendOption
 
 if TYPE_CHECKING:
+    from xdlc.errors import XdlcError
     from xdlc.ir import Model
+    from xdlc.opdefs.source_match import UncoveredNode
 
 
 def _recognizes(_path: Path, found: formats.Format | None) -> bool:
@@ -20,6 +22,12 @@ def _convert(path: Any, **options: Any) -> Model:
     from xdlc.converter.tflite.convert import convert
 
     return convert(path, **options)
+
+
+def _uncovered(path: Any, **options: Any) -> tuple[list[UncoveredNode], list[XdlcError]]:
+    from xdlc.converter.checking import uncovered
+
+    return uncovered(_convert, path, **options)
 
 
 FRONTEND = Frontend(
@@ -48,4 +56,5 @@ FRONTEND = Frontend(
             "Dequantize a quantized TFLite model: weights and activations become float32, without encodings.",
         ),
     ),
+    uncovered=_uncovered,
 )
