@@ -296,3 +296,11 @@ def test_a_network_of_fake_quantized_values_computes_in_fixed_point(tmp_path):
     assert set(types) == {"ufixed8", "sfixed8", "sfixed32"}
     weight = next(tensor for op in converted.ops for tensor in op.inputs if tensor.dtype.name == "sfixed8")
     assert weight.encoding.offset == 0
+
+
+def test_functions_without_an_operator_of_their_own():
+    x, y, z = (np.asarray(values, np.float32) for values in ([0.3, 1.5, 4], [0.5, -0.99], [1e-6, 2]))
+    np.testing.assert_allclose(evaluate("Digamma", x), [-3.50252, 0.03649, 1.256118], rtol=1e-4)
+    np.testing.assert_allclose(evaluate("Lgamma", x), [1.0957980, -0.1207822, 1.7917595], rtol=1e-4)
+    np.testing.assert_allclose(evaluate("Erfinv", y), [0.476936, -1.821386], rtol=1e-5)
+    np.testing.assert_allclose(evaluate("Expm1", z), np.expm1(z), rtol=1e-5)

@@ -196,6 +196,31 @@ def lgamma(g: Operators, x: Value) -> Value:
     return where(g, low, below, above)
 
 
+_STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240)
+
+
+def digamma(g: Operators, x: Value) -> Value:
+    """Return the derivative of log(gamma(x)): by Stirling's series from x + 6 on, below 0.5 by reflection."""
+    one, low = number(g, x, 1), g("Less", [x, number(g, x, 0.5)])
+    z = where(g, low, g("Sub", [one, x]), x)
+    total: Value | None = None
+    for index in range(6):
+        share = g("Div", [one, g("Add", [z, number(g, x, index)])])
+        total = share if total is None else g("Add", [total, share])
+    moved = g("Add", [z, number(g, x, 6)])
+    inverse = g("Div", [one, moved])
+    squared = square(g, inverse)
+    series = number(g, x, 0)
+    for factor in reversed(_STIRLING):
+        series = g("Mul", [g("Add", [series, number(g, x, factor)]), squared])
+    half = g("Mul", [inverse, number(g, x, 0.5)])
+    above = g("Sub", [g("Sub", [g("Sub", [g("Log", [moved]), half]), series]), total])
+    angle = g("Mul", [g("Sub", [x, g("Floor", [x])]), number(g, x, math.pi)])
+    tangent = where(g, low, g("Tan", [angle]), one)
+    below = g("Sub", [above, g("Div", [number(g, x, math.pi), tangent])])
+    return where(g, low, below, above)
+
+
 def clipped(g: Operators, x: Value, low: float | None, high: float | None) -> Value:
     """Return ``x`` limited to a range; None is no limit."""
     limits = [None if limit is None else number(g, x, limit) for limit in (low, high)]

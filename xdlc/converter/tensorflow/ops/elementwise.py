@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.shapes import cast, known, reshape
+from xdlc.converter.nhwc.shapes import cast, known, number, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import (
@@ -48,6 +49,7 @@ _SAME = dict(zip(_NAMESAKES.split(), _NAMESAKES.split(), strict=True)) | {
 
 _FORMULAS: dict[str, Callable[..., Value]] = {
     "Atan2": formulas.atan2,
+    "Digamma": formulas.digamma,
     "DivNoNan": formulas.div_no_nan,
     "Erfc": formulas.erfc,
     "Erfinv": formulas.erfinv,
@@ -116,6 +118,13 @@ def _bias_add(node: Node, g: Operators) -> Value:
 def _approximate_equal(node: Node, g: Operators) -> Value:
     x, y = real_inputs(node)
     return formulas.approximately_equal(g, x, y, node.attr("tolerance", 1e-5))
+
+
+@handler("Ndtri")
+def _normal_quantile(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    doubled = g("Sub", [g("Add", [x, x]), number(g, x, 1)])
+    return g("Mul", [formulas.erfinv(g, doubled), number(g, x, math.sqrt(2))])
 
 
 @handler("Relu6")

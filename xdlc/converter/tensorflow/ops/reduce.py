@@ -6,7 +6,7 @@ import math
 
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import rsqrt
-from xdlc.converter.nhwc.products import dense, matmul
+from xdlc.converter.nhwc.products import dense, matmul, swapped
 from xdlc.converter.nhwc.shapes import dims, ints, number, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -127,6 +127,18 @@ def _batch_product(node: Node, g: Operators) -> Value:
     x, y = real_inputs(node)
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("adj_x", "adj_y"))
     return matmul(g, x, y, swap_x=swap_x, swap_y=swap_y)
+
+
+@handler("MatrixDeterminant")
+def _determinant(node: Node, g: Operators) -> Value:
+    return g("Det", real_inputs(node))
+
+
+@handler("MatrixInverse")
+def _inverse(node: Node, g: Operators) -> Value:
+    (x,) = real_inputs(node)
+    made = g.apply("Inverse", [x], domain="com.microsoft")[0]
+    return swapped(g, made) if node.attr("adjoint", False) else made
 
 
 @handler("Einsum")
