@@ -109,7 +109,10 @@ def stacked(node: Node, g: Operators, held: AnyValue, shape: Sequence[int] | Non
         shape = made[0].shape
     if len(made) < len(elements) or not elements:
         if shape is None or min(shape, default=0) < 0 or not elements:
-            raise node.problem("the shape of the elements of a list is not known", "set an element before")
+            raise node.problem(
+                "the shape of the elements of a list is not known while converting",
+                "bind open dimensions with --input_dim, --define_symbol or --batch, or set an element before",
+            )
         filler = g.builder.const(np.zeros(shape, elements[0].dtype.numpy), f"{g.builder.stem}_unset")
         elements = [filler if is_unset(element) else element for element in elements]
     if all(element.is_static for element in elements):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from xdlc.converter.operators.control_flow.steps import known, scalar
+from xdlc.converter.operators.control_flow.recurrence import recurrence
+from xdlc.converter.operators.control_flow.steps import ints, known, scalar
 from xdlc.converter.operators.control_flow.sub_graph import Importer, graph_name, inline, sub_graph
 from xdlc.converter.session.context import UNROLLED_NODES, Unresolved
 from xdlc.converter.session.node import Body, Computed, Node
-from xdlc.converter.values import AnyValue, Value
+from xdlc.converter.values import AnyValue, SequenceValue, Value
 from xdlc.errors import UnsupportedOp
+from xdlc.ir import Tensor
+from xdlc.ir.dtype import FLOAT32
 
 _PASSING = {"Identity"}
 _MONOTONE = {"less", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}
@@ -56,6 +59,9 @@ def apply_while(
 
     changing = body.only(varying)
     initial = [states[position] for position in varying]
+    found = None if trips is None else _recurrence(importer, changing, varying, initial, given, trips)
+    if found is not None:
+        return [found.get(position, value) for position, value in enumerate(states)]
     start = go_on(initial) if trips is None else None
     if not isinstance(start, Value | None):
         raise UnsupportedOp("the condition of the loop is no tensor")
@@ -68,6 +74,54 @@ def apply_while(
     )
     finals = dict(zip(varying, made, strict=True))
     return [finals.get(position, value) for position, value in enumerate(states)]
+
+
+def _recurrence(
+    importer: Importer,
+    body: Body,
+    varying: Sequence[int],
+    initial: Sequence[AnyValue],
+    given: Callable[[Sequence[str], Sequence[AnyValue]], dict[str, AnyValue]],
+    trips: int,
+) -> dict[int, AnyValue] | None:
+    """Return the final states of a loop that is a recurrent layer, as its operator; None if it is not."""
+    context = importer.context
+    rows = [value for value in initial if isinstance(value, Value) and value.rank == 2]
+    if not rows or not all(value.dtype is FLOAT32 and not value.is_dynamic for value in rows):
+        return None
+    if not context.budget.unrolled_nodes.take(body.size):
+        return None
+    for name, position, value in zip(body.outputs, varying, initial, strict=True):
+        if not isinstance(value, Value) and position not in _read(body, [name])[0]:
+            return None  # a list that each iteration makes anew
+    forget = context.checkpoint()
+    node = Node("While", (), (), {}, context.builder.node)
+    try:
+        with sub_graph(context, graph_name(importer, node, "cell")) as sub:
+            held: list[AnyValue] = []
+            tensors: dict[int, Tensor] = {}
+            for position, value in zip(varying, initial, strict=True):
+                if isinstance(value, Value):
+                    made = sub.input(f"state{position}", value.dims, value.dtype, value.tensor.encoding)
+                    tensors[position] = made.tensor
+                    held.append(made)
+                else:
+                    held.append(sub.capture(f"state{position}", value))
+            after = [
+                importer("Unsqueeze", [value.elements[0], ints(importer, 0)])
+                if isinstance(value, SequenceValue) and len(value.elements) == 1
+                else value
+                for value in inline(context, body, given(body.inputs, held))
+            ]
+        results = dict(zip(varying, after, strict=True))
+        values = {position: value for position, value in results.items() if isinstance(value, Value)}
+        if len(values) < len(results):
+            return None
+    except Unresolved:
+        return None
+    finally:
+        forget()
+    return recurrence(importer, sub, tensors, values, dict(zip(varying, initial, strict=True)), trips)
 
 
 class _Iteration(Computed):
