@@ -125,3 +125,9 @@ def test_the_different_elements_come_in_order_of_their_first_places():
 def test_elements_that_leave_come_in_at_the_other_end():
     found = evaluate("Roll", X, np.asarray([1, -2], np.int32), np.asarray([0, -1], np.int32), constant=(1, 2))
     np.testing.assert_array_equal(found, np.roll(X, (1, -2), (0, 2)))
+
+
+@pytest.mark.parametrize("size", [[1, 4, 2], [1, -1, 2]])
+def test_a_part_may_begin_at_a_computed_position(size):
+    begin, wanted = np.asarray([2, 0, 1], np.int32), np.asarray(size, np.int32)
+    np.testing.assert_array_equal(evaluate("Slice", X, begin, wanted, constant=(2,)), X[2:3, :, 1:3])

@@ -214,6 +214,8 @@ def quantized(
     limits = dtype.limits
     if mode == "SCALED":
         first, last = step * (limits[0] + narrow if limits[0] else 0), step * limits[1]
+    if mode == "MIN_FIRST" and dtype.bits == 8 and not dtype.is_signed:
+        mode, least = "MIN_COMBINED", first  # TensorFlow's kernel for these rounds no end of the range
     moved = g("Sub", [x, number(g, x, least.item())]) if mode == "MIN_COMBINED" else x
     places = g("Div", [moved, number(g, x, step.item())])
     if mode == "SCALED" and half_even:

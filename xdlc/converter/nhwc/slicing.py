@@ -206,9 +206,20 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
         last = np.where(count < 0, _ALL, first + count)
         axes = [axis for axis in range(x.rank) if (first[axis], last[axis]) != (0, x.shape[axis])]
         return _cut(g, x, axes, vector(g, first[axes]), vector(g, last[axes]), [1] * len(axes)) if axes else x
+    if size.is_static and begin.size == size.size == x.rank and size.numpy().min(initial=0) >= 0:
+        return _taken(g, x, begin, ints(size, "the sizes"))
     end = g("Add", [begin, size])
     end = g("Where", [g("Less", [size, number(g, size, 0)]), number(g, size, _ALL), end])
     return g("Slice", [x, begin, end, vector(g, range(x.rank)), vector(g, [1] * x.rank)])
+
+
+def _taken(g: Operators, x: Value, begin: Value, counts: Sequence[int]) -> Value:
+    """Return known numbers of elements from computed positions on, as a Gather of each axis."""
+    for axis, count in enumerate(counts):
+        if x.dims is None or x.dims[axis] != count:  # all of them begin at 0
+            place = g("Add", [_at(g, begin, axis, 1), vector(g, range(count))])
+            x = g("Gather", [x, place], axis=axis)
+    return x
 
 
 def reversed_axes(g: Operators, x: Value, axes: Sequence[int]) -> Value:
