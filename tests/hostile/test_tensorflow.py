@@ -170,7 +170,9 @@ def crossing() -> Graph:
     )
 
 
-def looping(*, ends: bool = True, conditions: int = 1, frames: tuple[str, str] = ("f", "f")) -> Graph:
+def looping(
+    *, ends: bool = True, conditions: int = 1, frames: tuple[str, str] = ("f", "f"), cut: str = ""
+) -> Graph:
     """A loop of TensorFlow 1, with parts that are missing or do not fit each other."""
     graph = plain().const("zero", np.int32(0)).const("one", np.int32(1)).const("many", np.int32(1 << 30))
     for index, value in enumerate(("zero", "sum")):
@@ -185,6 +187,9 @@ def looping(*, ends: bool = True, conditions: int = 1, frames: tuple[str, str] =
     )
     for index in range(conditions):
         graph.node("LoopCond", f"c{index}", ["less"])
+    for node in graph.proto.node:
+        if node.name.decode() == cut:
+            del node.input[-1]
     return graph.node("Relu", "y", ["x1" if ends else "m1"])
 
 
@@ -290,6 +295,8 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "a loop without a condition": lambda: looping(conditions=0),
     "a loop of two conditions": lambda: looping(conditions=2),
     "a loop whose parts are of two frames": lambda: looping(frames=("f", "g")),
+    "a loop that comes from nowhere": lambda: looping(cut="n1"),
+    "a loop that chooses nothing": lambda: looping(cut="s0"),
     "frames inside each other": lambda: frames(200),
     "many Switches": lambda: switches(300),
     "a slice of many entries": lambda: (

@@ -23,7 +23,9 @@ DEPTH = 64
 MOVED = 1 << 17
 """Nodes that may be moved into the graphs of conditionals at most, each counted as often as it is."""
 _FIX = "export or freeze the graph again"
-_TYPES = {"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"}
+_TYPES = {"Switch": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
+_INPUTS = {**_TYPES, "Identity": 1}
+"""Fewest inputs of operators of control flow, and of what passes a predicate on."""
 
 
 def rebuilt(
@@ -44,6 +46,11 @@ def rebuilt(
             node.type = node.type[3:]
     if not any(node.type in _TYPES for node in graph.nodes):
         return list(graph.nodes), list(graph.outputs)
+    for node in graph.nodes:
+        if len(node.names) < _TYPES.get(node.type, 0):
+            raise ModelError(
+                f"node {node.own_name!r} ({node.type}) has too few inputs", where=where, fix=_FIX
+            )
     nodes = _Loops(graph.nodes, where).rebuilt()
     allowance = [MOVED]
     graphs = [SourceGraph([], list(graph.outputs), nodes)]
