@@ -133,10 +133,10 @@ _CONVERTER = {
     "--remove_unused_inputs": "omit it: an input that nothing reads stays, as callers feed it",
     "--expand_lstm_op_structure": "omit it: what HTP has no op for is written in ops that it has",
     "--apply_masked_softmax": "omit it: masks stay ops of their own",
-    "--caffe_txt": "export the model as ONNX: only ONNX is read",
-    "--caffe_bin": "export the model as ONNX: only ONNX is read",
+    "--caffe_txt": "export the model as ONNX: Caffe files are not read yet",
+    "--caffe_bin": "export the model as ONNX: Caffe files are not read yet",
     "--tflite_signature_name": "write --signature_name",
-    "--dump_relay": "omit it: ONNX is read, without Relay",
+    "--dump_relay": "omit it: models are read without Relay",
 }
 
 _QUANT = {
