@@ -1,4 +1,4 @@
-"""Scales and offsets per output channel of a convolution, a fully connected layer or a Batchnorm."""
+"""Scales and offsets per output channel of a convolution, a fully connected layer or a normalization."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _is_layer(op: Op) -> bool:
     found = traits(op)
     if found.macs == "transposed":
         return bool(op.param("group", 1) == 1)
-    return op.type == "Batchnorm" or (found.is_convolution or found.macs == "dense")
+    return op.type in ("Batchnorm", "LayerNorm") or (found.is_convolution or found.macs == "dense")
 
 
 def channels(op: Op) -> int:

@@ -37,23 +37,36 @@ def _operation(op: Op) -> int | None:
     return None if not is_native(op, "ElementWiseUnary", NEG) else -1
 
 
-def terms(tensor: Tensor | None, atoms: Sequence[Tensor], inverted: Tensor | None = None) -> Terms | None:
+def is_axis_view(op: Op | None) -> bool:
+    """Return whether ``op`` is a Reshape that inserts or drops axes of size 1."""
+    if op is None or op.type != "Reshape" or op.package != ir.NATIVE_PACKAGE or op.inputs[0] is None:
+        return False
+    shapes = [[dim for dim in tensor.shape if dim != 1] for tensor in (op.inputs[0], op.outputs[0])]
+    return shapes[0] == shapes[1] and not op.outputs[0].dynamic_axes
+
+
+def terms(
+    tensor: Tensor | None, atoms: Sequence[Tensor], inverted: Tensor | None = None, *, views: bool = False
+) -> Terms | None:
     """Return ``tensor`` as a sum of products of atoms; None if it is none, or of many terms.
 
-    Constant factors are float64 and broadcast from the right against the tensor.
+    Constant factors are float64 and broadcast from the right against the tensor.  An operand broadcasts
+    along the last axis alone.
 
     Args:
         tensor: The tensor.
         atoms: Tensors that are not looked into.
         inverted: Divisor whose inverse is one more atom, the last.
+        views: Whether what has no factors per channel may get and lose axes of size 1.
     """
-    return _Reader(atoms, inverted).read(tensor, 0)
+    return _Reader(atoms, inverted, views).read(tensor, 0)
 
 
 class _Reader:
     """Reads tensors as polynomials, each once."""
 
-    def __init__(self, atoms: Sequence[Tensor], inverted: Tensor | None) -> None:
+    def __init__(self, atoms: Sequence[Tensor], inverted: Tensor | None, views: bool) -> None:
+        self._views = views
         self._inverted, self._last = inverted, (len(atoms),)
         one = numpy.float64(1.0)
         self._known: dict[Tensor, Terms | None] = {atom: {(index,): one} for index, atom in enumerate(atoms)}
@@ -77,7 +90,10 @@ class _Reader:
             return None
         if is_native(op, "ElementWiseUnary", RECIPROCAL):
             return {self._last: numpy.float64(1.0)} if op.inputs[0] is self._inverted else None
-        if not is_arithmetic(op):
+        if self._views and is_axis_view(op):
+            viewed = self.read(op.inputs[0], depth + 1)
+            return None if viewed is None or any(factor.ndim for factor in viewed.values()) else viewed
+        if not is_arithmetic(op) or not all(_spreads(given, tensor) for given in op.inputs):
             return None
         operation = _operation(op)
         left = self.read(op.inputs[0], depth + 1)
@@ -85,7 +101,7 @@ class _Reader:
             return None
         if operation == -1:
             return _scaled(left, -1.0)
-        if operation == DIVIDE and op.inputs[1] is self._inverted:
+        if operation == DIVIDE and self._inverted is not None and self._is_inverted(op.inputs[1]):
             return {tuple(sorted((*key, *self._last))): factor for key, factor in left.items()}
         right = self.read(op.inputs[1], depth + 1)
         if right is None:
@@ -96,6 +112,19 @@ class _Reader:
             divisor = right.get(()) if len(right) == 1 else None
             return None if divisor is None or not numpy.all(divisor) else _scaled(left, 1.0 / divisor)
         return _sum(left, right if operation == ADD else _scaled(right, -1.0))
+
+    def _is_inverted(self, tensor: Tensor | None) -> bool:
+        while self._views and tensor is not None and tensor.producer and is_axis_view(tensor.producer):
+            tensor = tensor.producer.inputs[0]
+        return tensor is self._inverted
+
+
+def _spreads(given: Tensor | None, result: Tensor) -> bool:
+    """Return whether an operand has the shape of a result, or one value for all of its last axis."""
+    if given is None or given.is_static or given.shape == result.shape:
+        return True
+    full = (1,) * (result.rank - given.rank) + given.shape
+    return full in (result.shape, (*result.shape[:-1], 1))
 
 
 def _constant(tensor: Tensor) -> Array | None:
@@ -131,13 +160,17 @@ def _product(left: Terms, right: Terms) -> Terms | None:
     return result
 
 
-def reached(graph: Graph, start: Tensor) -> Iterator[Op]:
+def reached(graph: Graph, start: Tensor, *, views: bool = False) -> Iterator[Op]:
     """Iterate over the arithmetic ops that read ``start`` or each other and are read, the farthest first."""
     found: dict[Op, None] = {}
     pending = [start]
     while pending and len(found) < _REACH:
         for op in graph.consumers(pending.pop(0)):
-            if op not in found and (is_arithmetic(op) or is_native(op, "ElementWiseUnary", RECIPROCAL)):
+            if op not in found and (
+                is_arithmetic(op)
+                or is_native(op, "ElementWiseUnary", RECIPROCAL)
+                or (views and is_axis_view(op))
+            ):
                 found[op] = None
                 pending.append(op.outputs[0])
     for op in reversed(found):

@@ -10,20 +10,19 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.opdefs.elementwise_enums import ADD, RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
+from xdlc.opdefs.elementwise_enums import RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
 from xdlc.passes._match import (
     NORM_RANKS,
-    constant_number,
     is_binary,
     is_native,
-    is_reduction,
     replace_by,
     squared,
 )
-from xdlc.passes._polynomial import Terms, reached, terms
+from xdlc.passes._polynomial import Terms, is_arithmetic, is_axis_view, reached, terms
 from xdlc.passes.base import graph_pass
 
 _ROOTS = (RSQRT, SQRT)
+_REDUCTIONS = ("ReduceMean", "ReduceSum")
 
 
 @graph_pass(stage="converter", after=("fuse_gelu",), op_types=("ElementWiseUnary",))
@@ -31,7 +30,8 @@ _ROOTS = (RSQRT, SQRT)
 class FuseLayerNorm:
     """Turn ``(x - mean) / sqrt(variance + epsilon)`` into LayerNorm; without a mean, into RmsNorm.
 
-    Factors and terms per channel become their weight and bias, wherever they stand in the sum.
+    Factors and terms per channel become their weight and bias, wherever they stand in the sum.  Reshapes may
+    drop and bring back the axis of the statistics, and a sum may replace a mean.
     """
 
     name: str = "fuse_layer_norm"
@@ -44,78 +44,115 @@ class FuseLayerNorm:
 def _fuse(graph: Graph, root: Op) -> bool:
     if not any(is_native(root, "ElementWiseUnary", operation) for operation in _ROOTS):
         return False
-    shifted = root.inputs[0].producer if root.inputs[0] is not None else None
-    if shifted is None or not is_binary(shifted, ADD):
+    variance = _reduced(root.inputs[0])
+    found = _statistics(variance.total) if variance is not None else None
+    if variance is None or found is None or variance.factor <= 0 or variance.shift <= 0:
         return False
-    for variance, added in (shifted.inputs, shifted.inputs[::-1]):
-        epsilon, found = constant_number(added), _statistics(variance)
-        if epsilon is not None and found is not None and epsilon > 0:
-            return _replace(graph, root, *found, epsilon)
-    return False
+    return _replace(graph, root, *found, variance)
 
 
-def _statistics(variance: Tensor | None) -> tuple[Tensor, Tensor | None] | None:
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """A multiple of the mean along the last axis, plus a number.
+
+    Attributes:
+        total: Result of the reduction.
+        of: What is reduced.
+        factor: Factor of its mean.
+        own: Factor of its total.
+        shift: Number that is added.
+    """
+
+    total: Tensor
+    of: Tensor
+    factor: float
+    own: float
+    shift: float
+
+
+def _reduced(tensor: Tensor | None) -> _Reduced | None:
+    """Return what a tensor is a multiple of the mean of, along the last axis."""
+    total = tensor
+    while total is not None and total.producer is not None and total.producer.type not in _REDUCTIONS:
+        step = total.producer
+        computed = [held for held in step.inputs if held is not None and not held.is_static]
+        total = computed[0] if len(computed) == 1 and (is_axis_view(step) or is_arithmetic(step)) else None
+    op = total.producer if total is not None else None
+    if total is None or op is None or op.package != ir.NATIVE_PACKAGE or op.inputs[0] is None:
+        return None
+    source, axes = op.inputs[0], {int(axis) for axis in op.param("axes", [])}
+    if {axis for axis in axes if source.shape[axis] != 1} != {source.rank - 1}:
+        return None
+    found = terms(tensor, [total], views=True)
+    if found is None or (0,) not in found or any(factor.ndim for factor in found.values()):
+        return None
+    own = float(found[0,])
+    factor = own * (source.shape[-1] if op.type == "ReduceSum" else 1)
+    return _Reduced(total, source, factor, own, float(found.get((), 0.0)))
+
+
+def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced | None] | None:
     """Return what has this variance, and its mean; no mean where this is the mean of squares."""
-    op = variance.producer if variance is not None else None
-    if op is None or not is_reduction(op, "ReduceMean"):
-        return None
-    deviation = op.inputs[0].producer if op.inputs[0] is not None else None
-    if is_binary(deviation, SQUARED_DIFFERENCE) and deviation is not None:
-        for source, mean in (deviation.inputs, deviation.inputs[::-1]):
-            if source is not None and mean is not None and _is_mean(mean, source):
-                return source, mean
-        return None
-    base = squared(op.inputs[0])
-    if base is None:
-        return None
-    if is_binary(base.producer, SUBTRACT) and base.producer is not None:
-        source, mean = base.producer.inputs
-        if source is not None and mean is not None and _is_mean(mean, source):
+    deviation = variance.producer.inputs[0] if variance.producer is not None else None
+    op, base = deviation.producer if deviation is not None else None, None
+    if op is None or not is_binary(op, SQUARED_DIFFERENCE):
+        base = squared(deviation)
+        op = base.producer if base is not None else None
+    pairs = [] if op is None else [op.inputs]
+    if op is not None and is_binary(op, SQUARED_DIFFERENCE):
+        pairs.append(op.inputs[::-1])
+    elif not is_binary(op, SUBTRACT):
+        pairs = []
+    for source, other in pairs:
+        mean = _reduced(other)
+        if source is None or mean is None or mean.of is not source or mean.shift:
+            continue
+        if math.isclose(mean.factor, 1.0, rel_tol=1e-6):
             return source, mean
-    return base, None
+    return None if base is None else (base, None)
 
 
-def _is_mean(mean: Tensor, source: Tensor) -> bool:
-    op = mean.producer
-    return is_reduction(op, "ReduceMean") and op is not None and op.inputs[0] is source
-
-
-def _replace(graph: Graph, root: Op, source: Tensor, mean: Tensor | None, epsilon: float) -> bool:
+def _replace(graph: Graph, root: Op, source: Tensor, mean: _Reduced | None, variance: _Reduced) -> bool:
     inverse = root.outputs[0]
     if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
         return False
-    if source.rank not in NORM_RANKS:
+    if source.rank not in NORM_RANKS or source.shape != variance.of.shape:
         return False
     is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
-    atoms = [source] if mean is None else [source, mean]
-    for last in reached(graph, inverse):
+    atoms = [source] if mean is None else [source, mean.total]
+    for last in reached(graph, inverse, views=True):
         result = last.outputs[0]
         if result.shape != source.shape:
             continue
-        read = terms(result, [*atoms, inverse] if is_inverted else atoms, None if is_inverted else inverse)
-        found = _weights(read, len(atoms), source.shape[-1])
+        divisor = None if is_inverted else inverse
+        read = terms(result, [*atoms, inverse] if is_inverted else atoms, divisor, views=True)
+        found = _weights(read, 1.0 if mean is None else mean.own, len(atoms), source.shape[-1])
         if found is None:
             continue
         inputs = [source]
+        found = found[0] / math.sqrt(variance.factor), found[1]
         for part, values in zip(("weight", "bias"), found, strict=True):
             if values is not None:
                 name = graph.unique_name(f"{root.name}_{part}")
                 inputs.append(graph.add_tensor(ir.static(name, values.astype(source.dtype.numpy))))
-        params: dict[str, ir.Param] = {"axes": ir.u32s([source.rank - 1]), "epsilon": ir.f32(epsilon)}
+        params: dict[str, ir.Param] = {
+            "axes": ir.u32s([source.rank - 1]),
+            "epsilon": ir.f32(variance.shift / variance.factor),
+        }
         type = "RmsNorm" if mean is None else "LayerNorm"
         replace_by(graph, last, type, inputs, params, name=f"{root.name}_norm")
         return True
     return False
 
 
-def _weights(read: Terms | None, atoms: int, channels: int) -> tuple[Array, Array | None] | None:
+def _weights(read: Terms | None, own: float, atoms: int, channels: int) -> tuple[Array, Array | None] | None:
     """Return weight and bias of ``x * r * weight - mean * r * weight + bias``, r being the last atom."""
     if read is None or read.keys() - {()} != {(index, atoms) for index in range(atoms)}:
         return None
     if any(values.shape not in ((), (channels,)) for values in read.values()):
         return None
     weight, bias = read[0, atoms], read.get(())
-    if atoms == 2 and not numpy.allclose(weight, -read[1, atoms], rtol=1e-6, atol=0):
+    if atoms == 2 and not numpy.allclose(weight, -read[1, atoms] / own, rtol=1e-6, atol=0):
         return None
     spread = [
         None if values is None else numpy.broadcast_to(values, (channels,)) for values in (weight, bias)

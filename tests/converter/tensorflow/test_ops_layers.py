@@ -123,6 +123,19 @@ def test_a_training_graph_normalizes_by_its_batch_and_says_so():
     assert any("statistics of the batch" in each for each in notices)
 
 
+def test_rows_that_are_normalized_alone_are_a_layer_norm():
+    x, none = RNG.normal(size=(1, 6, 5, 1)).astype(np.float32), np.zeros(0, np.float32)
+    scale, offset = np.ones(6, np.float32), np.zeros(6, np.float32)
+    notices = []
+    found = evaluate(
+        "FusedBatchNormV3", x, scale, offset, none, none, constant=(1, 2, 3, 4), notices=notices,
+        data_format="NCHW",
+    )  # fmt: skip
+    mean, variance = x.mean(2, keepdims=True), x.var(2, keepdims=True)
+    np.testing.assert_allclose(found, (x - mean) / np.sqrt(variance + 1e-4), atol=1e-4)
+    assert not notices
+
+
 def test_steps_of_a_fused_operator_follow_in_order():
     x, weight, bias = (RNG.normal(size=size).astype(np.float32) for size in ((3, 4), (4, 5), (5,)))
     found = evaluate(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from xdlc.converter.nhwc import reduce
 from xdlc.converter.nhwc.elementwise import rsqrt
 from xdlc.converter.nhwc.products import dense, matmul, swapped
-from xdlc.converter.nhwc.shapes import dims, ints, number, vector
+from xdlc.converter.nhwc.shapes import dims, ints, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, real_inputs
+from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, is_channel_first, real_inputs
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
 
@@ -80,7 +82,8 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
     x, scale, offset, mean, given = real_inputs(node)[:5]
     unbiased = given
     epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
-    if is_training:
+    is_plain = is_training and is_channel_first(node) and _normalizes_rows(x, scale, offset)
+    if is_training and not is_plain:
         g.context.diagnostics.notices.append(
             f"{node.own_name!r} is of a training graph: it normalizes by the statistics of the batch that it "
             "runs on; export the model for inference if that is not wanted"
@@ -99,7 +102,18 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
         return reduce.batch_norm(g, value, scale, offset, mean, given, epsilon)
 
     result = channel_last_of(node, g, x, normalized)
+    if is_plain:
+        rows = reshape(g, x, (x.shape[1], math.prod(x.shape[2:])))
+        ones = g.builder.const(np.ones(rows.shape[1], x.dtype.numpy))
+        result = reshape(g, g("LayerNormalization", [rows, ones], axis=-1, epsilon=epsilon), x.shape)
     return [result, mean, unbiased, mean, unbiased][: len(node.outputs)]
+
+
+def _normalizes_rows(x: Value, scale: Value, offset: Value) -> bool:
+    """Return whether each channel of one image is normalized alone, as Keras 2 writes a layer norm."""
+    if x.is_dynamic or x.shape[0] != 1 or not scale.is_static or not offset.is_static:
+        return False
+    return x.dtype is scale.dtype and bool(np.all(scale.numpy() == 1) and not np.any(offset.numpy()))
 
 
 @handler("BatchNormWithGlobalNormalization")
