@@ -47,7 +47,7 @@ def rebuilt(
     if not any(node.type in _TYPES for node in graph.nodes):
         return list(graph.nodes), list(graph.outputs)
     for node in graph.nodes:
-        if len(node.names) < _TYPES.get(node.type, 0):
+        if len(node.names) < _INPUTS.get(node.type, 0):
             raise ModelError(
                 f"node {node.own_name!r} ({node.type}) has too few inputs", where=where, fix=_FIX
             )
