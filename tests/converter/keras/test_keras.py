@@ -431,6 +431,22 @@ def test_stateful_layers_are_refused(tmp_path):
         xdlc.convert(path, batch=1)
 
 
+@pytest.mark.parametrize("kind", ["Dropout", "BatchNormalization"])
+def test_calls_in_training_of_keras_2(tmp_path, kind):
+    inbound = [[["x", 0, 0, {"training": True}]]]
+    made = layer(kind, "l", inbound, **({"rate": 0.5} if kind == "Dropout" else {"axis": -1}))
+    model = functional([entry("x", None, 4), made], ["x"], ["l"])
+    names = ["l/gamma", "l/beta", "l/moving_mean", "l/moving_variance"] if kind != "Dropout" else []
+    path = legacy(tmp_path / "m.h5", model, {"l": dict.fromkeys(names, np.ones(4))})
+    notices = []
+    if kind == "Dropout":
+        xdlc.convert(path, batch=2, notify=notices.append)
+        assert any("training=True" in each for each in notices)
+    else:
+        with pytest.raises(UnsupportedOp, match="training"):
+            xdlc.convert(path, batch=2)
+
+
 def test_mixed_precision_is_noticed(tmp_path):
     policy = {"class_name": "DTypePolicy", "config": {"name": "mixed_float16"}}
     path = archive(

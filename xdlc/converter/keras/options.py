@@ -52,7 +52,8 @@ def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
     if len(call.args) > len(words):
         raise UnsupportedOp(f"is called with {len(call.args)} arguments", where=layer.place, fix=EXPORT)
     given = {**dict(zip(words, call.args, strict=False)), **call.kwargs}
-    given.pop("training", None)
+    if not layer.is_old:  # in Keras 3, that of the call of the whole model wins
+        given.pop("training", None)
     if words[0] not in given and "inputs" in given:
         words[0] = "inputs"
     first = given.pop(words[0], None)

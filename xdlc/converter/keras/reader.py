@@ -12,7 +12,7 @@ from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.keras.archive import KerasFile
 from xdlc.converter.keras.calls import SAVE, Call, Ref, is_leaf, tensors
 from xdlc.converter.keras.handling import Operand
-from xdlc.converter.keras.layers import INPUT, Layer, Parser
+from xdlc.converter.keras.layers import EXPORT, INPUT, Layer, Parser
 from xdlc.converter.keras.masks import with_masks
 from xdlc.converter.keras.names import Names
 from xdlc.converter.keras.options import arguments_of, described, options_of
@@ -107,6 +107,8 @@ class _Building:
                 outputs[place] = f"{name}_output"
                 if outputs[place] not in self._names:
                     self._add(model, "Identity", [name], [outputs[place]], {})
+        if len(set(outputs)) < len(outputs):
+            self.notices.append("outputs that are listed several times are one output")
         outputs = list(dict.fromkeys(outputs))
         nodes = with_masks(self._nodes, outputs, model.place)
         return SourceGraph(inputs, outputs, nodes, self._constants)
@@ -211,6 +213,8 @@ class _Building:
     def _layer(self, layer: Layer, call: Call, outputs: list[str], operands: list[str]) -> list[str]:
         """Add the nodes of a call; return the names of its outputs."""
         if layer.is_model:
+            if layer.is_old and call.kwargs.get("training") is True:
+                raise UnsupportedOp("is called with training=True", where=layer.place, fix=EXPORT)
             made = self._model(layer, operands, f"{outputs[0]}/")
             if len(made) < len(outputs):
                 raise ModelError(f"output {len(made)} of it is read", where=layer.place, fix=SAVE)

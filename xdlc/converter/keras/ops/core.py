@@ -40,6 +40,11 @@ saturation_factor hue_factor kernel_size sigma alpha bounding_box_format mask dr
 def nothing(node: Node, g: Operators) -> Value:
     """Pass on the input: the layer acts in training alone."""
     x = only_input(node)
+    if node.attr("training") is True:
+        g.context.diagnostics.notices.append(
+            f"layer {node.own_name!r} is called with training=True, which makes Keras's results random: the "
+            "DLC passes its input on"
+        )
     return g("Identity", [as_float(g, x) if node.type.startswith("Random") else x])
 
 
