@@ -247,6 +247,50 @@ def _custom() -> Iterator[tuple[str, bytes]]:
             yield f"{type}: {name}", bytes(encode(made.build()))
 
 
+def _large() -> Iterator[tuple[str, bytes]]:
+    """Iterate over small files of operators whose constants denote results of many gigabytes."""
+    some: dict[str, tuple[list[Any], dict[str, Any]]] = {
+        "FILL": ([[BIG, BIG], 1.0], {}),
+        "BROADCAST_TO": ([np.ones((1, 1), np.float32), [BIG, BIG]], {}),
+        "RANGE": ([0, BIG, 1], {}),
+        "TILE": ([np.ones((1, 1), np.float32), [BIG, BIG]], {}),
+        "PAD": ([np.ones((1, 1), np.float32), [[0, BIG], [BIG, BIG]]], {}),
+        "MIRROR_PAD": ([np.ones((1, 1), np.float32), [[0, BIG], [BIG, BIG]]], {}),
+        "ONE_HOT": ([[0, 1], BIG, 1.0, 0.0], {}),
+        "RESIZE_BILINEAR": ([None, [BIG, BIG]], {}),
+        "RESIZE_NEAREST_NEIGHBOR": ([None, [BIG, BIG]], {}),
+        "SCATTER_ND": ([[[0]], [1.0], [BIG]], {}),
+        "SPARSE_TO_DENSE": ([[0], [BIG], 1.0, 0.0], {}),
+        "RANDOM_UNIFORM": ([[BIG, BIG]], {}),
+        "DILATE": ([None, [BIG] * 4, 0.0], {}),
+        "SPACE_TO_BATCH_ND": ([None, [BIG, BIG], [[0, BIG], [0, BIG]]], {}),
+        "STABLEHLO_PAD": ([None, 0.0], {"interior_padding": [BIG] * 4}),
+        "STABLEHLO_IOTA": ([], {"iota_dimension": 0}),
+        "STABLEHLO_BROADCAST_IN_DIM": ([1.0], {"broadcast_dimensions": []}),
+        "MATRIX_DIAG": ([np.ones(60_000, np.float32)], {}),
+        "MAX_POOL_2D": ([None], {"filter_width": BIG, "filter_height": BIG, "stride_w": 1, "stride_h": 1}),
+        "DEPTH_TO_SPACE": ([None], {"block_size": BIG}),
+        "SPACE_TO_DEPTH": ([None], {"block_size": BIG}),
+        "LOCAL_RESPONSE_NORMALIZATION": ([None], {"radius": BIG}),
+        "SPLIT": ([0, None], {"num_splits": BIG}),
+        "UNPACK": ([None], {"num": BIG}),
+        "REVERSE_SEQUENCE": ([None, [BIG]], {}),
+        "CONV_3D": ([None, np.ones((1, 1, 1, 2, 2), np.float32)], {"stride_d": BIG}),
+    }
+    for type, (values, options) in some.items():
+        made = TinyModel()
+        x, y = made.tensor("x", [1, 4, 4, 2]), made.tensor("y", [BIG, BIG])
+        inputs = [
+            x
+            if each is None
+            else made.tensor("w", (), np.float32 if np.asarray(each).dtype.kind == "f" else np.int32, each)
+            for each in values
+        ]
+        made.op(type, inputs, [y], **options)
+        made.graph.inputs, made.graph.outputs = [x], [y]
+        yield f"{type} to a huge result", bytes(encode(made.build()))
+
+
 def _bytes() -> Iterator[tuple[str, bytes]]:
     data = small_bytes()
     for keep in (0, 1, 4, 7, 8, 9, 12, 20, 33, 64, 100, 150, 200, 300, 400, len(data) // 2, len(data) - 1):
@@ -264,7 +308,7 @@ def _bytes() -> Iterator[tuple[str, bytes]]:
 
 def files() -> dict[str, bytes]:
     """Return the files by what is wrong with them."""
-    found = dict([*_bytes(), *_nested(), *_sparse(), *_custom()])
+    found = dict([*_bytes(), *_nested(), *_sparse(), *_custom(), *_large()])
     for name, change in _changes():
         root = small()
         change(root)

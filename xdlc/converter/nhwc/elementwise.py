@@ -10,7 +10,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import cast, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir import DType
 from xdlc.ir.dtype import BOOL8, INT32, INT64, UINT8
@@ -257,7 +257,11 @@ def one_hot(g: Operators, indices: Value, depth: int, on: Value, off: Value, axi
         on: One element.
         off: One element.
         axis: The new axis; -1 is the last.
+
+    Raises:
+        UnsupportedOp: If the depth is too large.
     """
+    check_table(depth)
     place = axis % (indices.rank + 1)
     row = np.arange(depth, dtype=indices.dtype.numpy).reshape((depth, *[1] * (indices.rank - place)))
     column = g("Unsqueeze", [indices, vector(g, [place])])

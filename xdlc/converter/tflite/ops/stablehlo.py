@@ -159,8 +159,10 @@ def _broadcast(node: Node, g: Operators) -> Value:
 def _iota(node: Node, g: Operators) -> Value:
     shape, dtype = _stated(node), dtype_of(node)
     axis = node.axis(node.attr("iota_dimension", 0), len(shape))
-    row = np.arange(shape[axis]).astype(dtype.numpy)
-    found = g.builder.const(row.reshape([-1 if at == axis else 1 for at in range(len(shape))]))
+    row = cast(
+        g, g("Range", [g.builder.const(np.asarray(size, np.int64)) for size in (0, shape[axis], 1)]), dtype
+    )
+    found = reshape(g, row, [-1 if at == axis else 1 for at in range(len(shape))])
     return g("Expand", [found, vector(g, shape)])
 
 
