@@ -184,3 +184,33 @@ def test_weights_by_blocks_become_float_on_request(tmp_path):
     weight = next(op for op in model.main.ops if op.type == "FullyConnected").inputs[1]
     assert weight.dtype is ir.dtype.FLOAT32
     np.testing.assert_array_equal(weight.data.numpy(), w * np.float32(0.5))
+
+
+def test_weights_of_old_hybrid_models_are_signed(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [1, 2]), made.tensor("y", [1, 2])
+    w = made.tensor("w", dtype=np.uint8, data=[[1, 255], [128, 127]], scale=0.5)
+    made.op("FULLY_CONNECTED", [x, w], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    got = xdlc.run(model, {"x": np.float32([[1, 2]])})["y"]
+    np.testing.assert_array_equal(got, np.float32([[-0.5, 63]]))
+
+
+def test_a_cast_reads_the_integers_themselves(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [3], np.int8, scale=0.5, zero=2), made.tensor("y", [3])
+    made.op("CAST", [x], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    got = xdlc.run(model, {"x": np.int8([-128, 2, 5])}, native=True)["y"]
+    np.testing.assert_array_equal(got, np.float32([-128, 2, 5]))
+
+
+def test_results_of_32_bits_are_integers(tmp_path):
+    made = TinyModel()
+    x = made.tensor("x", [3], np.int16, scale=0.5)
+    y = made.tensor("y", [3], np.int32, scale=0.001)
+    made.op("QUANTIZE", [x], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    got = xdlc.run(model, {"x": np.int16([-3, 0, 20000])}, native=True)["y"]
+    assert got.dtype == np.int32
+    np.testing.assert_allclose(got, [-1500, 0, 10_000_000], rtol=1e-6)

@@ -9,12 +9,14 @@ has them remain where something reads them as such, and at the inputs and output
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.tensors import Quantization, TensorInfo
 from xdlc.converter.values import Value
 from xdlc.ir import Op, Tensor
@@ -23,7 +25,21 @@ _UNSIGNED: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.int8): np.dtype(np.uint8),
     np.dtype(np.int16): np.dtype(np.uint16),
 }
-_STORED = (np.int8, np.uint8, np.int16)
+_STORED = (np.int8, np.uint8, np.int16, np.int32)
+_INT8 = 9
+_HYBRID = (
+    "BIDIRECTIONAL_SEQUENCE_LSTM",
+    "BIDIRECTIONAL_SEQUENCE_RNN",
+    "CONV_2D",
+    "EMBEDDING_LOOKUP",
+    "FULLY_CONNECTED",
+    "LSTM",
+    "RNN",
+    "SVDF",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "UNIDIRECTIONAL_SEQUENCE_RNN",
+)
+"""Operators whose weights may be integers while their activations are floats."""
 
 
 def is_stored(tensor: TensorInfo) -> bool:
@@ -55,10 +71,32 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
     given = tensor.quantization
     if given is None or not value.dtype.is_float or not is_stored(tensor):
         return value
+    if tensor.dtype == np.int32:
+        steps = g("Round", [g("Div", [value, g.builder.const(given.scales.reshape(()))])])
+        zero = g.builder.const(given.zero_points.astype(np.int32).reshape(()))
+        return (
+            g("Add", [g("Cast", [steps], to=6), zero])
+            if given.zero_points.any()
+            else g("Cast", [steps], to=6)
+        )
     _name(g, value.tensor, tensor.name)
     if tensor.dtype in _UNSIGNED:
         value = _rounded(g, value, given, tensor.dtype)
     return _quantized(g, value, given, tensor.dtype)
+
+
+def signed_weights(node: Node, value: Value, tensor: TensorInfo) -> tuple[Value, TensorInfo]:
+    """Return weights of 8 bits with the type that they are read with.
+
+    Models of 2018 state the symmetric int8 weights of float operators as uint8 (LiteRT's hybrid kernels).
+    """
+    given, data = tensor.quantization, value.tensor.data
+    hybrid = node.type in _HYBRID and node.message.outputs[0].dtype == np.float32
+    if data is None or given is None or not hybrid or tensor.dtype != np.uint8 or given.zero_points.any():
+        return value, tensor
+    signed = data.transform(lambda array: array.view(np.int8), dtype=np.int8)
+    made = Tensor(value.tensor.name, value.tensor.shape, ir.dtype.INT8, data=signed, role=ir.Role.STATIC)
+    return Value(made, value.order, ranked=value.ranked), replace(tensor, type=_INT8)
 
 
 def _name(g: Operators, made: Tensor, name: str) -> None:

@@ -13,7 +13,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.tflite import flex
 from xdlc.converter.tflite.graphs import Operator
-from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, stored_value
+from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, signed_weights, stored_value
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.converter.values import SequenceValue, Value
 
@@ -77,7 +77,7 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
             return _of_parts(function, node, g)
         operator: Operator = node.message
         node.inputs = [
-            value if value is None or info is None else real_value(g, value, info)
+            value if value is None or info is None else real_value(g, *signed_weights(node, value, info))
             for value, info in zip(node.inputs, operator.inputs, strict=True)
         ]
         made = cast("Value | Sequence[Value]", function(node, g))

@@ -12,6 +12,7 @@ from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
+from xdlc.converter.tflite.quantized import is_stored
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.tflite.tensors import PACKED
 from xdlc.converter.values import Value
@@ -104,7 +105,7 @@ def recode(node: Node, g: Operators) -> Value:
     return rounded(g, formulas.clipped(g, value, *ends), scale, zero.astype(held))
 
 
-@handler("CAST", ignores=("in_data_type", "out_data_type"))
+@handler("CAST", ignores=("in_data_type", "out_data_type"), wraps=False)
 def _cast(node: Node, g: Operators) -> Value:
     return formulas.converted(g, node.required(0), dtype_of(node))
 
@@ -119,9 +120,15 @@ def _leaky_relu(node: Node, g: Operators) -> Value:
     return g("LeakyRelu", [node.required(0)], alpha=node.attr("alpha", 0.0))
 
 
+_GELU_APART = 1e-3
+"""Least step of an encoding to which both forms of Gelu, 5e-4 apart, are rounded alike, or one step apart."""
+
+
 @handler("GELU")
 def _gelu(node: Node, g: Operators) -> Value:
-    form = "tanh" if node.attr("approximate", False) else "none"
+    result = node.message.outputs[0]
+    rounds = is_stored(result) and result.quantization.scales[0] > _GELU_APART  # QNN has the exact form
+    form = "tanh" if node.attr("approximate", False) and not rounds else "none"
     return g("Gelu", [node.required(0)], approximate=form)
 
 
