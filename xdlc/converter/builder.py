@@ -72,15 +72,15 @@ class Builder(Emitter):
         """
         if value.order == order:
             return self._linked(value.tensor) if value.is_static else value.tensor
-        made = self._form(value, order)
+        perm = tuple(value.order.index(axis) for axis in order)
+        made = self._form(value, perm)
         if made is None:
-            perm = tuple(value.order.index(axis) for axis in order)
             if value.tensor.data is not None:
                 encoding = _transposed_encoding(value.tensor.encoding, perm)
                 made = self._static_form(value, value.tensor.data.transpose(perm), encoding)
             else:
                 made = self._rearranged(value.tensor, perm, why or f"{self.node} reads another axis order")
-            value.forms[order] = made
+            value.forms[perm] = made
         return self._linked(made) if made.is_static else made
 
     def source_order(self, value: Value) -> Tensor:
@@ -110,9 +110,9 @@ class Builder(Emitter):
         """Return a tensor that holds ``value`` with its axis 1 (channels) at the end."""
         return self.to_layout(value, channel_last(value.rank), why=f"{self.node} works channel-last")
 
-    def _form(self, value: Value, order: Order) -> Tensor | None:
-        """Return what holds a value in an axis order, if that is still in the graph."""
-        made = value.forms.get(order)
+    def _form(self, value: Value, perm: Order) -> Tensor | None:
+        """Return the tensor of a value with permuted axes, if that is still in the graph."""
+        made = value.forms.get(perm)
         return None if made is None or self._is_retracted(made) else made
 
     def _is_retracted(self, tensor: Tensor) -> bool:
@@ -153,7 +153,8 @@ class Builder(Emitter):
     def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
         """Return ``value`` with its source axes permuted in the tensor: a Transpose of its own."""
         order = tuple(perm)
-        if value.order == order or value.is_static or self._form(value, order) is not None:
+        known = self._form(value, tuple(value.order.index(axis) for axis in order))
+        if value.order == order or value.is_static or known is not None:
             return Value(self.to_layout(value, order), identity(value.rank))
         before, noted, self.noted = self.base, self.noted, None
         self.base = noted[0] if noted else before
@@ -167,7 +168,7 @@ class Builder(Emitter):
             encoding = _transposed_encoding(value.tensor.encoding, perm)
             return self.static_like(value, value.tensor.data.transpose(perm), encoding)
         back = inverse(perm)
-        return Value(value.tensor, tuple(back[axis] for axis in value.order))
+        return Value(value.tensor, tuple(back[axis] for axis in value.order), value.forms)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Return ``value`` under another source shape of as many elements."""

@@ -53,7 +53,8 @@ class Value:
         tensor: The IR tensor that holds it; a computed scalar is stored in a tensor of shape [1], as
             backends refuse rank 0.
         order: Axis i of ``tensor`` is axis ``order[i]`` of the source value.
-        forms: The same value in other axis orders, made so far.
+        forms: The tensor with its axes permuted, by permutation, as far as they are made; those of other
+            views of it as well.
         scalar: The tensor of rank 0 of a computed scalar, if there is one.
         ranked: Whether the number of axes is known before the graph runs; if not, the tensor has
             one open axis for all.

@@ -317,3 +317,13 @@ def test_functions_without_an_operator_of_their_own():
     np.testing.assert_allclose(evaluate("Lgamma", x), [1.0957980, -0.1207822, 1.7917595], rtol=1e-4)
     np.testing.assert_allclose(evaluate("Erfinv", y), [0.476936, -1.821386], rtol=1e-5)
     np.testing.assert_allclose(evaluate("Expm1", z), np.expm1(z), rtol=1e-5)
+
+
+def test_several_readers_of_a_channel_first_value_share_its_transpose(tmp_path):
+    graph = Graph().input("x", 1, 3, 6, 6).const("w", normal(1, 1, 3, 2)).const("axis", np.int32(1))
+    convolution = {"strides": [1, 1, 1, 1], "padding": "VALID", "data_format": "NCHW"}
+    graph.node("Conv2D", "a", ["x", "w"], **convolution).node("Conv2D", "b", ["x", "w"], **convolution)
+    graph.node("ConcatV2", "c", ["a", "b", "x", "axis"]).const("axes", np.asarray([2, 3], np.int32))
+    model = xdlc.convert(graph.node("Mean", "y", ["c", "axes"]).save(tmp_path / "m.pb"))
+    (converted,) = model.graphs.values()
+    assert [op.type for op in converted.ops].count("Transpose") == 1

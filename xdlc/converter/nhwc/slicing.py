@@ -241,7 +241,7 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
     if len(shifts) != len(axes):
         raise ModelError(f"{len(shifts)} shifts along {len(axes)} axes", fix=_FIX)
     for shift, axis in zip(shifts, (axis_of(axis, x.rank) for axis in axes), strict=True):
-        size = dims(x, [axis])[0]
+        (size,) = dims(x, [axis])
         if size and shift % size:
             parts = split(g, x, [size - shift % size, shift % size], axis)
             x = g("Concat", parts[::-1], axis=axis)
