@@ -32,6 +32,8 @@ def not_equal(g: Operators, x: Value, y: Value) -> Value:
 
 def squared_difference(g: Operators, x: Value, y: Value) -> Value:
     """Return (x - y)²."""
+    if not x.dtype.is_float:  # HTP has the operation of floats only
+        return square(g, g("Sub", [x, y]))
     return _binary(g, SQUARED_DIFFERENCE, x, y, lambda: square(g, g("Sub", [x, y])))
 
 
@@ -39,7 +41,7 @@ def floor_div(g: Operators, x: Value, y: Value) -> Value:
     """Return x / y rounded down."""
     if x.dtype.is_float:
         return _binary(g, FLOOR_DIV, x, y, lambda: g("Floor", [g("Div", [x, y])]))
-    return _binary(g, FLOOR_DIV, x, y, lambda: g("Div", [g("Sub", [x, g("Mod", [x, y])]), y]))
+    return g("Div", [g("Sub", [x, g("Mod", [x, y])]), y])  # HTP has the operation of floats only
 
 
 def floor_mod(g: Operators, x: Value, y: Value) -> Value:
