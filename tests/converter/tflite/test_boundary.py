@@ -57,6 +57,7 @@ def test_the_signature_of_the_first_graph_is_the_default_and_is_noted(two):
 def test_a_signature_is_chosen_by_its_key(two):
     model = xdlc.convert(two, importer_options={"signature_name": "b"})
     assert xdlc.run(model, {"x": np.ones((2, 3), np.float32)})["y0"].max() == -1
+    assert model.metadata["history"][0]["args"]["signature_name"] == "b"
     with pytest.raises(UsageError, match="'a', 'b'"):
         xdlc.convert(two, importer_options={"signature_name": "c"})
 

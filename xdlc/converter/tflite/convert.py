@@ -61,8 +61,8 @@ def convert(
     ends = [chosen.tensor(name) for name in out_name or ()]
     graph, tensors = Graphs(file).graph(chosen.graph), file.tensors[chosen.graph]
     dims = {chosen.tensor(name): value for name, value in (input_dims or {}).items()}
-    if partial_graph_input_name:
-        starts = [chosen.tensor(name) for name in partial_graph_input_name]
+    starts = [chosen.tensor(name) for name in partial_graph_input_name]
+    if starts:
         graph = cut(graph, tensors, starts, str(path), ends)
     own = {
         "input_dims": dims or None,
@@ -70,6 +70,7 @@ def convert(
         "out_name": ends or None,
         "batch": batch,
     }
+    arguments = {"signature_name": signature_name, "partial_graph_input_name": ",".join(starts)}
     notices = [*chosen.notices, *open_dimensions(graph.inputs, tensors, dims, batch)]
     return convert_graph(
         with_states(graph, str(path)),
@@ -80,6 +81,7 @@ def convert(
         nbytes=file.nbytes,
         declared=DeclaredTensors(file, is_outdated=bool(dims or batch)),
         notices=notices,
+        arguments={name: value for name, value in arguments.items() if value},
         encoded_io=True,
         diagnostics=found if diagnostics is not None else None,
         notify=notify,
