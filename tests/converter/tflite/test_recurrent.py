@@ -118,6 +118,31 @@ def test_a_state_that_the_user_fixes_is_no_input(tmp_path):
     assert [each.name for each in model.main.inputs] == ["x"]
 
 
+def test_an_lstm_without_an_activation_is_refused(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [BATCH, STEPS, WIDTH]), made.tensor("y", [BATCH, STEPS, UNITS])
+    given = [
+        -1 if one is None else made.tensor(f"w{i}", data=one) for i, one in enumerate(Lstm().inputs()[0])
+    ]
+    states = [made.tensor(name, [BATCH, UNITS], is_variable=True) for name in "hc"]
+    made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *given, *states], [y])
+    with pytest.raises(UnsupportedOp, match="without an activation"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+
+
+def test_an_svdf_of_integers_rounds_as_its_tensors(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [1, 2], np.int8, scale=0.5), made.tensor("y", [1, 1], np.int8, scale=0.25)
+    f = made.tensor("f", dtype=np.int8, data=[[2, 4]], scale=0.5)
+    t = made.tensor("t", dtype=np.int16, data=[[1, 2]], scale=0.5)
+    state = made.tensor("s", [1, 2], np.int16, scale=1.0, is_variable=True)
+    made.op("SVDF", [x, f, t, -1, state], [y], rank=1)
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+    found = xdlc.run(model, {"x": np.array([[1, 3]], np.int8)}, native=True)
+    assert found["s_out"].tolist() == [[0, 4]]  # 0.5 * 1 + 1.5 * 2 = 3.5, half to even
+    assert found["y"].tolist() == [[16]]
+
+
 @pytest.mark.parametrize("activation", [0, 1, 4])
 def test_an_rnn_of_one_step(tmp_path, activation):
     made, w, r, b = TinyModel(), weight(UNITS, WIDTH), weight(UNITS, UNITS), weight(UNITS)

@@ -115,11 +115,11 @@ def lstm(
         taken = g("Sub", [number(g, forget, 1), forget])
         if at("inputs_i") is not None:
             taken = g("Sigmoid", [gate("i", cell)])
-        new = _activated(g, gate("c", cell), weights.activation)
+        new = activated(g, gate("c", cell), weights.activation)
         cell = g("Add", [g("Mul", [forget, cell]), g("Mul", [taken, new])])
         cell = _clipped(g, cell, weights.cell_clip)
         shown = g("Sigmoid", [gate("o", cell)])
-        hidden = g("Mul", [shown, _activated(g, cell, weights.activation)])
+        hidden = g("Mul", [shown, activated(g, cell, weights.activation)])
         projection, bias = at("projection"), at("projection_bias")
         if projection is not None:
             hidden = _product(g, hidden, projection)
@@ -199,7 +199,7 @@ def rnn(
         total = g("Add", [_product(g, row, at("weight")), _product(g, held[0], at("recurrence"))])
         summand = at("bias")
         total = total if summand is None else g("Add", [total, summand])
-        made = [_activated(g, total, activation)]
+        made = [activated(g, total, activation)]
         return made if finish is None else finish(made)
 
     return scanned(g, x, [state], step, named, reverse=reverse)
@@ -273,7 +273,8 @@ def _product(g: Operators, x: Value, weight: Value | None) -> Value:
     return g("MatMul", [x, g("Transpose", [weight], perm=[1, 0])])
 
 
-def _activated(g: Operators, x: Value, activation: str | None) -> Value:
+def activated(g: Operators, x: Value, activation: str | None) -> Value:
+    """Return a value after an activation of TFLite, a canonical operator where there is one."""
     if activation == "Relu6":
         return g("Clip", [x, number(g, x, 0), number(g, x, 6)])
     if activation == "ReluN1To1":

@@ -7,22 +7,18 @@ nodes read values around them by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xdlc import ir
-from xdlc.converter.importer import GraphInput, SourceGraph
+from xdlc.converter.importer import SourceGraph
 from xdlc.converter.session.node import Node
+from xdlc.converter.tensorflow.v1_loops import DEPTH, FIX, Loops, all_graphs, prune, reads, substitute
 from xdlc.errors import ModelError
 
 Guard = tuple[str, int]
 """A predicate, and the side of it (1: true) on which a value exists."""
 
-DEPTH = 64
-"""Conditionals and loops that may be inside each other at most."""
 MOVED = 1 << 17
 """Nodes that may be moved into the graphs of conditionals at most, each counted as often as it is."""
-_FIX = "export or freeze the graph again"
 _TYPES = {"Switch": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
 _INPUTS = {**_TYPES, "Identity": 1}
 """Fewest inputs of operators of control flow, and of what passes a predicate on."""
@@ -48,13 +44,11 @@ def rebuilt(
         return list(graph.nodes), list(graph.outputs)
     for node in graph.nodes:
         if len(node.names) < _INPUTS.get(node.type, 0):
-            raise ModelError(
-                f"node {node.own_name!r} ({node.type}) has too few inputs", where=where, fix=_FIX
-            )
-    nodes = _Loops(graph.nodes, where).rebuilt()
+            raise ModelError(f"node {node.own_name!r} ({node.type}) has too few inputs", where=where, fix=FIX)
+    nodes = Loops(graph.nodes, where).rebuilt()
     allowance = [MOVED]
     graphs = [SourceGraph([], list(graph.outputs), nodes)]
-    graphs += [inner for node in nodes for inner in _all_graphs(node)]
+    graphs += [inner for node in nodes for inner in all_graphs(node)]
     for each in graphs:
         each.nodes = _Conditionals(each.nodes, anchor, where, allowance).rebuilt()
     aliases = {
@@ -65,210 +59,10 @@ def rebuilt(
         for output in node.outputs
     }
     main = graphs[0]
-    _substitute(main, aliases)
+    substitute(main, aliases)
     for each in graphs:
-        _prune(each)
+        prune(each)
     return list(main.nodes), list(main.outputs)
-
-
-# ---------------------------------------------------------------------- loops
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A loop.
-
-    Attributes:
-        name: Name of the frame.
-        enters: Its Enters.
-        merges: The Merges of its variables.
-        condition: Its LoopCond.
-        switches: Switches by the output of the Merge that they let pass.
-    """
-
-    name: str
-    enters: list[Node] = field(default_factory=list)
-    merges: list[Node] = field(default_factory=list)
-    condition: Node | None = None
-    switches: dict[str, list[Node]] = field(default_factory=dict)
-
-
-class _Loops:
-    """The loops of a graph.
-
-    Args:
-        nodes: Its nodes.
-        where: The file, for errors.
-    """
-
-    def __init__(self, nodes: Sequence[Node], where: str) -> None:
-        self._nodes = {id(node): node for node in nodes}
-        self._where = where
-        self._made = {name: node for node in nodes for name in node.outputs}
-        self._readers: dict[str, list[Node]] = {}
-        for node in nodes:
-            for name in node.names:
-                self._readers.setdefault(name, []).append(node)
-        self._frames: dict[str, _Frame] = {}
-        self._frame_of: dict[int, _Frame] = {}
-        self._done: dict[str, bool] = {}
-
-    def rebuilt(self) -> list[Node]:
-        """Return the nodes with a While in place of each loop."""
-        for node in self._nodes.values():
-            if node.type == "Enter":
-                name = str(node.attributes.get("frame_name", ""))
-                self._frames.setdefault(name, _Frame(name)).enters.append(node)
-        for frame in self._frames.values():
-            self._find(frame)
-        for frame in list(self._frames.values()):
-            self._rebuild(frame, 0)
-        return list(self._nodes.values())
-
-    def _find(self, frame: _Frame) -> None:
-        """Find the parts of a loop."""
-        for enter in frame.enters:
-            self._frame_of[id(enter)] = frame
-            for merge in self._readers.get(enter.outputs[0], ()):
-                if merge.type == "Merge" and merge not in frame.merges:
-                    frame.merges.append(merge)
-        for merge in frame.merges:
-            for switch in self._readers.get(merge.outputs[0], ()):
-                maker = self._made.get(switch.names[1]) if switch.type == "Switch" else None
-                if maker is None or maker.type != "LoopCond" or switch.names[0] != merge.outputs[0]:
-                    continue
-                frame.condition = maker
-                frame.switches.setdefault(merge.outputs[0], []).append(switch)
-                for reader in self._readers.get(switch.outputs[0], ()):
-                    if reader.type == "Exit":
-                        self._frame_of[id(reader)] = frame
-        if frame.merges and frame.condition is None:
-            raise self._broken(frame)
-
-    def _broken(self, frame: _Frame) -> ModelError:
-        return ModelError(f"the loop of frame {frame.name!r} is not whole", where=self._where, fix=_FIX)
-
-    def _rebuild(self, frame: _Frame, depth: int) -> None:
-        """Put a While in place of a loop, after the loops inside it."""
-        if frame.name in self._done:
-            if not self._done[frame.name]:
-                raise self._broken(frame)
-            return
-        if depth >= DEPTH:
-            raise ModelError(
-                f"loops nest more than {DEPTH} deep", where=self._where, fix="simplify the model"
-            )
-        self._done[frame.name] = False
-        if frame.merges:
-            self._replace(frame, depth)
-        self._done[frame.name] = True
-
-    def _replace(self, frame: _Frame, depth: int) -> None:
-        assert frame.condition is not None
-        initial, following = list[str](), list[str]()
-        formals, exits = list[list[str]](), list[list[str]]()
-        for merge in frame.merges:
-            starts, nexts = list[str](), list[str]()
-            for name in merge.names:
-                maker = self._made.get(name)
-                (nexts if maker is not None and maker.type == "NextIteration" else starts).append(name)
-            enter = self._made.get(starts[0]) if len(starts) == 1 and len(nexts) == 1 else None
-            if enter is None or enter.type != "Enter":
-                raise self._broken(frame)
-            initial.append(enter.names[0])
-            following.append(self._made[nexts[0]].names[0])
-            switches = frame.switches.get(merge.outputs[0], [])
-            formals.append([switch.outputs[1] for switch in switches if len(switch.outputs) > 1])
-            exits.append(
-                [
-                    reader.outputs[0]
-                    for switch in switches
-                    for reader in self._readers.get(switch.outputs[0], ())
-                    if reader.type == "Exit"
-                ]
-            )
-        names = [merge.outputs[0] for merge in frame.merges]
-        for inner in self._inside(frame, [*following, frame.condition.names[0]], formals):
-            self._rebuild(inner, depth + 1)
-        cond = self._graph(frame, names, {}, frame.condition.names[:1])
-        bodies = [given[0] if given else f"{name}~next" for name, given in zip(names, formals, strict=True)]
-        same = {other: given[0] for given in formals for other in given[1:]}
-        body = self._graph(frame, bodies, same, following)
-        for each in (cond, body):
-            _substitute(each, {enter.outputs[0]: enter.names[0] for enter in frame.enters})
-        outputs = [given[0] if given else "" for given in exits]
-        for name in (name for given in exits for name in given):
-            self._nodes.pop(id(self._made[name]), None)
-        loop = Node("While", initial, outputs, {"cond": cond, "body": body}, frame.name or "while")
-        self._add(loop)
-        for given in exits:
-            for other in given[1:]:
-                self._add(Node("Identity", [given[0]], [other], {}, other))
-        for merge in frame.merges:
-            for node in (merge, *frame.switches.get(merge.outputs[0], ())):
-                self._nodes.pop(id(node), None)
-
-    def _enters(self, node: Node, frame: _Frame) -> bool:
-        """Return whether a node is an Enter of a loop."""
-        return node.type == "Enter" and self._frame_of.get(id(node)) is frame
-
-    def _add(self, node: Node) -> None:
-        self._nodes[id(node)] = node
-        self._made.update((name, node) for name in node.outputs)
-
-    def _inside(self, frame: _Frame, ends: Iterable[str], formals: Sequence[Sequence[str]]) -> list[_Frame]:
-        """Return the loops that the body or the condition of a loop contains."""
-        found: dict[str, _Frame] = {}
-        stop = {name for given in formals for name in given}
-        seen, pending = set[str](), list(ends)
-        while pending:
-            name = pending.pop()
-            node = self._made.get(name)
-            if name in seen or name in stop or node is None or node in frame.merges:
-                continue
-            seen.add(name)
-            inner = self._frame_of.get(id(node)) if node.type == "Exit" else None
-            if self._enters(node, frame):
-                continue
-            if inner is not None and inner is not frame:
-                if inner.name not in found:
-                    found[inner.name] = inner
-                    pending += [enter.names[0] for enter in inner.enters]
-                continue
-            pending += _reads(node)
-        return list(found.values())
-
-    def _graph(
-        self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
-    ) -> SourceGraph:
-        """Return the graph from the variables to values; what does not depend on them stays outside."""
-        starts = {*formals, *same}
-        order: list[Node] = []
-        readers: dict[str, list[Node]] = {}
-        seen, pending = set[int](), list(ends)
-        while pending:
-            name = pending.pop()
-            node = self._made.get(name)
-            if name in starts or node is None or id(node) in seen or self._enters(node, frame):
-                continue
-            seen.add(id(node))
-            order.append(node)
-            for read in _reads(node):
-                readers.setdefault(read, []).append(node)
-                pending.append(read)
-        inside, held = list(starts), dict[int, Node]()
-        while inside:
-            for node in readers.get(inside.pop(), ()):
-                if id(node) not in held:
-                    held[id(node)] = node
-                    inside += node.outputs
-        nodes = [node for node in order if id(node) in held]
-        nodes += [Node("Identity", [first], [other], {}, other) for other, first in same.items()]
-        inputs = [GraphInput(name, ir.dtype.FLOAT32) for name in formals]
-        return SourceGraph(inputs, list(ends), nodes)
-
-
-# ---------------------------------------------------------------------- conditionals
 
 
 class _Conditionals:
@@ -328,8 +122,8 @@ class _Conditionals:
         return name
 
     def _guard(self, node: Node) -> None:
-        reads = list(_reads(node))
-        guards = frozenset[Guard]().union(*(self._of(name) for name in reads)) if reads else None
+        given = list(reads(node))
+        guards = frozenset[Guard]().union(*(self._of(name) for name in given)) if given else None
         if guards is not None and len(guards) > DEPTH:
             text = f"conditionals nest more than {DEPTH} deep"
             raise ModelError(text, where=self._where, fix="simplify the model")
@@ -387,7 +181,7 @@ class _Conditionals:
                 node = self._made.get(name)
             if node is not None and id(node) not in held and guard in self._of(name):
                 held[id(node)] = node
-                pending += _reads(node)
+                pending += reads(node)
         self._allowance[0] -= len(held)
         if self._allowance[0] < 0:
             text = f"its conditionals expand to more than {MOVED} nodes"
@@ -407,58 +201,4 @@ def _sorted(nodes: Sequence[Node], made: Mapping[str, Node]) -> Iterator[Node]:
             elif id(node) not in seen:
                 seen.add(id(node))
                 stack.append((node, True))
-                stack += [(made[name], False) for name in _reads(node) if name in made]
-
-
-# ---------------------------------------------------------------------- graphs of nodes
-
-
-def _graphs(node: Node) -> list[SourceGraph]:
-    return [value for value in node.attributes.values() if isinstance(value, SourceGraph)]
-
-
-def _all_graphs(node: Node) -> Iterator[SourceGraph]:
-    for graph in _graphs(node):
-        yield graph
-        for inner in graph.nodes:
-            yield from _all_graphs(inner)
-
-
-def _reads(node: Node) -> Iterator[str]:
-    yield from node.names
-    for graph in _graphs(node):
-        yield from graph.reads()
-
-
-def _substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
-    """Replace names that a graph and those inside it read."""
-
-    def final(name: str) -> str:
-        seen: set[str] = set()
-        while name in aliases and name not in seen:
-            seen.add(name)
-            name = aliases[name]
-        return name
-
-    pending, met = [graph], set[int]()
-    while pending:
-        each = pending.pop()
-        each.outputs = [final(name) for name in each.outputs]
-        for node in each.nodes:
-            if id(node) not in met:
-                met.add(id(node))
-                node.names = [final(name) for name in node.names]
-                pending += _graphs(node)
-
-
-def _prune(graph: SourceGraph) -> None:
-    """Remove the nodes that the outputs do not need."""
-    made = {name: node for node in graph.nodes for name in node.outputs if name}
-    needed: set[int] = set()
-    pending = list(graph.outputs)
-    while pending:
-        node = made.get(pending.pop())
-        if node is not None and id(node) not in needed:
-            needed.add(id(node))
-            pending += _reads(node)
-    graph.nodes = [node for node in graph.nodes if id(node) in needed]
+                stack += [(made[name], False) for name in reads(node) if name in made]

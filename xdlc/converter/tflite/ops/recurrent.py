@@ -76,6 +76,12 @@ def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int 
             for index, name in enumerate(names)
         }
 
+    activation = _activation(node)
+    if activation is None:
+        raise node.problem(
+            "an LSTM without an activation: what LiteRT computes of it depends on memory it has not set",
+            "write the model with fused activation TANH",
+        )
     projection, bias = gates(first + 15, "pb").values()
     return LstmWeights(
         gates(first, _GATES),
@@ -87,7 +93,7 @@ def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int 
         bias,
         cell_clip=node.attr("cell_clip", 0.0),
         clip=node.attr("proj_clip", 0.0),
-        activation=_activation(node),
+        activation=activation,
     )
 
 
@@ -173,7 +179,13 @@ def _sources(
         return [x, x]
     auxiliary = _swapped(g, auxiliary, swap=swap)
     if all(value is None for value in values[at + 1 :]):
-        return [x, auxiliary]
+        if not swap:
+            return [x, auxiliary]
+        g.context.diagnostics.notices.append(
+            f"operator {node.own_name!r}: its auxiliary input has no weights and is not read, as LiteRT "
+            "reads it with time_major only"
+        )
+        return [x, x]
     return [x, x, g("Concat", [x, auxiliary], axis=2)]
 
 
@@ -233,12 +245,16 @@ def _two_rnns(node: Node, g: Operators) -> list[Value]:
     return _both(node, g, runs, (4, 8), swap=swap)
 
 
-@handler("SVDF", ignores=_IGNORED)
+@handler("SVDF", ignores=_IGNORED, wraps=False)
 def _svdf(node: Node, g: Operators) -> list[Value]:
-    x, features, times, state = (node.required(index) for index in (0, 1, 2, 4))
-    rank = node.attr("rank", 0)
-    if rank < 1 or (times.dims or (0,))[0] % rank:
-        raise node.invalid(f"rank {rank} does not divide its filters")
     operator: Operator = node.message
-    finish = _rounded(g, [operator.inputs[4]])
-    return list(recurrent.svdf(g, x, features, times, node.input(3), state, rank, finish))
+    values = _real(node, g)
+    x, features, times, state = (_at(node, values, index) for index in (0, 1, 2, 4))
+    rank, info = node.attr("rank", 0), operator.inputs[4]
+    if rank < 1 or times.shape[0] % rank:
+        raise node.invalid(f"rank {rank} does not divide its filters")
+    result, held = recurrent.svdf(g, x, features, times, values[3], state, rank, _rounded(g, [info]))
+    activation = _activation(node)
+    if operator.outputs[0].quantization is None:  # integer kernels only clip to the range of the output
+        result = recurrent.activated(g, result, activation)
+    return [stored_value(g, result, operator.outputs[0]), _stored(g, held, info)]
