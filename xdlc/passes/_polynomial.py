@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import numpy
@@ -164,13 +165,12 @@ def reached(graph: Graph, start: Tensor, *, views: bool = False) -> Iterator[Op]
     """Iterate over the arithmetic ops that read ``start`` or each other and are read, the farthest first."""
     found: dict[Op, None] = {}
     pending = [start]
-    while pending and len(found) < _REACH:
-        for op in graph.consumers(pending.pop(0)):
-            if op not in found and (
-                is_arithmetic(op)
-                or is_native(op, "ElementWiseUnary", RECIPROCAL)
-                or (views and is_axis_view(op))
-            ):
+    while pending:
+        for op in islice(graph.consumers(pending.pop(0)), _REACH):
+            if op in found or len(found) == _REACH:
+                continue
+            is_inverse = is_native(op, "ElementWiseUnary", RECIPROCAL)
+            if is_arithmetic(op) or is_inverse or (views and is_axis_view(op)):
                 found[op] = None
                 pending.append(op.outputs[0])
     for op in reversed(found):

@@ -23,6 +23,7 @@ from xdlc.passes.base import graph_pass
 
 _ROOTS = (RSQRT, SQRT)
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
+_STEPS = 8
 
 
 @graph_pass(stage="converter", after=("fuse_gelu",), op_types=("ElementWiseUnary",))
@@ -73,14 +74,19 @@ class _Reduced:
 def _reduced(tensor: Tensor | None) -> _Reduced | None:
     """Return what a tensor is a multiple of the mean of, along the last axis."""
     total = tensor
-    while total is not None and total.producer is not None and total.producer.type not in _REDUCTIONS:
-        step = total.producer
+    for _ in range(_STEPS):
+        step = total.producer if total is not None else None
+        if step is None or step.type in _REDUCTIONS:
+            break
         computed = [held for held in step.inputs if held is not None and not held.is_static]
         total = computed[0] if len(computed) == 1 and (is_axis_view(step) or is_arithmetic(step)) else None
     op = total.producer if total is not None else None
-    if total is None or op is None or op.package != ir.NATIVE_PACKAGE or op.inputs[0] is None:
+    if total is None or op is None or op.type not in _REDUCTIONS or op.package != ir.NATIVE_PACKAGE:
         return None
-    source, axes = op.inputs[0], {int(axis) for axis in op.param("axes", [])}
+    source = op.inputs[0]
+    if source is None:
+        return None
+    axes = {int(axis) for axis in op.param("axes", [])}
     if {axis for axis in axes if source.shape[axis] != 1} != {source.rank - 1}:
         return None
     found = terms(tensor, [total], views=True)

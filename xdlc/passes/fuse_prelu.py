@@ -28,18 +28,16 @@ class FusePrelu:
 
 def _fuse(graph: Graph, below: Op) -> bool:
     for source, factor, shift in affine_sources(below.inputs[0]):
-        if factor != -1 or shift:
-            continue
-        for above in graph.consumers(source):
-            if is_native(above, "ElementWiseNeuron", RELU) and _join(graph, source, above, below):
-                return True
+        if factor == -1 and not shift and _join(graph, source, below):
+            return True
     return False
 
 
-def _join(graph: Graph, source: Tensor, above: Op, below: Op) -> bool:
-    positive, negative = above.outputs[0], below.outputs[0]
+def _join(graph: Graph, source: Tensor, below: Op) -> bool:
+    negative = below.outputs[0]
     for last in reached(graph, negative):
-        found = terms(last.outputs[0], [positive, negative])
+        positive = next((held for held in last.inputs if _is_relu_of(held, source)), None)
+        found = terms(last.outputs[0], [positive, negative]) if positive is not None else None
         if found is None or found.keys() != {(0,), (1,)} or not numpy.all(found[0,] == 1):
             continue
         slope = -found[1,]
@@ -50,3 +48,8 @@ def _join(graph: Graph, source: Tensor, above: Op, below: Op) -> bool:
         replace_by(graph, last, "Prelu", [source, alpha], {}, name=f"{below.name}_prelu")
         return True
     return False
+
+
+def _is_relu_of(tensor: Tensor | None, source: Tensor) -> bool:
+    op = tensor.producer if tensor is not None else None
+    return is_native(op, "ElementWiseNeuron", RELU) and op is not None and op.inputs[0] is source
