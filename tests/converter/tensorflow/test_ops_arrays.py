@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.converter.tensorflow.tf_models import Type, evaluate
+import xdlc
+from tests.converter.tensorflow.tf_models import Graph, Type, evaluate
 from xdlc.errors import ModelError
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
@@ -131,3 +132,17 @@ def test_elements_that_leave_come_in_at_the_other_end():
 def test_a_part_may_begin_at_a_computed_position(size):
     begin, wanted = np.asarray([2, 0, 1], np.int32), np.asarray(size, np.int32)
     np.testing.assert_array_equal(evaluate("Slice", X, begin, wanted, constant=(2,)), X[2:3, :, 1:3])
+
+
+def test_a_slice_of_an_open_value(tmp_path):
+    graph = Graph().input("x", None, 5)
+    for name, values in (("begin", [0, 1]), ("end", [0, 0]), ("strides", [1, 2])):
+        graph.const(name, np.asarray(values, np.int32))
+    graph.node("StridedSlice", "y", ["x", "begin", "end", "strides"], begin_mask=1, end_mask=3)
+    graph.node(
+        "StridedSlice", "z", ["x", "begin", "end", "strides"], begin_mask=1, end_mask=1, shrink_axis_mask=2
+    )
+    model = xdlc.convert(graph.save(tmp_path / "m.pb"), notify=lambda _: None)
+    found = xdlc.run(model, {"x": X[0]})
+    np.testing.assert_array_equal(found["y:0"], X[0][:, 1::2])
+    np.testing.assert_array_equal(found["z:0"], X[0][:, 1])

@@ -99,7 +99,7 @@ def strided_slice(
         else:
             x = g("Gather", [x, place], axis=axis)
     x = _sliced(g, x, begin, end, steps, plan, masks)
-    if not plan.drops and all(axis is not None for axis in plan.shape):
+    if not plan.drops and None not in plan.shape:
         return x
     if x.is_dynamic:
         return _reranked(g, x, plan)
@@ -217,8 +217,7 @@ def _taken(g: Operators, x: Value, begin: Value, counts: Sequence[int]) -> Value
     """Return known numbers of elements from computed positions on, as a Gather of each axis."""
     for axis, count in enumerate(counts):
         if x.dims is None or x.dims[axis] != count:  # all of them begin at 0
-            place = g("Add", [_at(g, begin, axis, 1), vector(g, range(count))])
-            x = g("Gather", [x, place], axis=axis)
+            x = g("Gather", [x, g("Add", [_at(g, begin, axis, 1), vector(g, range(count))])], axis=axis)
     return x
 
 
