@@ -7,7 +7,7 @@ import pytest
 import xdlc
 from tests.converter.tflite.models import TinyModel
 from xdlc import ir
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
 
@@ -214,3 +214,28 @@ def test_results_of_32_bits_are_integers(tmp_path):
     got = xdlc.run(model, {"x": np.int16([-3, 0, 20000])}, native=True)["y"]
     assert got.dtype == np.int32
     np.testing.assert_allclose(got, [-1500, 0, 10_000_000], rtol=1e-6)
+
+
+def test_a_bias_beyond_32_bits_keeps_its_values(tmp_path):
+    made = TinyModel()
+    x, y = (
+        made.tensor("x", [1, 1], np.int16, scale=2.0**-8),
+        made.tensor("y", [1, 2], np.int16, scale=2.0**-8),
+    )
+    w = made.tensor("w", dtype=np.int8, data=[[1], [1]], scale=2.0**-7)
+    b = made.tensor("b", dtype=np.int64, data=[1 << 20, 1 << 40], scale=2.0**-35)
+    made.op("FULLY_CONNECTED", [x, w, b], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    got = xdlc.run(model, {"x": np.int16([[0]])}, native=True)["y"]
+    np.testing.assert_array_equal(got, [[0, 1 << 13]])
+
+
+@pytest.mark.parametrize(
+    ("zero", "scale", "problem"), [(300, 0.1, ModelError), ([0, 0, 0], [0.1, 0.2, 0.3], UnsupportedOp)]
+)
+def test_encodings_that_no_result_can_have_are_refused(tmp_path, zero, scale, problem):
+    made = TinyModel()
+    x, y = made.tensor("x", [3], np.uint8, scale=0.1), made.tensor("y", [3], np.uint8, scale=scale, zero=zero)
+    made.op("ABS", [x], [y])
+    with pytest.raises(problem):
+        _converted(made, tmp_path, [x], [y])

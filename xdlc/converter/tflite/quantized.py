@@ -17,8 +17,9 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.tflite.tensors import Quantization, TensorInfo
+from xdlc.converter.tflite.tensors import Quantization, TensorInfo, reals
 from xdlc.converter.values import Value
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import Op, Tensor
 
 _UNSIGNED: dict[np.dtype[Any], np.dtype[Any]] = {
@@ -71,14 +72,15 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
     given = tensor.quantization
     if given is None or not value.dtype.is_float or not is_stored(tensor):
         return value
+    if given.scales.size > 1:
+        raise UnsupportedOp(
+            f"rounds its result to {given.scales.size} scales; QNN rounds to one",
+            fix="convert the model with one scale for each activation",
+        )
     if tensor.dtype == np.int32:
         steps = g("Round", [g("Div", [value, g.builder.const(given.scales.reshape(()))])])
-        zero = g.builder.const(given.zero_points.astype(np.int32).reshape(()))
-        return (
-            g("Add", [g("Cast", [steps], to=6), zero])
-            if given.zero_points.any()
-            else g("Cast", [steps], to=6)
-        )
+        steps, zero = g("Cast", [steps], to=6), g.builder.const(_zeros(given, tensor.dtype).reshape(()))
+        return g("Add", [steps, zero]) if given.zero_points.any() else steps
     _name(g, value.tensor, tensor.name)
     if tensor.dtype in _UNSIGNED:
         value = _rounded(g, value, given, tensor.dtype)
@@ -115,14 +117,27 @@ def _rounded(g: Operators, value: Value, given: Quantization, dtype: np.dtype[An
 
 def _quantized(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
     scale = g.builder.const(given.scales.reshape(()))
-    zero = g.builder.const(given.zero_points.astype(dtype).reshape(()))
+    zero = g.builder.const(_zeros(given, dtype).reshape(()))
     return g("QuantizeLinear", [value, scale, zero])
+
+
+def _zeros(given: Quantization, dtype: np.dtype[Any]) -> Any:
+    found = given.zero_points.astype(dtype)
+    if (found.astype(np.int64) != given.zero_points).any():
+        raise ModelError(
+            f"a zero point of {given.zero_points.reshape(-1)[0]} is out of the range of {dtype}",
+            fix="the quantization parameters do not fit the tensor: convert the model again",
+        )
+    return found
 
 
 def _dequantized(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
     if value.dtype.bits > 32:  # biases of models with 16-bit activations
+        array, limits = value.numpy() if value.is_static else np.zeros(0), np.iinfo(np.int32)
+        if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
+            return g.builder.const(reals(array, given), value.tensor.name)
         value, dtype = g("Cast", [value], to=6), np.dtype(np.int32)
-    parameters: list[Any] = [given.scales, given.zero_points.astype(dtype)]
+    parameters: list[Any] = [given.scales, _zeros(given, dtype)]
     if given.scales.size == 1:
         parameters = [entry.reshape(()) for entry in parameters]
     constants = [g.builder.const(entry) for entry in parameters]
