@@ -176,6 +176,20 @@ def test_reductions(tmp_path):
         np.testing.assert_allclose(got, np.maximum(X.max((0, 2)), start), rtol=1e-6)
 
 
+def test_reductions_of_windows(tmp_path):
+    options = {
+        "window_dimensions": [1, 2, 2],
+        "window_strides": [1, 1, 2],
+        "padding": [0, 0, 1, 0, 0, 0],
+        "body_subgraph_index": 1,
+    }
+    values = [X, np.float32(-np.inf)]
+    got = _run(tmp_path, "STABLEHLO_REDUCE_WINDOW", values, (2, 3, 2), constants=[1], **options)
+    above = np.pad(X, [(0, 0), (1, 0), (0, 0)], constant_values=-np.inf)[:, :-1]
+    wanted = np.maximum(X, above).reshape(2, 3, 2, 2).max(-1)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["SORT", "SCATTER", "CUSTOM_CALL", "RNG_BIT_GENERATOR"])
 def test_others_are_refused(tmp_path, name):
     with pytest.raises(UnsupportedOp):

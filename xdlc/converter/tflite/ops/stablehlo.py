@@ -14,6 +14,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as formulas
 from xdlc.converter.nhwc import slicing, windows
+from xdlc.converter.nhwc.reduce import window_reduced
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.sub_graph import inline
@@ -300,6 +301,23 @@ def _reduce(node: Node, g: Operators) -> Value:
     if start.is_static and start.dtype.is_float and float(start.numpy().reshape(())) == neutral:
         return found
     return g(operator, [found, reshape(g, start, ())])
+
+
+@handler("STABLEHLO_REDUCE_WINDOW")
+def _reduce_window(node: Node, g: Operators) -> Value:
+    if len(node.inputs) != 2:
+        raise node.problem(f"a reduction of {len(node.inputs) // 2} values at once")
+    x, start = values_of(node)
+    start = reshape(g, start, ())
+    operator = _operator_of(node, g, node.graph("body_subgraph"), x)
+    names = ("window_dimensions", "window_strides", "window_dilations", "base_dilations")
+    kernel, strides, dilations, base = (list(node.attr(name) or [1] * x.rank) for name in names)
+    pads = list(node.attr("padding") or [0] * (2 * x.rank))
+    if len(pads) != 2 * x.rank:
+        raise node.invalid(f"paddings {pads} of rank {x.rank}")
+    x = slicing.spread(g, x, base, start) if set(base) - {1} else x
+    x = g("Pad", [x, vector(g, [*pads[::2], *pads[1::2]]), start]) if any(pads) else x
+    return window_reduced(g, operator, x, start, kernel, strides, dilations)
 
 
 def _operator_of(node: Node, g: Operators, body: Body, like: Value) -> str:
