@@ -207,7 +207,7 @@ def _gather_nd(node: Node, g: Operators) -> Value:
     return gathering.gather_nd(g, node.required(0), node.required(1))
 
 
-@handler("ONE_HOT")
+@handler("ONE_HOT", wraps=False)  # the integers of on and off are those of the result, whatever their scales
 def _one_hot(node: Node, g: Operators) -> Value:
     indices, depth, on, off = values_of(node)
     count = int(known(depth, "the depth").reshape(()))
