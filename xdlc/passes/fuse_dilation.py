@@ -74,10 +74,9 @@ def _is_per_channel(op: Op) -> bool:
     source, others = op.inputs[0], op.inputs[1:]
     if source is None or op.package != ir.NATIVE_PACKAGE or op.outputs[0].shape != source.shape:
         return False
-    if op.type in ("ElementWiseUnary", "ElementWiseNeuron", "Batchnorm"):
-        return True
-    return op.type in ("ElementWiseBinary", "Prelu") and all(
-        tensor is not None and tensor.is_static and tensor.size in (1, tensor.shape[-1]) for tensor in others
+    return (traits(op).elementwise or op.type == "Batchnorm") and all(
+        tensor is not None and tensor.is_static and tensor.size in (1, *tensor.shape[-1:])
+        for tensor in others
     )
 
 

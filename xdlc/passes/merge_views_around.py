@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
-
-_ELEMENTWISE = ("ElementWiseBinary", "ElementWiseNeuron", "ElementWiseUnary", "Prelu")
 
 
 @graph_pass(stage="converter", after=("merge_views",), op_types=("Reshape",))
@@ -19,7 +18,7 @@ class MergeViewsAround:
     name: str = "merge_views_around"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_move(graph, op) for op in list(graph.ops) if op.type in _ELEMENTWISE]
+        results = [_move(graph, op) for op in list(graph.ops) if traits(op).elementwise]
         return any(results)
 
 
