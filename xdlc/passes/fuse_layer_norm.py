@@ -1,4 +1,4 @@
-"""Fusion of LayerNorm and RmsNorm of the last axis, written out with means."""
+"""Fusion of LayerNorm of the last axis, written out with means."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _STEPS = 8
 @graph_pass(stage="converter", after=("fuse_gelu",), op_types=("ElementWiseUnary",))
 @dataclass(frozen=True, slots=True)
 class FuseLayerNorm:
-    """Turn ``(x - mean) / sqrt(variance + epsilon)`` into LayerNorm; without a mean, into RmsNorm.
+    """Turn ``(x - mean) / sqrt(variance + epsilon)`` into LayerNorm.
 
-    Factors and terms per channel become their weight and bias, wherever they stand in the sum.  Reshapes may
-    drop and bring back the axis of the statistics, and a sum may replace a mean.
+    Factors and terms per channel become its weight and bias, wherever they stand in the sum.  Reshapes may
+    drop and bring back the axis of the statistics, and a sum may replace a mean.  Without a mean all stays:
+    RmsNorm is not quantized, its parts are.
     """
 
     name: str = "fuse_layer_norm"
@@ -97,10 +98,10 @@ def _reduced(tensor: Tensor | None) -> _Reduced | None:
     return _Reduced(total, source, factor, own, float(found.get((), 0.0)))
 
 
-def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced | None] | None:
-    """Return what has this variance, and its mean; no mean where this is the mean of squares."""
+def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced] | None:
+    """Return what has this variance, and its mean."""
     deviation = variance.producer.inputs[0] if variance.producer is not None else None
-    op, base = deviation.producer if deviation is not None else None, None
+    op = deviation.producer if deviation is not None else None
     if op is None or not is_binary(op, SQUARED_DIFFERENCE):
         base = squared(deviation)
         op = base.producer if base is not None else None
@@ -115,24 +116,24 @@ def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced | None] | None:
             continue
         if math.isclose(mean.factor, 1.0, rel_tol=1e-6):
             return source, mean
-    return None if base is None else (base, None)
+    return None
 
 
-def _replace(graph: Graph, root: Op, source: Tensor, mean: _Reduced | None, variance: _Reduced) -> bool:
+def _replace(graph: Graph, root: Op, source: Tensor, mean: _Reduced, variance: _Reduced) -> bool:
     inverse = root.outputs[0]
     if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
         return False
     if source.rank not in NORM_RANKS or source.shape != variance.of.shape:
         return False
     is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
-    atoms = [source] if mean is None else [source, mean.total]
+    atoms = [source, mean.total]
     for last in reached(graph, inverse, views=True):
         result = last.outputs[0]
         if result.shape != source.shape:
             continue
         divisor = None if is_inverted else inverse
         read = terms(result, [*atoms, inverse] if is_inverted else atoms, divisor, views=True)
-        found = _weights(read, 1.0 if mean is None else mean.own, len(atoms), source.shape[-1])
+        found = _weights(read, mean.own, source.shape[-1])
         if found is None:
             continue
         inputs = [source]
@@ -145,20 +146,19 @@ def _replace(graph: Graph, root: Op, source: Tensor, mean: _Reduced | None, vari
             "axes": ir.u32s([source.rank - 1]),
             "epsilon": ir.f32(variance.shift / variance.factor),
         }
-        type = "RmsNorm" if mean is None else "LayerNorm"
-        replace_by(graph, last, type, inputs, params, name=f"{root.name}_norm")
+        replace_by(graph, last, "LayerNorm", inputs, params, name=f"{root.name}_norm")
         return True
     return False
 
 
-def _weights(read: Terms | None, own: float, atoms: int, channels: int) -> tuple[Array, Array | None] | None:
+def _weights(read: Terms | None, own: float, channels: int) -> tuple[Array, Array | None] | None:
     """Return weight and bias of ``x * r * weight - mean * r * weight + bias``, r being the last atom."""
-    if read is None or read.keys() - {()} != {(index, atoms) for index in range(atoms)}:
+    if read is None or read.keys() - {()} != {(0, 2), (1, 2)}:
         return None
     if any(values.shape not in ((), (channels,)) for values in read.values()):
         return None
-    weight, bias = read[0, atoms], read.get(())
-    if atoms == 2 and not numpy.allclose(weight, -read[1, atoms] / own, rtol=1e-6, atol=0):
+    weight, bias = read[0, 2], read.get(())
+    if not numpy.allclose(weight, -read[1, 2] / own, rtol=1e-6, atol=0):
         return None
     spread = [
         None if values is None else numpy.broadcast_to(values, (channels,)) for values in (weight, bias)
