@@ -16,6 +16,7 @@ from xdlc.converter.session.boundary import (
     add_outputs,
     check_outputs,
     input_shapes,
+    with_batch_of_one,
 )
 from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics
@@ -166,6 +167,7 @@ def convert_graph(
     declared: Declarations | None = None,
     notices: Sequence[str] = (),
     encoded_io: bool = False,
+    batch_of_one: bool = False,
     arguments: Mapping[str, str] | None = None,
     diagnostics: Diagnostics | None = None,
     notify: Callable[[str], None] | None = None,
@@ -184,6 +186,7 @@ def convert_graph(
         notices: What the user should know of the reading.
         encoded_io: Whether the inputs and outputs that become fixed point are those that are integers with
             an encoding.
+        batch_of_one: Whether an open first dimension is 1 unless options state shapes.
         arguments: Options of the framework alone, for the history.
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
@@ -198,6 +201,8 @@ def convert_graph(
     chosen.check()
     found.notices += notices
     inputs = [DeclaredInput(entry.name, entry.dims) for entry in graph.inputs]
+    if batch_of_one and chosen.batch is None and not chosen.input_dims:
+        inputs = with_batch_of_one(inputs, found.notices)
     shapes = input_shapes(
         inputs,
         source.path,

@@ -168,3 +168,17 @@ def test_a_cut_at_an_operator_of_training_has_its_type(tmp_path):
     model = xdlc.convert(path, {"next:0": [2, 3], "next:1": [3]})
     found = xdlc.run(model, {"next": X, "next:1": np.arange(3, dtype=np.int32)})
     assert np.array_equal(found["y:0"], X + np.arange(3))
+
+
+def test_an_open_batch_is_one_unless_options_state_shapes(tmp_path):
+    path = Graph().input("x", None, 4).node("Relu", "y", ["x"]).save(tmp_path / "m.pb")
+    notices = []
+    assert xdlc.convert(path, notify=notices.append).main.inputs[0].shape == (1, 4)
+    assert any("batch" in notice and "-1,4" in notice for notice in notices)
+    assert xdlc.convert(path, batch=3).main.inputs[0].shape == (3, 4)
+    assert xdlc.convert(path, {"x": [-1, 4]}, notify=notices.append).main.inputs[0].dynamic_axes == (0,)
+
+
+def test_other_open_dimensions_stay_open(tmp_path):
+    path = Graph().input("x", None, None).node("Relu", "y", ["x"]).save(tmp_path / "m.pb")
+    assert xdlc.convert(path, notify=lambda _: None).main.inputs[0].dynamic_axes == (0, 1)

@@ -142,7 +142,7 @@ def test_a_slice_of_an_open_value(tmp_path):
     graph.node(
         "StridedSlice", "z", ["x", "begin", "end", "strides"], begin_mask=1, end_mask=1, shrink_axis_mask=2
     )
-    model = xdlc.convert(graph.save(tmp_path / "m.pb"), notify=lambda _: None)
+    model = xdlc.convert(graph.save(tmp_path / "m.pb"), {"x": [-1, 5]}, notify=lambda _: None)
     found = xdlc.run(model, {"x": X[0]})
     np.testing.assert_array_equal(found["y:0"], X[0][:, 1::2])
     np.testing.assert_array_equal(found["z:0"], X[0][:, 1])

@@ -12,7 +12,8 @@ from tests.converter.tensorflow.tf_models import FLOAT, Graph, Type
 def test_numbers_have_the_shape_and_the_distribution(tmp_path, op, rows):
     graph = Graph().input("x", rows, 50).node("Shape", "s", ["x"]).node(op, "r", ["s"], dtype=FLOAT, seed=3)
     notices = []
-    model = xdlc.convert(graph.node("AddV2", "y", ["r", "x"]).save(tmp_path / "m.pb"), notify=notices.append)
+    path = graph.node("AddV2", "y", ["r", "x"]).save(tmp_path / "m.pb")
+    model = xdlc.convert(path, {"x": [rows or -1, 50]}, notify=notices.append)
     found = xdlc.run(model, {"x": np.zeros((400, 50), np.float32)})["y:0"]
     mean, deviation = (0, 1) if "Normal" in op else (0.5, 12**-0.5)
     assert abs(found.mean() - mean) < 0.03

@@ -46,6 +46,7 @@ def convert(
         options,
         nbytes=nbytes,
         notices=notices,
+        batch_of_one=True,
         diagnostics=diagnostics,
         notify=notify,
         step=step,

@@ -119,6 +119,27 @@ def input_shapes(
     return shapes
 
 
+def with_batch_of_one(inputs: Sequence[DeclaredInput], notices: list[str]) -> list[DeclaredInput]:
+    """Return inputs whose open first dimension is 1, if nothing else is open.
+
+    Args:
+        inputs: The inputs as a framework declares them that leaves the batch of every network open.
+        notices: Gets a line if there are such.
+    """
+    opened = [entry for entry in inputs if any(isinstance(label, str) for label in entry.dims or ())]
+    if not opened or any(isinstance(label, str) for entry in opened for label in (entry.dims or ())[1:]):
+        return list(inputs)
+    names = ", ".join(repr(entry.name) for entry in opened)
+    kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
+    notices.append(
+        f"the batch of {names} is open: 1 is taken; --batch N sets another, "
+        f"--input_dim {opened[0].name} {kept} keeps it open"
+    )
+    return [
+        entry._replace(dims=(1, *(entry.dims or ())[1:])) if entry in opened else entry for entry in inputs
+    ]
+
+
 def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, list[str | None]]:
     """Return the symbol of each axis, None for one without, of dynamic inputs and outputs.
 

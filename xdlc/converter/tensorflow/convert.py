@@ -97,6 +97,7 @@ def convert(
         declared=_Stated(graph),
         arguments={name: value for name, value in own.items() if value},
         notices=notices,
+        batch_of_one=True,
         diagnostics=diagnostics,
         notify=notify,
         step=step,
