@@ -198,6 +198,18 @@ def test_operations(tmp_path):
     np.testing.assert_allclose(found, (1 - 2 * X)[:, 1], rtol=1e-6)
 
 
+def test_operations_in_a_type_of_their_own(tmp_path):
+    layers = [
+        entry("x", None, 4),
+        operation("Cumsum", "c", [call("x")], axis=1, dtype="int32"),
+        operation("Array", "a", [call("x")], dtype="int32"),
+    ]
+    found = outputs(archive(tmp_path / "m.keras", functional(layers, ["x"], ["c", "a"]), {}), X * 3)
+    whole = (X * 3).astype(np.int32)
+    np.testing.assert_array_equal(found["c"], whole.cumsum(1))
+    np.testing.assert_array_equal(found["a"], whole)
+
+
 def test_an_operation_in_h5_is_no_layer_of_its_name(tmp_path):
     layers = [entry("x", None, 4), operation("Multiply", "m", [call("x", 3.0)])]
     path = legacy(tmp_path / "m.h5", functional(layers, ["x"], ["m"]), {}, version="3.15.1")
@@ -410,6 +422,14 @@ def refused(tmp_path, *layers, kind=UnsupportedOp, weights=None):
 )
 def test_code_of_the_model_is_refused(tmp_path, made):
     assert "model.export" in refused(tmp_path, made, weights={"layers/dense": [W, B]})
+
+
+@pytest.mark.parametrize("made", [("Round", {"decimals": 1}), ("Sort", {})])
+def test_operations_without_a_handler_are_refused(tmp_path, made):
+    layers = [entry("x", None, 4), operation(made[0], "o", [call("x")], **made[1])]
+    path = archive(tmp_path / "m.keras", functional(layers, ["x"], ["o"]), {})
+    with pytest.raises((UnsupportedOp, ProblemList), match=r"decimals|no handler"):
+        xdlc.convert(path, batch=1)
 
 
 def test_quantized_layers_are_refused(tmp_path):

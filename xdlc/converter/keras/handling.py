@@ -23,6 +23,8 @@ def _refuse(node: Node, _g: Operators) -> Value:
     Raises:
         UnsupportedOp: Always.
     """
+    if node.domain:
+        raise node.problem(f"operation {node.type} has no handler", EXPORT)
     raise node.problem(f"layer class {node.type} is unknown, or has code of its own", EXPORT)
 
 

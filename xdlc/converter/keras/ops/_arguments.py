@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from xdlc.converter.keras.handling import Operand, as_float
+from xdlc.converter.keras.handling import Operand, as_float, const, handler
+from xdlc.converter.nhwc import elementwise
+from xdlc.converter.nhwc.shapes import axis_of, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import from_numpy
-
-_MISSING = object()
+from xdlc.ir.dtype import BOOL8, from_numpy
 
 
 class Arguments:
@@ -20,15 +21,20 @@ class Arguments:
 
     Args:
         node: The node.
+        g: The canonical operators.
         names: Names of its parameters in order, separated by blanks.
+
+    Attributes:
+        node: The node.
+        g: The canonical operators.
     """
 
-    def __init__(self, node: Node, names: str = "x") -> None:
-        self._node = node
+    def __init__(self, node: Node, g: Operators, names: str) -> None:
+        self.node, self.g = node, g
         args = node.attr("args") or []
-        self._given = {**dict(zip(names.split(), args, strict=False)), **(node.attr("kwargs") or {})}
         if len(args) > len(names.split()):
             raise node.problem(f"is called with {len(args)} arguments")
+        self._given = {**dict(zip(names.split(), args, strict=False)), **(node.attr("kwargs") or {})}
 
     def option(self, name: str, default: Any = None) -> Any:
         """Return an argument, or an option of the operation itself, that is no tensor.
@@ -36,18 +42,52 @@ class Arguments:
         Raises:
             UnsupportedOp: If it is a tensor that the model computes.
         """
-        given = self._given.get(name, _MISSING)
-        own = self._node.attr(name, default)
-        given = own if given is _MISSING else given
+        own = self.node.attr(name, default)
+        given = self._given.get(name, own)
         if any(isinstance(each, Operand) for each in _leaves(given)):
-            raise self._node.problem(f"argument {name} is computed")
+            raise self.node.problem(f"argument {name} is computed")
         return default if given is None else given
+
+    def integers(self, name: str, default: Any = None) -> list[int]:
+        """Return an argument that is one integer or several as a list.
+
+        Raises:
+            ModelError: If it is something else.
+        """
+        given = self.option(name, default)
+        given = [given] if type(given) is int else given
+        if not isinstance(given, list) or not all(type(each) is int for each in given):
+            raise self.node.invalid(f"argument {name} is {given!r:.40}")
+        return given
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return an argument that is one integer.
+
+        Raises:
+            ModelError: If it is something else.
+        """
+        given = self.integers(name, default)
+        if len(given) != 1:
+            raise self.node.invalid(f"argument {name} is {given!r:.40}")
+        return given[0]
+
+    def axes(self, x: Value, default: Any = None) -> list[int]:
+        """Return the axes of an operation on a value in order; None is all of them."""
+        listed = range(x.rank) if self.option("axis", default) is None else self.integers("axis", default)
+        return sorted(axis_of(axis, x.rank) for axis in listed)
+
+    def along_one(self) -> tuple[Value, int]:
+        """Return x and the axis of an operation, without an axis all elements of x in a row."""
+        x = self.value()
+        if self.option("axis") is None:
+            return self.g("Reshape", [x, vector(self.g, [-1])]), 0
+        return x, axis_of(self.integer("axis"), x.rank)
 
     def has(self, name: str) -> bool:
         """Return whether an argument is given."""
         return self._given.get(name) is not None
 
-    def value(self, g: Operators, name: str, like: Value | None = None) -> Value:
+    def value(self, name: str = "x", like: Value | None = None) -> Value:
         """Return an argument as a value; a number gets the type of ``like``, unless it is a fraction.
 
         Raises:
@@ -55,44 +95,53 @@ class Arguments:
         """
         given = self._given.get(name)
         if isinstance(given, Operand):
-            return self._node.required(given.place)
-        if given is None or isinstance(given, str | dict):
-            raise self._node.invalid(f"argument {name} is {given!r:.60}")
+            return self.node.required(given.place)
         if any(isinstance(each, Operand) for each in _leaves(given)):
-            raise self._node.problem(f"argument {name} mixes tensors and numbers")
-        array = np.asarray(given)
+            raise self.node.problem(f"argument {name} mixes tensors and numbers")
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            array = np.asarray(None)
         if array.dtype.kind not in "biuf":
-            raise self._node.invalid(f"argument {name} is no number")
+            raise self.node.invalid(f"argument {name} is {given!r:.60}")
         if not isinstance(given, np.ndarray):
             kind = like.dtype.numpy if like is not None else np.dtype(np.float32)
             fits = array.dtype.kind == "b" or not (array.dtype.kind == "f" and kind.kind != "f")
             array = array.astype(kind if fits else np.float32)
-        return g.builder.const(array.astype(np.float32) if array.dtype == np.float64 else array)
+        return self.g.builder.const(array.astype(np.float32) if array.dtype == np.float64 else array)
 
-    def values(self, g: Operators, name: str) -> list[Value]:
-        """Return an argument that is a list of tensors."""
+    def real(self, name: str = "x") -> Value:
+        """Return an argument as a value of float32."""
+        return as_float(self.g, self.value(name))
+
+    def values(self, name: str) -> list[Value]:
+        """Return an argument that is a list of tensors, of one type: float32 if theirs differ."""
         given = self._given.get(name)
         listed = given if type(given) is list else [given]
-        like = next((self._node.required(each.place) for each in listed if isinstance(each, Operand)), None)
-        return [
-            self._node.required(each.place)
+        like = next((self.node.required(each.place) for each in listed if isinstance(each, Operand)), None)
+        kind = like.dtype.numpy if like is not None else np.float32
+        found = [
+            self.node.required(each.place)
             if isinstance(each, Operand)
-            else g.builder.const(np.asarray(each, like.dtype.numpy if like is not None else np.float32))
+            else self.g.builder.const(np.asarray(each, kind))
             for each in listed
         ]
+        if any(value.dtype is not found[0].dtype for value in found):
+            return [as_float(self.g, value) for value in found]
+        return found
 
-    def pair(self, g: Operators, first: str = "x1", second: str = "x2") -> tuple[Value, Value]:
-        """Return two arguments of one type: float32 if they differ or one is a fraction."""
-        leading = isinstance(self._given.get(first), Operand)
-        one = self.value(g, first if leading else second)
-        other = self.value(g, second if leading else first, one)
+    def pair(self) -> tuple[Value, Value]:
+        """Return the arguments x1 and x2 in one type: float32 if they differ or one is a fraction."""
+        leading = isinstance(self._given.get("x1"), Operand)
+        one = self.value("x1" if leading else "x2")
+        other = self.value("x2" if leading else "x1", one)
         x, y = (one, other) if leading else (other, one)
         if x.dtype is y.dtype:
             return x, y
         if not x.dtype.is_float and not y.dtype.is_float:
-            wide = np.promote_types(x.dtype.numpy, y.dtype.numpy)
-            return g.builder.cast(x, from_numpy(wide)), g.builder.cast(y, from_numpy(wide))
-        return as_float(g, x), as_float(g, y)
+            wide = from_numpy(np.promote_types(x.dtype.numpy, y.dtype.numpy))
+            return self.g.builder.cast(x, wide), self.g.builder.cast(y, wide)
+        return as_float(self.g, x), as_float(self.g, y)
 
 
 def _leaves(given: Any) -> list[Any]:
@@ -101,3 +150,37 @@ def _leaves(given: Any) -> list[Any]:
     if isinstance(given, slice):
         return [given.start, given.stop, given.step]
     return [given]
+
+
+def truth(g: Operators, x: Value) -> Value:
+    """Return a value as truth values: numbers other than 0 are true."""
+    return x if x.dtype is BOOL8 else elementwise.not_equal(g, x, const(g, 0, x))
+
+
+def converted(node: Node, g: Operators, x: Value, name: Any) -> Value:
+    """Return a value of the type of a name; all floats are float32.
+
+    Raises:
+        UnsupportedOp: If there is no such type.
+    """
+    if name in ("float16", "bfloat16", "float64", "float32"):
+        return as_float(g, x)
+    if name not in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+        raise node.problem(f"type {name!r:.30}")
+    return truth(g, x) if name == "bool" else elementwise.converted(g, x, from_numpy(np.dtype(name)))
+
+
+Results = Value | list[Value]
+Table = Mapping[str, tuple[str, Callable[[Arguments], Results]]]
+_UNUSED = ("sparse", "ragged", "args", "kwargs", "sorted", "num", "fill_mode", "fill_value")
+
+
+def operations(table: Table) -> None:
+    """Register operations: the names of the parameters of each, and its function."""
+
+    @handler(*table, domain="ops", ignores=_UNUSED)
+    def operation(node: Node, g: Operators) -> Results:
+        names, function = table[node.type]
+        given = Arguments(node, g, names)
+        made, name = function(given), given.option("dtype")
+        return made if name is None or isinstance(made, list) else converted(node, g, made, name)

@@ -71,7 +71,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     axes = list(range(1, rank - 1)) if axes is None else [axes] if isinstance(axes, int) else axes
     if [axis % rank for axis in axes] != list(range(1, rank - 1)):
         raise node.problem(f"attention_axes {axes} of rank {rank}: some axes are no attention axes")
-    shape = dims(query, range(1, rank - 1))
+    shape, steps = (dims(each, range(1, rank - 1)) for each in (query, key))
     if rank > 3:
         query, value, key = (batched(g, each, [-1, each.shape[-1]]) for each in (query, value, key))
     heads = {
@@ -95,7 +95,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     if not node.attr("return_attention_scores", False):
         return [made]
     if rank > 3:
-        shares = batched(g, shares, [count, *shape, *shape])
+        shares = batched(g, shares, [count, *shape, *steps])
     return [made, shares]
 
 
