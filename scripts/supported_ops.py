@@ -29,6 +29,7 @@ import onnx
 
 import xdlc
 from xdlc.converter.importer import Handlers
+from xdlc.converter.keras.handling import handler as keras
 from xdlc.converter.operators import functions
 from xdlc.converter.operators.host_only import can_keep
 from xdlc.converter.operators.registry import ANY, MICROSOFT, find, find_structural, load_all
@@ -57,6 +58,7 @@ FRAMEWORKS = {
         tflite,
         f"{_APPLIED} A `Flex` operator is that of TensorFlow, other composites are their bodies.",
     ),
+    "Keras": (keras, f"{_APPLIED} `ops` are operations of functional models, `tf` those of Keras 2."),
 }
 VERDICTS = ("right", "refused", "wrong", "crashed", "timeout")
 
@@ -266,7 +268,7 @@ def handled(handlers: Handlers) -> dict[str, list[str]]:
 def _module_of(handlers: Handlers, domain: str, name: str) -> str:
     """Return the last part of the name of the module that registers a handler."""
     function = handlers.all()[domain, name].function
-    return inspect.unwrap(function).__module__.rpartition(".")[2].replace("_", " ")
+    return inspect.unwrap(function).__module__.rpartition(".")[2].replace("_", " ").strip()
 
 
 def _handlers_of(title: str, handlers: Handlers, note: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from xdlc.converter.keras.ops._arguments import Arguments, operations
+from xdlc.converter.keras.ops._operations import Arguments, operations
 from xdlc.converter.keras.ops.reshaping import resized
 from xdlc.converter.nhwc import images
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack

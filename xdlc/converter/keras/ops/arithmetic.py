@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from xdlc.converter.keras.handling import as_float, const
-from xdlc.converter.keras.ops._arguments import Arguments, converted, operations, truth
+from xdlc.converter.keras.ops._operations import Arguments, converted, operations, truth
 from xdlc.converter.keras.ops.activations import FUNCTIONS
 from xdlc.converter.nhwc import elementwise as e
 from xdlc.converter.nhwc.reduce import accumulated, l2_normalized, moments, place_of, reduced, top_k

@@ -1,4 +1,4 @@
-"""Arguments of operations: by name, as the signature of the operation orders them, or as options."""
+"""Operations of functional models: their table, and their arguments by name, by position or as options."""
 
 from __future__ import annotations
 
