@@ -80,6 +80,7 @@ def test_a_function_that_calls_itself_is_refused(graph, tmp_path):
 def test_a_node_that_does_not_exist_is_refused(graph, tmp_path):
     with pytest.raises(UsageError) as caught:
         run(graph, tmp_path, importer_options={"out_node": ["sun"]})
+    assert caught.value.problem.endswith("'sun'")
     assert "sum" in caught.value.fix
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import xdlc
 from tests.converter.tensorflow.tf_models import Graph, Type, evaluate
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UnsupportedOp
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
@@ -146,3 +146,15 @@ def test_a_slice_of_an_open_value(tmp_path):
     found = xdlc.run(model, {"x": X[0]})
     np.testing.assert_array_equal(found["y:0"], X[0][:, 1::2])
     np.testing.assert_array_equal(found["z:0"], X[0][:, 1])
+
+
+@pytest.mark.parametrize(("op", "held"), [("Bincount", np.zeros(0, np.float32)), ("Conv2D", None)])
+def test_open_dimensions_that_must_be_known_are_refused(tmp_path, op, held):
+    if held is None:
+        graph = Graph().input("x", 1, 4, 4, 2).input("w", None, 3, 2, 1)
+        graph.node(op, "y", ["x", "w"], strides=[1, 1, 1, 1], padding="SAME")
+    else:
+        graph = Graph().input("x", None, dtype="int32").const("n", np.int32(4)).const("w", held)
+        graph.node(op, "y", ["x", "n", "w"])
+    with pytest.raises(UnsupportedOp, match="must be known"):
+        xdlc.convert(graph.save(tmp_path / "m.pb"))

@@ -327,3 +327,20 @@ def test_several_readers_of_a_channel_first_value_share_its_transpose(tmp_path):
     model = xdlc.convert(graph.node("Mean", "y", ["c", "axes"]).save(tmp_path / "m.pb"))
     (converted,) = model.graphs.values()
     assert [op.type for op in converted.ops].count("Transpose") == 1
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_statistics_of_a_batch_have_a_share_in_the_running_ones(share):
+    x, former = normal(2, 3, 3, 2), np.asarray([0.5, -2], np.float32)
+    ones = np.ones(2, np.float32)
+    _, mean, variance = evaluate(
+        "FusedBatchNormV3",
+        *(x, ones, ones, former, ones),
+        constant=(1, 2, 3, 4),
+        outputs=3,
+        is_training=True,
+        exponential_avg_factor=share,
+    )
+    rows = x.reshape(-1, 2)
+    np.testing.assert_allclose(mean, former * (1 - share) + rows.mean(0) * share, atol=1e-5)
+    np.testing.assert_allclose(variance, 1 - share + rows.var(0, ddof=1) * share, atol=1e-4)

@@ -131,10 +131,17 @@ def test_a_signature_is_chosen_by_its_key(model, checkpoint, tmp_path):
 
 def test_a_model_without_a_signature_is_refused(functional, checkpoint, tmp_path):
     del functional.proto.node[:]
+    functional.input("saver_filename", dtype="string")
     model = saved_model(functional, {}, {})
     with pytest.raises(ModelError, match="neither a signature") as caught:
         xdlc.convert(save(model, tmp_path, checkpoint))
     assert "signatures=" in caught.value.fix
+
+
+def test_a_folder_without_a_saved_model_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="folder") as caught:
+        _load(tmp_path, None, None, has_outputs=False)
+    assert "saved_model.pb" in caught.value.fix
 
 
 def test_a_signature_of_strings_is_refused_and_can_be_cut(model, checkpoint, tmp_path):

@@ -588,6 +588,6 @@ def test_a_data_type_that_nothing_states_is_told_once(
     assert model.main.outputs[0].dtype is FLOAT32
     notice = (
         "Pkg::Less: nothing states the data type of output 0 ('y'), which may be bool8 or float32: float32 "
-        "is assumed; a value_info of the model or a shape function would state it"
+        "is assumed; the model (value_info in ONNX) or a shape function would state it"
     )
     assert notices == [notice] * guessed

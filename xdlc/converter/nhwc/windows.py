@@ -71,13 +71,14 @@ def conv(
 
     Raises:
         ModelError: If the shapes do not fit.
-        UnsupportedOp: If padding SAME meets an open dimension, a stride and a dilation.
+        UnsupportedOp: If the kernel or the channels are open, or padding SAME meets an open dimension, a
+            stride and a dilation.
     """
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
         raise ModelError(f"a convolution of rank {x.rank} with weights of rank {weight.rank}", fix=_FIX)
-    kernel, (inner,) = weight.shape[:-2], weight.shape[-2:-1]
-    channels = x.shape[-1]
+    *kernel, inner = dims(weight, range(rank + 1))
+    (channels,) = dims(x, [-1])
     if not inner or channels % inner:
         raise ModelError(f"{channels} channels with weights of {inner} input channels", fix=_FIX)
     given = _window(g, x, kernel, strides, padding, dilations)

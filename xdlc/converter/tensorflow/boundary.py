@@ -100,15 +100,16 @@ def source_graph(
     flat = Flat(content, variable)
     starts = [value for value in (*wanted.values(), *cut.values()) if port(value).node in content.nodes]
     flat.add_main([*outputs.values(), *starts], cut.values())
-    if wanted:
-        outputs = {_output_name(name, value, boundary): value for name, value in wanted.items()}
-    for name, value in (*outputs.items(), *cut.items()):
+    ends = wanted or outputs
+    for name, value in (*ends.items(), *cut.items()):
         if not flat.has(value) and value in (boundary.outputs.get(name), boundary.inputs.get(name)):
             problem = f"its signature has {name!r} for a value {value!r}, which the graph lacks"
             raise ModelError(problem, where=content.path, fix="save the model again")
         if not flat.has(value):
             near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
             raise UsageError(f"there is no value {name!r}", where=content.path, fix=near or "name a node")
+    if wanted:
+        outputs = {_output_name(name, value, boundary): value for name, value in wanted.items()}
     graph = flat.finish(cut.values(), list(outputs.values()))
     if lists_unused:
         unused = _unused(content, list(outputs.values()), set(cut.values()))

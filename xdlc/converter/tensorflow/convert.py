@@ -24,7 +24,7 @@ from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.udo.nodes import Undeclared
 from xdlc.converter.udo.output_inference import Declared
-from xdlc.errors import UnsupportedOp, UsageError
+from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
 
 def convert(
@@ -62,12 +62,12 @@ def convert(
         XdlcError: Every problem found; several make a ProblemList.
     """
     notices: list[str] = []
+    ends = [*out_node, *(out_name or ())]
     own = {
-        "out_node": ",".join([*out_node, *(out_name or ())]),
+        "out_node": ",".join(ends),
         "saved_model_tag": saved_model_tag or "",
         "saved_model_signature_key": saved_model_signature_key or "",
     }
-    ends = [*out_node, *(out_name or ())]
     loaded = _load(Path(path), saved_model_tag, saved_model_signature_key, has_outputs=bool(ends))
     given = {str(port(name)): dims for name, dims in (input_dims or {}).items()}
     values = {str(port(name)): value for name, value in (set_inputs or {}).items()}
@@ -130,6 +130,9 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
     found = recognize(path)
     if found is SAVED_MODEL:
         return saved_model(path, tag, signature, has_outputs=has_outputs)
+    if path.is_dir():
+        fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
+        raise ModelError("is a folder, and no SavedModel", where=str(path), fix=fix)
     if tag is not None:
         raise UsageError("--saved_model_tag is for SavedModels", where=str(path), fix="omit it")
     if found is META_GRAPH or path.suffix == ".meta":

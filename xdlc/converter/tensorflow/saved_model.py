@@ -12,7 +12,7 @@ from xdlc.converter.session.boundary import UNNAMED
 from xdlc.converter.tensorflow.boundary import PLACEHOLDERS, Boundary
 from xdlc.converter.tensorflow.graph_def import Loaded, content_of, parsed
 from xdlc.converter.tensorflow.messages import dtype_name
-from xdlc.converter.tensorflow.nodes import port, text
+from xdlc.converter.tensorflow.nodes import attribute_messages, port, text
 from xdlc.converter.tensorflow.tensors import shape_of
 from xdlc.converter.tensorflow.variables import Variables
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, nearest_names
@@ -45,7 +45,7 @@ def saved_model(path: Path, tag: str | None, signature: str | None, *, has_outpu
     graphs = {",".join(text(each) for each in meta.meta_info_def.tags): meta for meta in model.meta_graphs}
     if not graphs:
         raise ModelError("holds no graph", where=str(file), fix="save the model again")
-    meta = _chosen(graphs, tag, DEFAULT_TAG, "saved_model_tag", "tags", str(file))
+    meta = _chosen(graphs, tag, DEFAULT_TAG, "saved_model_tag", "graph", str(file))
     prefix = file.parent / "variables" / "variables"
     loaded = _loaded(meta, mapped, blobs, file, prefix)
     _add_signature(loaded.boundary, meta, signature, str(file), needed=not has_outputs)
@@ -96,7 +96,7 @@ def _chosen(held: dict[str, Any], key: str | None, usual: str, option: str, kind
         found = next((each for name, each in held.items() if set(name.split(",")) == tags), None)
     if found is None:
         names = ", ".join(map(repr, sorted(held)))
-        problem = f"has no {kind} {wanted!r}" if wanted is not None else f"has several {kind}"
+        problem = f"has no {kind} {wanted!r}" if wanted is not None else f"has several {kind}s"
         near = nearest_names(wanted, held) if wanted else None
         fix = near or f"choose one: --{option} NAME"
         raise UsageError(f"{problem}; there are {names or 'none'}", where=where, fix=fix)
@@ -111,13 +111,13 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
         if text(entry.key) not in _NO_SIGNATURE and entry.value.outputs
     }
     if key is None and not held:
-        if needed and not any(text(node.op) in PLACEHOLDERS for node in meta.graph_def.node):
+        if needed and not any(map(_is_input, meta.graph_def.node)):
             fix = "save it by tf.saved_model.save(model, folder, signatures=function) or model.export(folder)"
             raise ModelError("has neither a signature nor an input", where=where, fix=fix)
         return
     if key is None and not needed and DEFAULT_SIGNATURE not in held and len(held) > 1:
         return
-    chosen = _chosen(held, key, DEFAULT_SIGNATURE, "saved_model_signature_key", "signatures", where)
+    chosen = _chosen(held, key, DEFAULT_SIGNATURE, "saved_model_signature_key", "signature", where)
     strings = _strings(chosen.inputs)
     if strings and key is None and not needed:
         return
@@ -137,6 +137,12 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
             None if sizes is None else [UNNAMED if size is None else size for size in sizes]
         )
         boundary.dtypes[text(entry.key)] = dtype_name(entry.value.dtype)
+
+
+def _is_input(node: Any) -> bool:
+    """Return whether a node is a placeholder of numbers; one of a string is the path of a checkpoint."""
+    dtype = attribute_messages(node).get("dtype")
+    return text(node.op) in PLACEHOLDERS and (dtype is None or dtype_name(dtype.type) != "string")
 
 
 def _values(entries: Sequence[Any]) -> dict[str, str]:

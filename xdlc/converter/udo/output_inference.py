@@ -21,10 +21,12 @@ from xdlc.opdefs.source_match import ShapeFunction, Udo
 _SHAPE_FIX = (
     "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), pass a shape function with "
     "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), let the "
-    "model state it as value_info, or draft the definition with xdlc-udo-config from-model --same_shapes if "
-    "it is that of the first input"
+    "model state it (value_info in ONNX), or draft the definition with xdlc-udo-config from-model "
+    "--same_shapes if it is that of the first input"
 )
-_HOOK_FIX = "return it from infer_shape_and_type of the plugin, or let the model state it as value_info"
+_HOOK_FIX = (
+    "return it from infer_shape_and_type of the plugin, or let the model state it (value_info in ONNX)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def _guess(name: str, place: TensorDef, dtype: DType) -> str:
         return ""
     return (
         f"nothing states the data type of {name}, which may be {_one_of(place.dtypes)}: {dtype.name} is "
-        "assumed; a value_info of the model or a shape function would state it"
+        "assumed; the model (value_info in ONNX) or a shape function would state it"
     )
 
 

@@ -81,7 +81,7 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
     return _ACTIVATIONS[step](g, x)
 
 
-@handler("_FusedBatchNormEx", ignores=("U", "exponential_avg_factor", "num_side_inputs"))
+@handler("_FusedBatchNormEx", ignores=("U", "num_side_inputs"))
 def _batch_norm(node: Node, g: Operators) -> list[Value]:
     result, *rest = batch_norm(node, g)
     sides = real_inputs(node)[5:]

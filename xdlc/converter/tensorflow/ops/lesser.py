@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xdlc.converter.nhwc import scatter
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import cast, ints, number, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
@@ -53,13 +55,14 @@ def _bincount(node: Node, g: Operators) -> Value:
     (count,) = ints(size, "the number of bins")
     if x.rank > 1:
         raise node.problem("bins of a value of more than one axis")
-    flat = reshape(g, x, (x.size,))
+    elements = math.prod(dims(x))
+    flat = reshape(g, x, (elements,))
     inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])
     place = where(g, inside, flat, number(g, flat, -1))
     if weights.size and not node.attr("binary_output", False):
-        shares = reshape(g, weights, (x.size,))
+        shares = reshape(g, weights, (elements,))
     else:
-        shares = scatter.full(g, (x.size,), 1, weights.dtype)
+        shares = scatter.full(g, (elements,), 1, weights.dtype)
     found = scatter.segments(g, shares, place, count, "Sum")
     if node.attr("binary_output", False):
         found = cast(g, g("Greater", [found, number(g, found, 0)]), found.dtype)

@@ -76,9 +76,12 @@ def _lrn(node: Node, g: Operators) -> Value:
 _LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
 
 
-@handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U", "exponential_avg_factor"))
+@handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U",))
 def batch_norm(node: Node, g: Operators) -> list[Value]:
-    """Return the normalized values, the mean and the variance; by those of the batch in a training graph."""
+    """Return the normalized values, the mean and the variance; by those of the batch in a training graph.
+
+    Mean and variance of the batch have a share of ``exponential_avg_factor`` in the second and third output.
+    """
     x, scale, offset, mean, given = real_inputs(node)[:5]
     unbiased = given
     epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
@@ -102,11 +105,19 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
         return reduce.batch_norm(g, value, scale, offset, mean, given, epsilon)
 
     result = channel_last_of(node, g, x, normalized)
+    averages = [mean, unbiased]
+    share = float(node.attr("exponential_avg_factor", 1.0))
+    if is_training and share != 1:
+        former = zip(real_inputs(node)[3:5], averages, strict=True)
+        averages = [
+            g("Add", [g("Mul", [old, number(g, old, 1 - share)]), g("Mul", [new, number(g, new, share)])])
+            for old, new in former
+        ]
     if is_plain:
         rows = reshape(g, x, (x.shape[1], math.prod(x.shape[2:])))
         ones = g.builder.const(np.ones(rows.shape[1], x.dtype.numpy))
         result = reshape(g, g("LayerNormalization", [rows, ones], axis=-1, epsilon=epsilon), x.shape)
-    return [result, mean, unbiased, mean, unbiased][: len(node.outputs)]
+    return [result, *averages, mean, unbiased][: len(node.outputs)]
 
 
 def _normalizes_rows(x: Value, scale: Value, offset: Value) -> bool:
