@@ -34,7 +34,8 @@ def _fuse(graph: Graph, erf: Op) -> bool:
             continue
         wanted = {(0,): 0.5, (0, 1): math.copysign(0.5, factor)}
         for last in reached(graph, bent):
-            if agrees(terms(last.outputs[0], [source, bent]), wanted):
+            result = last.outputs[0]
+            if result.shape == source.shape and agrees(terms(result, [source, bent]), wanted):
                 replace_by_neuron(graph, last, source, GELU, f"{erf.name}_gelu")
                 return True
     return False

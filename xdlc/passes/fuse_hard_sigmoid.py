@@ -34,6 +34,8 @@ def _fuse(graph: Graph, clamp: Op) -> bool:
         if shift != top / 2 or factor <= 0 or source.rank > 4:
             continue
         for last in (*reached(graph, gate), *([clamp] if top == 1 else ())):
+            if last.outputs[0].shape != source.shape:
+                continue
             if last is clamp or agrees(terms(last.outputs[0], [gate]), {(0,): 1 / top}):
                 params = {
                     "operation": ir.u32(HARD_SIGMOID),

@@ -43,7 +43,8 @@ def _fuse(graph: Graph, op: Op) -> bool:
         if not math.isclose(shift * slope + middle, top / 2, rel_tol=1e-5):
             continue
         for last in reached(graph, gate):
-            if agrees(terms(last.outputs[0], [source, gate]), {(0, 1): 1 / top}):
+            result = last.outputs[0]
+            if result.shape == source.shape and agrees(terms(result, [source, gate]), {(0, 1): 1 / top}):
                 replace_by_neuron(graph, last, source, HARD_SWISH, f"{op.name}_hard_swish")
                 return True
     return False

@@ -30,7 +30,8 @@ def _fuse(graph: Graph, total: Op) -> bool:
     if power is None or source is None or source.encoding is not None or not source.dtype.is_float:
         return False
     for last in reached(graph, total.outputs[0]):
-        if agrees(terms(last.outputs[0], [power], total.outputs[0]), {(0, 1): 1.0}):
+        result = last.outputs[0]
+        if result.shape == source.shape and agrees(terms(result, [power], total.outputs[0]), {(0, 1): 1.0}):
             params: dict[str, ir.Param] = {"axis": ir.u32(source.rank - 1), "beta": ir.f32(1.0)}
             replace_by(graph, last, "Softmax", [source], params, name=f"{total.name}_softmax")
             return True
