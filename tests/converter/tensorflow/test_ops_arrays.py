@@ -106,6 +106,21 @@ def test_an_index_outside_of_the_depth_is_off_everywhere(axis):
     np.testing.assert_array_equal(found, wanted if axis else wanted.T)
 
 
+def test_narrow_indices_select_from_a_greater_depth():
+    indices = np.asarray([43, 255], np.uint8)
+    numbers = (np.int32(300), np.float32(1), np.float32(0))
+    found = evaluate("OneHot", indices, *numbers, constant=(1, 2, 3), axis=-1)
+    np.testing.assert_array_equal(found, indices[:, None] == np.arange(300))
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf])
+def test_an_impossible_scale_of_an_image_is_refused(scale):
+    x, size = np.ones((1, 2, 2, 1), np.float32), np.asarray([2, 2], np.int32)
+    factors = np.asarray([scale, 1], np.float32)
+    with pytest.raises(ModelError, match="scaled by"):
+        evaluate("ScaleAndTranslate", x, size, factors, np.zeros_like(factors), constant=(1, 2, 3))
+
+
 def test_mirrored_borders():
     x = np.asarray([1, 2, 3], np.float32)
     amounts = np.asarray([[2, 3]], np.int32)

@@ -265,6 +265,7 @@ def one_hot(g: Operators, indices: Value, depth: int, on: Value, off: Value, axi
     """
     check_table(depth)
     place = axis % (indices.rank + 1)
+    indices = cast(g, indices, INT32) if indices.dtype.bits < 32 else indices  # which hold the depth
     row = np.arange(depth, dtype=indices.dtype.numpy).reshape((depth, *[1] * (indices.rank - place)))
     column = g("Unsqueeze", [indices, vector(g, [place])])
     on, off = (value if not value.rank else reshape(g, value, ()) for value in (on, off))

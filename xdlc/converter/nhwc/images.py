@@ -20,7 +20,7 @@ from xdlc.converter.nhwc.shapes import (
 from xdlc.converter.nhwc.windows import Padding, amounts
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
 
 
@@ -47,7 +47,7 @@ def patches(
 
     Raises:
         ModelError: If the window does not fit.
-        UnsupportedOp: If a dimension is open.
+        UnsupportedOp: If a dimension is open, or the window is too large.
     """
     shape = dims(x)
     height, width = kernel
@@ -65,7 +65,7 @@ def dilation(
 
     Raises:
         ModelError: If the window does not fit.
-        UnsupportedOp: If a dimension is open.
+        UnsupportedOp: If a dimension is open, or the window is too large.
     """
     kernel = dims(weight)[:2]
     lowest = float(np.finfo(np.float32).min) if x.dtype.is_float else float(x.dtype.limits[0])
@@ -98,6 +98,8 @@ def _taps(
     ]
     if min(counts) < 1:
         raise ModelError(f"a window {list(kernel)} of {list(sizes)}", fix="correct the model")
+    if not g.context.budget.unrolled_nodes.take(kernel[0] * kernel[1]):
+        raise UnsupportedOp(f"a window of {kernel[0] * kernel[1]} elements is too large to write out")
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             first = [row * rates[0], column * rates[1]]

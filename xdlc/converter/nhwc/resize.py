@@ -153,15 +153,17 @@ def scale_and_translate(
         antialias: Whether the kernel widens where the image shrinks.
 
     Raises:
-        ModelError: If the sizes do not fit, or the kernel is unknown.
+        ModelError: If the sizes or the scale do not fit, or the kernel is unknown.
         UnsupportedOp: If the height or width is open.
     """
     if kernel not in _KERNELS:
         raise ModelError(f"kernel {kernel!r} is unknown", fix="correct the model")
-    tables = [
-        _kernel_shares(n, m, float(factor), float(move), *_KERNELS[kernel], antialias)
-        for n, m, factor, move in zip(_check(x, size), size, scale, shift, strict=True)
-    ]
+    tables = []
+    for n, m, factor, move in zip(_check(x, size), size, scale, shift, strict=True):
+        if not (0 < factor < math.inf and math.isfinite(move)):
+            raise ModelError(f"an image scaled by {factor} and moved by {move}", fix="correct the model")
+        check_table(n, m)
+        tables.append(_kernel_shares(n, m, float(factor), float(move), *_KERNELS[kernel], antialias))
     return _mixed(g, x, tables)
 
 
@@ -175,7 +177,11 @@ def _real(g: Operators, x: Value) -> Value:
 
 
 def _by_shares(g: Operators, x: Value, size: Sequence[int], shares: Callable[[int, int], Array]) -> Value:
-    return _mixed(g, x, [shares(n, m) for n, m in zip(_check(x, size), size, strict=True)])
+    tables = []
+    for n, m in zip(_check(x, size), size, strict=True):
+        check_table(n, m)
+        tables.append(shares(n, m))
+    return _mixed(g, x, tables)
 
 
 def _mixed(g: Operators, x: Value, tables: Sequence[Array]) -> Value:
@@ -184,7 +190,6 @@ def _mixed(g: Operators, x: Value, tables: Sequence[Array]) -> Value:
     for axis, table in enumerate(tables, 1):
         if np.array_equal(table, np.eye(len(table))):
             continue
-        check_table(*table.shape)
         shares = g.builder.const(table.astype(x.dtype.numpy))
         front = permuted(g, x, (0, 3, 3 - axis, axis))
         mixed = g("MatMul", [front, permuted(g, shares, (1, 0))])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
 from xdlc.ir.data import Array
@@ -63,7 +63,13 @@ def number(g: Operators, like: Value, value: float) -> Value:
 
 
 def vector(g: Operators, values: Sequence[int] | Array) -> Value:
-    """Return constant integers, int64, as canonical operators take shapes, axes and positions."""
+    """Return constant integers, int64, as canonical operators take shapes, axes and positions.
+
+    Raises:
+        UnsupportedOp: If there are too many.
+    """
+    if isinstance(values, range):
+        check_table(len(values))
     return g.builder.const(np.asarray(values, np.int64).reshape(-1))
 
 

@@ -344,7 +344,7 @@ def _mirrored(g: Operators, x: Value, pads: Sequence[Sequence[int]]) -> Value:
             (size,) = dims(x, [axis])
             if max(before, after) > size:
                 raise ModelError(f"padding {before}, {after} mirrors {size} elements", fix=_FIX)
-            place = np.arange(-before, size + after)
-            place = np.where(place < 0, -1 - place, np.where(place >= size, 2 * size - 1 - place, place))
+            check_table(size + before + after)
+            place = np.pad(np.arange(size), (before, after), "symmetric")
             x = g("Gather", [x, vector(g, place)], axis=axis)
     return x

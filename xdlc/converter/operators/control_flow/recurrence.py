@@ -182,6 +182,8 @@ def recurrence(
     if sequence.rank != 3 or sequence.dims[0] != trips or None in sequence.dims:
         return None
     hidden = results[cell.states[0]]
+    if hidden.dims is None or hidden.dims[0] != sequence.dims[1]:
+        return None
     kinds: dict[int, str] = {}
     for number in lists:
         kinds[number] = _written(sub, tensors, number, results[number], hidden, trips)

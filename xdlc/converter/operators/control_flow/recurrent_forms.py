@@ -131,6 +131,11 @@ def _same_width(op: Op) -> bool:
     return source is not None and bool(source.shape and made.shape) and source.shape[-1] == made.shape[-1]
 
 
+def _width(form: Form) -> int:
+    """Return the number of columns of a linear form."""
+    return int(next(iter(form.terms.values())).shape[1])
+
+
 def _times(form: Form, matrix: Array, bias: Any) -> Form | None:
     if matrix.ndim != 2:
         return None
@@ -153,10 +158,15 @@ def _binary(operation: int, one: Form, other: Form) -> Form | None:
     if other.kind == "const":
         if one.kind == "counter" and np.size(other.bias) == 1:
             return Form("counter", state=one.state, step=one.step + int(np.reshape(other.bias, -1)[0]))
-        if one.kind != "linear" or np.size(other.bias) not in (1, np.shape(other.bias)[-1]):
+        if one.kind != "linear" or np.shape(other.bias)[-1:] not in ((np.size(other.bias),), ()):
             return None
-        return Form("linear", terms=one.terms, bias=one.bias + np.reshape(other.bias, -1))
+        if np.size(other.bias) not in (1, _width(one)):
+            return None
+        summand = np.broadcast_to(np.reshape(other.bias, -1), _width(one))
+        return Form("linear", terms=one.terms, bias=one.bias + summand)
     if one.kind == other.kind == "linear":
+        if _width(one) != _width(other):
+            return None
         terms = dict(one.terms)
         for key, matrix in other.terms.items():
             terms[key] = terms[key] + matrix if key in terms else matrix
@@ -191,7 +201,7 @@ def _columns(op: Op, form: Form, tensor: Tensor) -> Form | None:
 def _beside(op: Op, forms: Sequence[Form]) -> Form | None:
     if _number(op, "axis") != op.outputs[0].rank - 1:
         return None
-    widths = [next(iter(form.terms.values())).shape[1] for form in forms]
+    widths = [_width(form) for form in forms]
     terms: dict[Any, Array] = {}
     first = 0
     for form, width in zip(forms, widths, strict=True):
