@@ -28,9 +28,9 @@ from typing import Any
 import onnx
 
 import xdlc
-from xdlc.converter.importer import Handlers
 from xdlc.converter.keras.handling import handler as keras
 from xdlc.converter.operators import functions
+from xdlc.converter.operators.handlers import Handlers
 from xdlc.converter.operators.host_only import can_keep
 from xdlc.converter.operators.registry import ANY, MICROSOFT, find, find_structural, load_all
 from xdlc.converter.tensorflow.registry import handler as tensorflow

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, GraphState, Handlers, SourceGraph, convert_graph
+from xdlc.converter.importer import GraphInput, GraphState, SourceGraph, convert_graph
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.while_form import apply_while
+from xdlc.converter.operators.handlers import Handlers
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xdlc.converter.importer import Handler, Handlers
 from xdlc.converter.keras.layers import EXPORT
 from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.handlers import Handler, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value

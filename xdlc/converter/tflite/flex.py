@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from xdlc.converter.importer import Handler
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.handlers import Handler
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.nodes import attribute_messages, attributes

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from xdlc.converter.importer import F, Handler, HandlerFunction, Handlers
 from xdlc.converter.nhwc.elementwise import clipped
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.handlers import F, Handler, HandlerFunction, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.tflite import flex
