@@ -166,10 +166,11 @@ def test_a_slice_of_an_open_value(tmp_path):
 @pytest.mark.parametrize(("op", "held"), [("Bincount", np.zeros(0, np.float32)), ("Conv2D", None)])
 def test_open_dimensions_that_must_be_known_are_refused(tmp_path, op, held):
     if held is None:
-        graph = Graph().input("x", 1, 4, 4, 2).input("w", None, 3, 2, 1)
+        graph = Graph().input("x", 1, 4, 4, 2).input("w", 3, None, 2, 1)
         graph.node(op, "y", ["x", "w"], strides=[1, 1, 1, 1], padding="SAME")
     else:
-        graph = Graph().input("x", None, dtype="int32").const("n", np.int32(4)).const("w", held)
-        graph.node(op, "y", ["x", "n", "w"])
+        graph = Graph().input("x", 6, None, dtype="int32").const("n", np.int32(4)).const("w", held)
+        graph.node("Reshape", "flat", ["x", "all"]).const("all", np.asarray([-1], np.int32))
+        graph.node(op, "y", ["flat", "n", "w"])
     with pytest.raises(UnsupportedOp, match="must be known"):
         xdlc.convert(graph.save(tmp_path / "m.pb"))
