@@ -234,6 +234,22 @@ def test_functions_of_tensorflow(tmp_path):
     np.testing.assert_allclose(found, whole[:, 1::2].mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("option", ["antialias", "preserve_aspect_ratio"])
+def test_resizing_of_keras_2(tmp_path, option):
+    given = {"size": [2, 2], "method": "bilinear", "name": None, option: True}
+    made = layer("TFOpLambda", "r", [["x", 0, 0, given]], function="image.resize")
+    path = legacy(tmp_path / "m.h5", functional([entry("x", 1, 4, 4, 1), made], ["x"], ["r"]), {})
+    if option != "antialias":
+        with pytest.raises((UnsupportedOp, ProblemList), match=option):
+            xdlc.convert(path)
+        return
+    image = RNG.normal(size=(1, 4, 4, 1)).astype(np.float32)
+    weights = np.array([[3, 3, 1, 0], [0, 1, 3, 3]]) / 7
+    np.testing.assert_allclose(
+        output(path, image)[0, ..., 0], weights @ image[0, ..., 0] @ weights.T, rtol=1e-5, atol=1e-6
+    )
+
+
 def test_tensors_among_the_named_arguments_of_keras_2(tmp_path):
     inbound = [[["x", 0, 0, {"mask": None}], ["y", 0, 0, {"mask": None}]]]
     made = layer("Attention", "a", inbound, use_scale=False, causal=False)

@@ -14,6 +14,11 @@ _DEPTH = 32
 """Most lists inside one another."""
 
 
+def invalid(problem: str, where: str) -> ModelError:
+    """Return the error of a part of a file that contradicts itself or the form of Keras."""
+    return ModelError(problem, where=where, fix=SAVE)
+
+
 class Ref(NamedTuple):
     """A tensor: an output of a call of a layer.
 
@@ -61,7 +66,7 @@ def call_of(given: Any, place: str) -> Call:
     for entry in entries:
         parts = list_of(entry, "an inbound node", place)
         if len(parts) not in (3, 4):
-            raise ModelError(f"an inbound node has {len(parts)} parts", where=place, fix=SAVE)
+            raise invalid(f"an inbound node has {len(parts)} parts", place)
         tensors.append(parts[2] if parts[0] == "_CONSTANT_VALUE" else _ref(parts[:3], place))
         kwargs |= object_of(parts[3], "kwargs", place) if len(parts) == 4 else {}
     named = {name: _legacy_argument(each, place, 0) for name, each in kwargs.items()}
@@ -81,7 +86,7 @@ def is_leaf(given: Any) -> bool:
 def _ref(given: Sequence[Any], place: str) -> Ref:
     name, call, output = given if len(given) == 3 else (None, None, None)
     if not (isinstance(name, str) and type(call) is int and type(output) is int) or min(call, output) < 0:
-        raise ModelError(f"a tensor is stated as {given!r:.80}", where=place, fix=SAVE)
+        raise invalid(f"a tensor is stated as {given!r:.80}", place)
     return Ref(name, call, output)
 
 
@@ -92,7 +97,7 @@ def argument(given: Any, place: str, depth: int = 0) -> Any:
         ModelError: If it is none of these.
     """
     if depth > _DEPTH:
-        raise ModelError("an argument nests too deep", where=place, fix=SAVE)
+        raise invalid("an argument nests too deep", place)
     if isinstance(given, list):
         return [argument(each, place, depth + 1) for each in given]
     if not isinstance(given, dict):
@@ -117,13 +122,13 @@ def _array(config: Mapping[str, Any], place: str) -> Any:
     try:
         return np.asarray(config.get("value"), np.dtype(str(config.get("dtype", "float32"))))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"an array cannot be read: {error}", where=place, fix=SAVE) from error
+        raise invalid(f"an array cannot be read: {error}", place) from error
 
 
 def _legacy_argument(given: Any, place: str, depth: int) -> Any:
     """Return an argument of Keras 2, in which ``["name", 0, 0]`` is a tensor."""
     if depth > _DEPTH:
-        raise ModelError("an argument nests too deep", where=place, fix=SAVE)
+        raise invalid("an argument nests too deep", place)
     if is_leaf(given) and len(given) == 3:
         return _ref(given, place)
     if isinstance(given, list) and given[:1] == ["_CONSTANT_VALUE"] and len(given) > 2:
@@ -150,7 +155,7 @@ def tensors(given: Any, place: str, depth: int = 0) -> list[Ref]:
     if is_leaf(given):
         return [_ref(given[:3], place)]
     if depth > _DEPTH or not isinstance(given, list | dict):
-        raise ModelError(f"a tensor is stated as {given!r:.80}", where=place, fix=SAVE)
+        raise invalid(f"a tensor is stated as {given!r:.80}", place)
     entries = [given[key] for key in sorted(given)] if isinstance(given, dict) else given
     return [each for entry in entries for each in tensors(entry, place, depth + 1)]
 
@@ -162,7 +167,7 @@ def object_of(given: Any, what: str, place: str) -> Mapping[str, Any]:
         ModelError: If it is something else.
     """
     if not isinstance(given, dict):
-        raise ModelError(f"{what} is {given!r:.60}, no object of JSON", where=place, fix=SAVE)
+        raise invalid(f"{what} is {given!r:.60}, no object of JSON", place)
     return given
 
 
@@ -173,5 +178,5 @@ def list_of(given: Any, what: str, place: str) -> list[Any]:
         ModelError: If it is something else.
     """
     if not isinstance(given, list):
-        raise ModelError(f"{what} is {given!r:.60}, no list", where=place, fix=SAVE)
+        raise invalid(f"{what} is {given!r:.60}, no list", place)
     return given

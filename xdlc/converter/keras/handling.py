@@ -14,7 +14,7 @@ from xdlc.converter.operators.handlers import Handler, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir.dtype import FLOAT32, from_numpy
 
 
 def _refuse(node: Node, _g: Operators) -> Value:
@@ -42,6 +42,13 @@ class _KerasHandlers(Handlers):
 
 
 handler = _KerasHandlers("xdlc.converter.keras.ops")
+
+
+DTYPES = dict.fromkeys(("float16", "bfloat16", "float32", "float64"), FLOAT32) | {
+    name: from_numpy(np.dtype(name))
+    for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+}
+"""Types of a DLC by their names in Keras; floats are float32."""
 
 
 class Operand(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdlc.converter.keras.calls import SAVE, Call, call_of, list_of, object_of
+from xdlc.converter.keras.calls import Call, call_of, invalid, list_of, object_of
 from xdlc.errors import ModelError, UnsupportedOp
 
 MODELS = ("Functional", "Model", "Sequential")
@@ -125,10 +125,10 @@ class Parser:
             config = {"layers": config}
         config = dict(object_of(config, "the configuration of a layer", around))
         if not isinstance(kind, str):
-            raise ModelError(f"a layer has class {kind!r:.60}", where=around, fix=SAVE)
+            raise invalid(f"a layer has class {kind!r:.60}", around)
         name = given.get("name", config.get("name", kind.lower()))
         if not isinstance(name, str) or not name:
-            raise ModelError(f"a layer is named {name!r:.60}", where=around, fix=SAVE)
+            raise invalid(f"a layer is named {name!r:.60}", around)
         registered, module = given.get("registered_name"), str(given.get("module") or "")
         kind, domain = _domain(kind, module, config)
         place = f"{around}: layer {name!r} ({kind})"

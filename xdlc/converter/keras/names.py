@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.keras.calls import SAVE, Ref
+from xdlc.converter.keras.calls import Ref, invalid
 from xdlc.converter.keras.layers import INPUT, Layer
-from xdlc.errors import ModelError
 
 
 class Names:
@@ -57,7 +56,7 @@ class Names:
         base = f"{self._prefix}{layer.name}" + (f"_call{number}" if number else "")
         count = self._counts.get((layer.name, number), 1)
         if count > 256:
-            raise ModelError(f"output {count - 1} of it is read", where=layer.place, fix=SAVE)
+            raise invalid(f"output {count - 1} of it is read", layer.place)
         return [base, *(f"{base}:{output}" for output in range(1, count))]
 
     def of(self, ref: Ref, place: str) -> str:
@@ -68,12 +67,10 @@ class Names:
         """
         layer = self._layers.get(ref.layer)
         if layer is None:
-            raise ModelError(f"reads layer {ref.layer!r}, which is missing", where=place, fix=SAVE)
+            raise invalid(f"reads layer {ref.layer!r}, which is missing", place)
         number = ref.call - self._first[ref.layer]
         if not 0 <= number < (len(layer.calls) if layer.kind != INPUT else 1):
-            raise ModelError(
-                f"reads call {ref.call} of layer {ref.layer!r}, which is missing", where=place, fix=SAVE
-            )
+            raise invalid(f"reads call {ref.call} of layer {ref.layer!r}, which is missing", place)
         return self.called(layer, number)[ref.output]
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.keras.archive import KerasFile
-from xdlc.converter.keras.calls import SAVE, Call, Ref, is_leaf, tensors
-from xdlc.converter.keras.handling import Operand
+from xdlc.converter.keras.calls import Call, Ref, invalid, is_leaf, tensors
+from xdlc.converter.keras.handling import DTYPES, Operand
 from xdlc.converter.keras.layers import EXPORT, INPUT, Layer, Parser
 from xdlc.converter.keras.masks import with_masks
 from xdlc.converter.keras.names import Names
@@ -23,27 +21,6 @@ from xdlc.errors import ModelError, UnsupportedOp
 
 _NODES = 1 << 16
 """Most nodes that calls of models inside models may expand to."""
-_DTYPES = {
-    "float64": ir.dtype.FLOAT32,
-    "float16": ir.dtype.FLOAT32,
-    "bfloat16": ir.dtype.FLOAT32,
-    **{
-        name: ir.dtype.from_numpy(np.dtype(name))
-        for name in (
-            "float32",
-            "int8",
-            "int16",
-            "int32",
-            "int64",
-            "uint8",
-            "uint16",
-            "uint32",
-            "uint64",
-            "bool",
-        )
-    },
-}
-"""Types of inputs; floats are float32."""
 
 
 def read(path: Any) -> tuple[SourceGraph, list[str], int]:
@@ -117,20 +94,12 @@ class _Building:
         config = layer.config
         dtype = config.get("dtype", "float32") if layer.kind == INPUT else "float32"
         dtype = dtype.get("config", {}).get("name") if isinstance(dtype, dict) else dtype
-        if config.get("sparse") or config.get("ragged") or not isinstance(dtype, str) or dtype not in _DTYPES:
-            what = (
-                "sparse or ragged"
-                if isinstance(dtype, str) and dtype in _DTYPES
-                else f"of type {dtype!r:.40}"
-            )
+        if config.get("sparse") or config.get("ragged") or not isinstance(dtype, str) or dtype not in DTYPES:
+            what = "sparse or ragged" if str(dtype) in DTYPES else f"of type {dtype!r:.40}"
             raise UnsupportedOp(
                 f"the input is {what}", where=layer.place, fix="give the model dense inputs of numbers"
             )
-        if (
-            _DTYPES[dtype].name.lower() != dtype
-            and dtype.startswith(("float", "bfloat"))
-            and dtype != "float32"
-        ):
+        if dtype in ("float16", "bfloat16", "float64"):
             self.notices.append(f"input {layer.name!r} of type {dtype} is float32")
         name = layer.name if layer.kind == INPUT else f"{layer.name}_input"
         self._names.add(name)
@@ -140,8 +109,8 @@ class _Building:
         ):
             dims = [UNNAMED if size is None else size for size in shape]
         elif shape is not None:
-            raise ModelError(f"its shape is {shape!r:.60}", where=layer.place, fix=SAVE)
-        return GraphInput(name, _DTYPES[dtype], dims)
+            raise invalid(f"its shape is {shape!r:.60}", layer.place)
+        return GraphInput(name, DTYPES[dtype], dims)
 
     def _model(self, model: Layer, given: Sequence[str], prefix: str) -> list[str]:
         """Add the nodes of a model; return the names of its outputs.
@@ -155,12 +124,10 @@ class _Building:
             return self._sequential(model, given, prefix)
         entries = _layer_refs(model, "input_layers")
         if len(entries) != len(given):
-            raise ModelError(
-                f"has {len(entries)} inputs, but is called with {len(given)}", where=model.place, fix=SAVE
-            )
+            raise invalid(f"has {len(entries)} inputs, but is called with {len(given)}", model.place)
         by_name = {layer.name: layer for layer in model.inner}
         if len(by_name) != len(model.inner):
-            raise ModelError("two layers have one name", where=model.place, fix=SAVE)
+            raise invalid("two layers have one name", model.place)
         outputs = _layer_refs(model, "output_layers")
         names = Names(model, by_name, prefix, outputs)
         for entry, source in zip(entries, given, strict=True):
@@ -174,13 +141,13 @@ class _Building:
 
     def _sequential(self, model: Layer, given: Sequence[str], prefix: str) -> list[str]:
         if len(given) != 1:
-            raise ModelError(f"is called with {len(given)} inputs", where=model.place, fix=SAVE)
+            raise invalid(f"is called with {len(given)} inputs", model.place)
         value, seen = [given[0]], set()
         for layer in model.inner:
             if layer.kind == INPUT:
                 continue
             if layer.name in seen:
-                raise ModelError(f"two layers are named {layer.name!r}", where=model.place, fix=SAVE)
+                raise invalid(f"two layers are named {layer.name!r}", model.place)
             seen.add(layer.name)
             value = self._layer(layer, Call([], {}), [f"{prefix}{layer.name}"], value)
         return value
@@ -217,7 +184,7 @@ class _Building:
                 raise UnsupportedOp("is called with training=True", where=layer.place, fix=EXPORT)
             made = self._model(layer, operands, f"{outputs[0]}/")
             if len(made) < len(outputs):
-                raise ModelError(f"output {len(made)} of it is read", where=layer.place, fix=SAVE)
+                raise invalid(f"output {len(made)} of it is read", layer.place)
             return made
         if layer.kind == "TimeDistributed" and len(layer.inner) == 1:
             folded, inner = f"{outputs[0]}/folded", layer.inner[0]
@@ -299,7 +266,7 @@ def _inputs(model: Layer) -> list[tuple[Layer, Any]]:
     """
     if model.kind == "Sequential":
         if not model.inner:
-            raise ModelError("has no layers", where=model.place, fix=SAVE)
+            raise invalid("has no layers", model.place)
         first = model.inner[0]
         shape = _shape(first)
         return [(first, shape if shape is not None else model.config.get("build_input_shape"))]
@@ -308,7 +275,7 @@ def _inputs(model: Layer) -> list[tuple[Layer, Any]]:
     for ref in _layer_refs(model, "input_layers"):
         layer = by_name.get(ref.layer)
         if layer is None or layer.kind != INPUT:
-            raise ModelError(f"input layer {ref.layer!r} is missing", where=model.place, fix=SAVE)
+            raise invalid(f"input layer {ref.layer!r} is missing", model.place)
         found.append((layer, _shape(layer)))
     return found
 

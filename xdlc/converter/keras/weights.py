@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.keras.calls import SAVE
+from xdlc.converter.keras.calls import invalid
 from xdlc.converter.keras.handling import handler
 from xdlc.converter.keras.hdf5 import Hdf5
 from xdlc.converter.keras.layers import EXPORT, INPUT, Layer
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import UnsupportedOp
 
 _LEGACY = "model_weights"
 _BIASED, _SCALED = "kernel bias?use_bias", "gamma?scale beta?center"
@@ -121,7 +121,7 @@ def _by_group(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
             if data is None:
                 held = found.get(alias[layer], {})
                 if not held:
-                    raise ModelError(f"has no weight {role.name!r} at {place!r}", where=layer.place, fix=SAVE)
+                    raise invalid(f"has no weight {role.name!r} at {place!r}", layer.place)
                 break
             held[role.name] = data
         found[layer] = held
@@ -152,22 +152,20 @@ def _by_layer(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
         if unknown:
             continue
         if top.name not in names:
-            raise ModelError("has no weights in the file", where=top.place, fix=SAVE)
+            raise invalid("has no weights in the file", top.place)
         group = f"{_LEGACY}/{top.name}"
         stored = file.names(group, "weight_names")
         stored = [name for name in stored if not name.endswith(("seed_generator_state", "/count:0x"))]
         if len(stored) != len(wanted):
-            raise ModelError(
-                f"has {len(stored)} weights in the file, but its layers need {len(wanted)}",
-                where=top.place,
-                fix=SAVE,
+            raise invalid(
+                f"has {len(stored)} weights in the file, but its layers need {len(wanted)}", top.place
             )
         order: Callable[[tuple[Layer, Role]], bool] = lambda pair: not (pair[0].trainable and pair[1].trained)  # noqa: E731
         for (layer, role), name in zip(sorted(wanted, key=order), stored, strict=True):
             _check_name(role, name, layer)
             data = file.data(f"{group}/{name}")
             if data is None:
-                raise ModelError(f"has no weight {name!r}", where=layer.place, fix=SAVE)
+                raise invalid(f"has no weight {name!r}", layer.place)
             found[layer][role.name] = data
     return found
 
@@ -187,9 +185,7 @@ def _check_name(role: Role, name: str, layer: Layer) -> None:
     last = name.rpartition("/")[2].partition(":")[0]
     own = {each.name.rpartition("/")[2] for each in roles(layer)}
     if last in own and last != role.name.rpartition("/")[2]:
-        raise ModelError(
-            f"weight {name!r} is stored where {role.name!r} belongs", where=layer.place, fix=SAVE
-        )
+        raise invalid(f"weight {name!r} is stored where {role.name!r} belongs", layer.place)
 
 
 def check_policy(layer: Layer) -> str | None:
@@ -211,7 +207,7 @@ def check_policy(layer: Layer) -> str | None:
         config = given.get("config")
         given = config.get("name") if isinstance(config, dict) else None
     if not isinstance(given, str | None):
-        raise ModelError(f"its type is {given!r:.40}", where=layer.place, fix=SAVE)
+        raise invalid(f"its type is {given!r:.40}", layer.place)
     name = given or "float32"
     if name.startswith(("int8", "float8", "int4", "gptq", "awq")) and "_from_" in name:
         raise UnsupportedOp("its weights are quantized by Keras", where=layer.place, fix=EXPORT)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.keras.handling import Operand, as_float, const, handler
+from xdlc.converter.keras.handling import DTYPES, Operand, as_float, const, handler
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import axis_of, vector
 from xdlc.converter.operators.applying import Operators
@@ -163,11 +163,10 @@ def converted(node: Node, g: Operators, x: Value, name: Any) -> Value:
     Raises:
         UnsupportedOp: If there is no such type.
     """
-    if name in ("float16", "bfloat16", "float64", "float32"):
-        return as_float(g, x)
-    if name not in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+    dtype = DTYPES.get(str(name))
+    if dtype is None:
         raise node.problem(f"type {name!r:.30}")
-    return truth(g, x) if name == "bool" else elementwise.converted(g, x, from_numpy(np.dtype(name)))
+    return truth(g, x) if dtype is BOOL8 else elementwise.converted(g, x, dtype)
 
 
 Results = Value | list[Value]
@@ -175,8 +174,13 @@ Table = Mapping[str, tuple[str, Callable[[Arguments], Results]]]
 _UNUSED = ("sparse", "ragged", "args", "kwargs", "sorted", "num", "fill_mode", "fill_value")
 
 
+PARAMETERS: dict[str, str] = {}
+"""Names of the parameters of each operation in order."""
+
+
 def operations(table: Table) -> None:
     """Register operations: the names of the parameters of each, and its function."""
+    PARAMETERS.update((type, names) for type, (names, _) in table.items())
 
     @handler(*table, domain="ops", ignores=_UNUSED)
     def operation(node: Node, g: Operators) -> Results:

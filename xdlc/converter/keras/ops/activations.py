@@ -193,16 +193,11 @@ def leaky_relu(node: Node, g: Operators) -> Value:
     return leaky(g, as_float(g, only_input(node)), slope)
 
 
-@handler("ThresholdedReLU")
-def thresholded_relu(node: Node, g: Operators) -> Value:
-    """Apply a ReLU that is 0 up to theta."""
-    return g("ThresholdedRelu", [as_float(g, only_input(node))], alpha=float(number_of(node, "theta", 1.0)))
-
-
-@handler("ELU")
-def elu(node: Node, g: Operators) -> Value:
-    """Apply an ELU."""
-    return g("Elu", [as_float(g, only_input(node))], alpha=float(number_of(node, "alpha", 1.0)))
+@handler("ThresholdedReLU", "ELU")
+def with_alpha(node: Node, g: Operators) -> Value:
+    """Apply an ELU, or a ReLU that is 0 up to theta."""
+    type, name = {"ELU": ("Elu", "alpha")}.get(node.type, ("ThresholdedRelu", "theta"))
+    return g(type, [as_float(g, only_input(node))], alpha=float(number_of(node, name, 1.0)))
 
 
 @handler("PReLU", ignores=("shared_axes",))

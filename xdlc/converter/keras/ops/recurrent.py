@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.keras.handling import (
-    Operand,
-    argument,
-    as_float,
-    const,
-    handler,
-    inputs,
-)
+from xdlc.converter.keras.handling import Operand, argument, as_float, const, handler, inputs
 from xdlc.converter.keras.ops._steps import Layer, Run, needed, stacked, stepped
 from xdlc.converter.nhwc.shapes import permuted, vector
 from xdlc.converter.nhwc.slicing import reversed_axes
@@ -165,13 +158,7 @@ def _activations(layer: Layer) -> list[Any]:
 
 
 def _whole(
-    node: Node,
-    g: Operators,
-    layer: Layer,
-    x: Value,
-    states: list[Value],
-    names: list[str],
-    reverse: bool,
+    node: Node, g: Operators, layer: Layer, x: Value, states: list[Value], names: list[str], reverse: bool
 ) -> Run:
     """Apply LSTM, GRU or RNN of ONNX."""
     kernel, recurrence = needed(node, layer, "kernel"), needed(node, layer, "recurrent_kernel")

@@ -7,17 +7,13 @@ from typing import Any
 
 from xdlc.converter.keras.handling import handler
 from xdlc.converter.keras.layers import EXPORT
+from xdlc.converter.keras.ops._operations import PARAMETERS
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 
-_SAME = """
-add subtract multiply divide maximum minimum equal greater less
-exp log sqrt rsqrt square sign sin cos tan sinh cosh tanh floor ceil round reciprocal erf
-relu relu6 sigmoid softplus softsign selu silu log1p expm1
-"""
-"""Functions that are called the same in Keras 3, with a capital letter."""
-_BINARY = {
+_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "equal", "greater", "less")
+_BINARY_RENAMED = {
     "sub": "Subtract",
     "mul": "Multiply",
     "truediv": "Divide",
@@ -32,23 +28,24 @@ _BINARY = {
     "squared_difference": "SquaredDifference",
     "logical_and": "LogicalAnd",
     "logical_or": "LogicalOr",
-    **{name: name.capitalize() for name in _SAME.split()[:9]},
 }
-_UNARY = {
-    "abs": "Absolute",
-    "negative": "Negative",
-    "neg": "Negative",
-    "logical_not": "LogicalNot",
-    "stop_gradient": "StopGradient",
-    "identity": "StopGradient",
-    "zeros_like": "ZerosLike",
-    "ones_like": "OnesLike",
-    "swish": "Silu",
-    **{name: name.capitalize() for name in _SAME.split()[9:]},
-}
+_UNARY = """
+exp log sqrt rsqrt square sign sin cos tan sinh cosh tanh floor ceil round reciprocal erf
+relu relu6 sigmoid softplus softsign selu silu log1p expm1
+""".split()  # noqa: SIM905 - words
 _REDUCTIONS = ("mean", "sum", "max", "min", "prod", "any", "all", "logsumexp")
-_OTHERS = {
+_FUNCTIONS = {
+    **{name: f"{name.capitalize()} x=x1 y=x2" for name in _BINARY},
+    **{name: f"{type} x=x1 y=x2" for name, type in _BINARY_RENAMED.items()},
+    **{name: name.capitalize() for name in _UNARY},
     **{f"reduce_{name}": f"{name.capitalize()} input_tensor=x" for name in _REDUCTIONS},
+    **dict.fromkeys(("negative", "neg"), "Negative"),
+    **dict.fromkeys(("stop_gradient", "identity"), "StopGradient"),
+    "abs": "Absolute",
+    "logical_not": "LogicalNot",
+    "zeros_like": "ZerosLike input=x",
+    "ones_like": "OnesLike input=x",
+    "swish": "Silu features=x",
     "reshape": "Reshape tensor=x shape=newshape",
     "transpose": "Transpose a=x perm=axes",
     "expand_dims": "ExpandDims input=x",
@@ -62,8 +59,8 @@ _OTHERS = {
     "matmul": "Matmul a=x1 b=x2",
     "cast": "Cast",
     "pad": "Pad tensor=x paddings=pad_width",
-    "argmax": "Argmax input=x",
-    "argmin": "Argmin input=x",
+    "argmax": "Argmax input=x output_type=dtype",
+    "argmin": "Argmin input=x output_type=dtype",
     "cumsum": "Cumsum",
     "reverse": "Flip tensor=x",
     "roll": "Roll input=x",
@@ -79,8 +76,6 @@ _OTHERS = {
     "space_to_depth": "SpaceToDepth input=x",
 }
 """Operation of Keras 3, and its names for the parameters that are called otherwise."""
-_FIRST = {"Concatenate": "xs", "Where": "condition", "Resize": "images"}
-_PLAIN = ("name", "keep_dims", "antialias", "preserve_aspect_ratio")
 
 
 @handler("TFOpLambda", domain="tf")
@@ -88,26 +83,19 @@ def function(node: Node, g: Operators) -> Value | list[Value]:
     """Apply a function of TensorFlow by its name."""
     path = str(node.attr("function"))
     name = path.rpartition(".")[2]
-    renames: dict[str, str] = {}
-    if name in _BINARY:
-        type, first, renames = _BINARY[name], "x1", {"x": "x1", "y": "x2"}
-    elif name in _UNARY:
-        type, first = _UNARY[name], "x"
-    elif name in _OTHERS:
-        type, *pairs = _OTHERS[name].split()
-        renames = dict(pair.split("=") for pair in pairs)
-        first = "x1" if name == "matmul" else _FIRST.get(type, "x")
-    else:
+    if name not in _FUNCTIONS:
         raise node.problem(f"function tf.{path}", EXPORT)
+    type, *pairs = _FUNCTIONS[name].split()
+    renames = dict(pair.split("=") for pair in pairs)
     given = {renames.get(key, key): value for key, value in (node.attr("kwargs") or {}).items()}
-    given = {key: value for key, value in given.items() if value is not None and value is not False}
-    if name == "split" and type == "Split" and isinstance(given.get("indices_or_sections"), list):
+    given = {
+        key: each for key, each in given.items() if each is not None and each is not False and key != "name"
+    }
+    if name == "split" and isinstance(given.get("indices_or_sections"), list):
         given["indices_or_sections"] = _positions(given["indices_or_sections"])
     if name == "pad":
         given["mode"] = str(given.get("mode", "constant")).lower()
-    args = node.attr("args") or []
-    given |= {first: args[0]} if args else {}
-    return _applied(node, g, type, {key: value for key, value in given.items() if key not in _PLAIN})
+    return _applied(node, g, type, given)
 
 
 def _positions(sizes: list[Any]) -> list[int]:
@@ -117,25 +105,22 @@ def _positions(sizes: list[Any]) -> list[int]:
 
 def _applied(node: Node, g: Operators, type: str, given: dict[str, Any]) -> Value | list[Value]:
     """Return the outputs of an operation of Keras 3, which reads all of its arguments."""
-    found = handler.find("ops", type)
-    if found is None:
-        raise node.problem(f"operation {type}", EXPORT)
-    inner = replace(
-        node, type=type, domain="ops", attributes={"args": [], "kwargs": given, **given}, read=set()
-    )
+    found = handler.all()["ops", type]
+    attributes = {"args": node.attr("args") or [], "kwargs": given, **given}
+    inner = replace(node, type=type, domain="ops", attributes=attributes, read=set())
     results = found.function(inner, g)
-    inner.check_read(found.ignores | {_FIRST.get(type, "x"), "x1", "x2", "dtype"})
+    inner.check_read(found.ignores | {*PARAMETERS[type].split()})
     return results  # type: ignore[return-value]
 
 
 @handler("SlicingOpLambda", domain="tf", ignores=("function",))
 def slicing(node: Node, g: Operators) -> Value | list[Value]:
     """Take a part by slices, indices and new axes."""
-    args, kwargs = node.attr("args") or [], node.attr("kwargs") or {}
+    kwargs = node.attr("kwargs") or {}
     spec = kwargs.get("slice_spec")
-    entries = spec if type(spec) is list else [spec]
     key = [
         slice(each.get("start"), each.get("stop"), each.get("step")) if isinstance(each, dict) else each
-        for each in entries
+        for each in (spec if type(spec) is list else [spec])
     ]
-    return _applied(node, g, "GetItem", {"x": args[0] if args else kwargs.get("tensor"), "key": key})
+    tensor = {"x": kwargs["tensor"]} if "tensor" in kwargs else {}
+    return _applied(node, g, "GetItem", {**tensor, "key": key})
