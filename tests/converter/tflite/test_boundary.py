@@ -88,6 +88,8 @@ def test_a_cut_between_two_ends(tmp_path):
     path = _write(_chain(TinyModel()), tmp_path / "m.tflite")
     model = xdlc.convert(path, importer_options={"partial_graph_input_name": ["y0"]}, out_name=["y1"])
     assert [op.type for op in model.main.ops] == ["ElementWiseUnary"]
+    with pytest.raises(UsageError, match="y8"):
+        xdlc.convert(path, importer_options={"partial_graph_input_name": ["y0"]}, out_name=["y8"])
 
 
 def test_open_dimensions_are_taken_as_1_with_a_notice(tmp_path):

@@ -239,3 +239,15 @@ def test_encodings_that_no_result_can_have_are_refused(tmp_path, zero, scale, pr
     made.op("ABS", [x], [y])
     with pytest.raises(problem):
         _converted(made, tmp_path, [x], [y])
+
+
+def test_scattered_integers_stand_among_the_integer_zero(tmp_path):
+    made = TinyModel()
+    x, y = (made.tensor(name, shape, np.int8, scale=0.5, zero=3) for name, shape in (("x", [2]), ("y", [3])))
+    indices, shape = (
+        made.tensor(name, dtype=np.int32, data=data) for name, data in (("i", [[2], [0]]), ("s", [3]))
+    )
+    made.op("SCATTER_ND", [indices, x, shape], [y])
+    model = _converted(made, tmp_path, [x], [y])
+    got = xdlc.run(model, {"x": np.int8([-7, 9])}, native=True)["y"]
+    np.testing.assert_array_equal(got, [9, 0, -7])

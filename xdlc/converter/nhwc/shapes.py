@@ -13,7 +13,7 @@ from xdlc.ir import DType
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
 
-_BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
+_BIND = "bind the open dimensions with --input_dim or --batch"
 
 
 def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:

@@ -183,7 +183,7 @@ def blame_bindings(
             fix = "give every dimension that the model states as it does"
             problem = UsageError(f"{problem.problem}; {given}", fix=fix, **place)
         elif isinstance(problem, ModelError) and is_bound:
-            problem.fix = "check what --input_dim, --define_symbol and --batch give, then the model"
+            problem.fix = "check the dimensions that the options (like --batch) give, then the model"
         found.append(problem)
     return found
 

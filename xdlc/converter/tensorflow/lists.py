@@ -16,7 +16,7 @@ from xdlc.ir.dtype import from_numpy
 LISTED = 1024
 """Longest list that is held element by element."""
 
-_FIX = "make its length a constant: bind open dimensions with --input_dim, --define_symbol or --batch"
+_FIX = "make its length a constant: bind open dimensions with --input_dim or --batch"
 
 
 def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[int] | None) -> AnyValue:
@@ -111,7 +111,7 @@ def stacked(node: Node, g: Operators, held: AnyValue, shape: Sequence[int] | Non
         if shape is None or min(shape, default=0) < 0 or not elements:
             raise node.problem(
                 "the shape of the elements of a list is not known while converting",
-                "bind open dimensions with --input_dim, --define_symbol or --batch, or set an element before",
+                "bind open dimensions with --input_dim or --batch, or set an element before",
             )
         filler = g.builder.const(np.zeros(shape, elements[0].dtype.numpy), f"{g.builder.stem}_unset")
         elements = [filler if is_unset(element) else element for element in elements]

@@ -93,12 +93,13 @@ def cut(
     computed = {name for node in graph.nodes for name in node.outputs}
     known = {tensor.name: tensor for tensor in tensors}
     given = [entry.name for entry in graph.inputs]
-    for name in names:
+    for name in (*names, *ends):
         if name not in computed and name not in given:
+            some = ", ".join(list(dict.fromkeys(name for node in graph.nodes for name in node.outputs))[-3:])
             raise UsageError(
                 f"no operator computes a tensor {name!r}",
                 where=where,
-                fix=nearest_names(name, sorted(computed)) or "use the name of a tensor",
+                fix=nearest_names(name, sorted(computed)) or f"name a computed tensor, like {some}",
             )
     nodes = [
         replace(node, outputs=["" if name in names else name for name in node.outputs])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.converter.nhwc import scatter
 from xdlc.converter.nhwc.gathering import places, unique
 from xdlc.converter.nhwc.reduce import window_reduced
@@ -10,6 +12,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler
+from xdlc.converter.tflite.tensors import reals
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
 
@@ -20,7 +23,13 @@ _WINDOWS = {1: "Add", 2: "Mul", 3: "Min", 4: "Max", 5: "And", 6: "Or"}
 @handler("SCATTER_ND")
 def _scatter_nd(node: Node, g: Operators) -> Value:
     indices, updates, shape = values_of(node)
-    base = scatter.full(g, ints(shape, "the shape"), 0, updates.dtype)
+    given, sizes = node.message.outputs[0].quantization, ints(shape, "the shape")
+    if given is not None and given.scales.size == 1 and indices.is_static and indices.rank and indices.size:
+        places = indices.numpy().reshape(-1, indices.shape[-1])
+        if len(np.unique(places, axis=0)) == len(places):  # LiteRT's kernel fills with the integer 0
+            base = scatter.full(g, sizes, reals(np.zeros((), np.int8), given).item(), updates.dtype)
+            return scatter.scatter_nd(g, base, indices, updates)
+    base = scatter.full(g, sizes, 0, updates.dtype)
     return scatter.scatter_nd(g, base, indices, updates, "none" if updates.dtype is BOOL8 else "add")
 
 
