@@ -238,6 +238,7 @@ def _custom() -> Iterator[tuple[str, bytes]]:
         "numbers for texts": flexbuffer([1, 2]),
         "padding 77": struct.pack("<5i", 77, 2, 2, 2, 2),
         "stride 0": struct.pack("<5i", 1, 0, 0, 2, 2),
+        "huge steps": struct.pack("<5i", 2, BIG, BIG, 2, 2),
         "huge window": struct.pack("<5i", 1, BIG, BIG, BIG, BIG),
     }
     for type in ("TFLite_Detection_PostProcess", "FlexAddV2", "MaxUnpooling2D", "Convolution2DTransposeBias"):

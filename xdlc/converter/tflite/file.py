@@ -106,7 +106,7 @@ class TfliteFile:
         """Return the tensors of a sub-graph under unique names.
 
         Inputs and outputs come first: the first of a name has it as the file states it.  A second output of
-        a name has its position added (``y#0``), any other tensor its number (``y#12``).
+        a name has its position added (``y#1``), any other tensor its number (``y#12``).
         """
         table = self.model.subgraphs[graph]  # type: ignore[index]
         tables: Sequence[Any] = table.tensors or ()

@@ -41,7 +41,6 @@ OTHERS = {5: "string", 8: "complex64", 11: "complex128", 13: "resource", 14: "va
 _CONVERT = "the quantization parameters do not fit the tensor: convert the model again"
 PACKED = {"int4": 4, "uint4": 4, "int2": 2}
 """Bits of the types that are packed into bytes, low bits first."""
-_AGAIN = "the quantization parameters do not fit the tensor: convert the model again"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,12 +118,6 @@ class TensorInfo:
             )
         return found
 
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes of its elements in the file."""
-        bits = PACKED.get(self.dtype.name, 8 * self.dtype.itemsize)
-        return (math.prod(self.shape) * bits + 7) // 8
-
 
 def unpacked(array: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
     """Return packed integers of 2 or 4 bits, low bits first, as an array of ``shape``."""
@@ -165,13 +158,13 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
         return None
     zeros = np.asarray(table.zero_point or (0,), np.int64)
     if zeros.size not in (1, scales.size) or not np.isfinite(scales).all() or (scales < 0).any():
-        raise ModelError(f"has {scales.size} scales and {zeros.size} zero points", where=where, fix=_AGAIN)
+        raise ModelError(f"has {scales.size} scales and {zeros.size} zero points", where=where, fix=_CONVERT)
     axis = table.quantized_dimension if scales.size > 1 and len(shape) > 1 else 0  # biases may state another
     if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
         raise ModelError(
             f"has {scales.size} scales along axis {axis} of {list(shape)}",
             where=where,
-            fix=_AGAIN,
+            fix=_CONVERT,
         )
     # A channel of zeros may have scale 0: any scale denotes its values.
     scales = np.where(scales > 0, scales, scales.max() or 1).astype(np.float32)

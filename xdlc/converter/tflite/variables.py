@@ -66,6 +66,12 @@ def _reset(graph: SourceGraph) -> None:
     graph.constants = {**graph.constants, **zeros}
 
 
+def _variable(node: Node) -> str:
+    """Return the name of the variable of a handle."""
+    parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
+    return "/".join(part for part in parts if part) or node.outputs[0]
+
+
 def _inputs(node: Node) -> list[TensorInfo]:
     operator = node.message
     return [tensor for tensor in operator.inputs if tensor] if isinstance(operator, Operator) else []
@@ -112,8 +118,7 @@ class _Variables:
     def _declare(self, node: Node) -> None:
         """Read a handle of a variable, or the values that variables have at the start."""
         if node.type == "VAR_HANDLE" and node.outputs:
-            parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
-            self._handles[node.outputs[0]] = "/".join(part for part in parts if part) or node.outputs[0]
+            self._handles[node.outputs[0]] = _variable(node)
         elif node.type == "CALL_ONCE":
             for inner in _graphs(node):
                 self._initialize(inner)
@@ -122,8 +127,7 @@ class _Variables:
         handles: dict[str, str] = {}
         for node in graph.nodes:
             if node.type == "VAR_HANDLE" and node.outputs:
-                parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
-                handles[node.outputs[0]] = "/".join(part for part in parts if part) or node.outputs[0]
+                handles[node.outputs[0]] = _variable(node)
             elif node.type == "ASSIGN_VARIABLE" and len(node.names) > 1 and node.names[0] in handles:
                 value = graph.constants.get(node.names[1])
                 if value is None:

@@ -185,7 +185,7 @@ def _unpool(node: Node, g: Operators) -> Value:
     given = _numbers(node, _POOL)
     kernel, strides = ([given[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     batch, height, width, channels = dims(x)
-    if any(size > step for size, step in zip(kernel, strides, strict=True)) or kernel[0] * kernel[1] > 64:
+    if any(size > step for size, step in zip(kernel, strides, strict=True)) or strides[0] * strides[1] > 64:
         raise node.problem(f"unpooling of windows {kernel} with steps {strides}, which overlap or are large")
     if places.dtype.is_float:
         places = g("Floor", [places])

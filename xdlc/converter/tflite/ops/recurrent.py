@@ -123,7 +123,8 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
     if node.attr("kernel_type", 0) != _BASIC:
         return _full_lstm(node, g, swap=False, once=True)
     operator: Operator = node.message
-    x, hidden, weight, bias, cell = (_at(node, _real(node, g), index) for index in range(5))
+    values = _real(node, g)
+    x, hidden, weight, bias, cell = (_at(node, values, index) for index in range(5))
     activation = _activation(node)
     if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
         raise node.problem("an LSTM of the basic kernel has neither clips nor another activation than TANH")
