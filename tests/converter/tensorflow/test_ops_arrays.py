@@ -113,6 +113,18 @@ def test_narrow_indices_select_from_a_greater_depth():
     np.testing.assert_array_equal(found, indices[:, None] == np.arange(300))
 
 
+@pytest.mark.parametrize(
+    ("op", "numbers", "wanted"),
+    [
+        ("Erfinv", [-1, 0, 0.5, 1], [-np.inf, 0, 0.47693628, np.inf]),
+        ("Lgamma", [-1e-6, 0.5, -1.5], [13.8155112, 0.5723649, 0.8600470]),
+        ("Digamma", [-1e-6, 0.5, -1.5], [999999.4, -1.9635100, 0.7031566]),
+    ],
+)
+def test_functions_near_their_poles(op, numbers, wanted):
+    np.testing.assert_allclose(evaluate(op, np.asarray(numbers, np.float32)), wanted, rtol=1e-5)
+
+
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.inf])
 def test_an_impossible_scale_of_an_image_is_refused(scale):
     x, size = np.ones((1, 2, 2, 1), np.float32), np.asarray([2, 2], np.int32)

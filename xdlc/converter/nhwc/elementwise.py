@@ -171,7 +171,9 @@ def erfinv(g: Operators, x: Value) -> Value:
         for factor in factors[1:]:
             total = g("Add", [g("Mul", [total, moved]), number(g, x, factor)])
         sums.append(total)
-    return g("Mul", [x, where(g, g("Less", [w, number(g, x, 5.0)]), *sums)])
+    found = where(g, g("Less", [w, number(g, x, 5.0)]), *sums)
+    is_inside = g("LessOrEqual", [w, number(g, x, float(np.finfo(np.float32).max))])
+    return g("Mul", [x, where(g, is_inside, found, w)])  # infinite at -1 and 1
 
 
 _LANCZOS = (
@@ -192,7 +194,7 @@ def lgamma(g: Operators, x: Value) -> Value:
     power = g("Mul", [g("Add", [z, number(g, x, 0.5)]), g("Sub", [g("Log", [t]), number(g, x, 1)])])
     rest = number(g, x, math.log(math.sqrt(2 * math.pi)) - 7)
     above = g("Add", [g("Add", [power, rest]), g("Log", [total])])
-    part = g("Sub", [x, g("Floor", [x])])
+    part = g("Sub", [x, g("Round", [x])])
     sine = g("Abs", [g("Sin", [g("Mul", [part, number(g, x, math.pi)])])])
     below = g("Sub", [g("Sub", [number(g, x, math.log(math.pi)), g("Log", [sine])]), above])
     return where(g, low, below, above)
@@ -217,7 +219,7 @@ def digamma(g: Operators, x: Value) -> Value:
         series = g("Mul", [g("Add", [series, number(g, x, factor)]), squared])
     half = g("Mul", [inverse, number(g, x, 0.5)])
     above = g("Sub", [g("Sub", [g("Sub", [g("Log", [moved]), half]), series]), total])
-    angle = g("Mul", [g("Sub", [x, g("Floor", [x])]), number(g, x, math.pi)])
+    angle = g("Mul", [g("Sub", [x, g("Round", [x])]), number(g, x, math.pi)])
     tangent = where(g, low, g("Tan", [angle]), one)
     below = g("Sub", [above, g("Div", [number(g, x, math.pi), tangent])])
     return where(g, low, below, above)
