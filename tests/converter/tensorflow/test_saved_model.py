@@ -199,6 +199,9 @@ def test_a_meta_graph_has_its_checkpoint_beside_it(variable, tmp_path):
     path.write_bytes(meta.SerializeToString())
     Checkpoint().add("w", W).save(tmp_path / "model.ckpt-7")
     assert np.array_equal(xdlc.run(xdlc.convert(path), {"x": X})["y:0"], X + W)
+    with pytest.raises(UsageError) as caught:
+        xdlc.convert(tmp_path / "model.ckpt-7.index", framework="tensorflow")
+    assert "model.ckpt-7.meta" in caught.value.fix
     (tmp_path / "model.ckpt-7.index").unlink()
     (tmp_path / "model.ckpt-7").write_bytes(b"table")
     with pytest.raises(ModelError, match="first form"):

@@ -117,8 +117,13 @@ def source_graph(
     cut = {name: flat.final(value) for name, value in cut.items()}
     _add_inputs(graph, content.path, boundary, cut, {node.own_name: node for node in flat.nodes})
     _name_boundary(graph, cut, list(outputs))
-    for name in (node.own_name for node in graph.nodes if node.type == DEFAULTED):
-        notices.append(f"input {name!r} takes its default value: -d {name} DIMS makes it an input")
+    for node in graph.nodes:
+        if node.type == DEFAULTED:
+            name = node.own_name
+            dims = "" if node.attributes.get("shape") == () else f", -d {name} DIMS makes it an input"
+            notices.append(
+                f"input {name!r} takes its default value: --set_input {name} VALUE sets another{dims}"
+            )
     if flat.assigned:
         names = ", ".join(sorted(flat.assigned)[:_SHOWN])
         notices.append(

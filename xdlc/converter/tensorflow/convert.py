@@ -127,6 +127,8 @@ def _contradicts(stated: Labels | None, given: Sequence[int] | None) -> bool:
 
 def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bool) -> Loaded:
     """Return the content of a model of any form."""
+    if path.suffix == ".index" and (meta := path.with_suffix(".meta")).is_file():
+        raise UsageError("names a checkpoint, which has no graph", where=str(path), fix=f"name {meta}")
     found = recognize(path)
     if found is SAVED_MODEL:
         return saved_model(path, tag, signature, has_outputs=has_outputs)
