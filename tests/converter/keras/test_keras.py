@@ -398,6 +398,10 @@ CASES = {
         lambda x: x * 2 + np.array([1, 2], np.float32),
     ),
     "CenterCrop": (layer("CenterCrop", "l", height=2, width=3), lambda x: x[:, 1:3, 1:4]),
+    "Resizing": (
+        layer("Resizing", "l", height=10, width=6, interpolation="nearest", pad_to_aspect_ratio=True),
+        lambda x: np.pad(x, ((0, 0), (2, 2), (0, 0), (0, 0)))[:, (np.arange(10) * 0.9 + 0.45).astype(int)],
+    ),
     "UnitNormalization": (
         layer("UnitNormalization", "l", axis=[1, 2]),
         lambda x: x / np.sqrt((x * x).sum((1, 2), keepdims=True)),

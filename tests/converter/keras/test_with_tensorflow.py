@@ -41,6 +41,10 @@ CASES: dict[str, tuple[Callable[[Any], Any], list[tuple[int, ...]]]] = {
     "prelu": (lambda k: k.layers.PReLU(shared_axes=[1]), [(5, 6)]),
     "dot": (lambda k: k.layers.Dot((2, 1), normalize=True), [(4, 5), (5, 3)]),
     "bicubic": (lambda k: k.layers.Resizing(7, 4, interpolation="bicubic"), [(5, 6, 2)]),
+    "odd borders": (
+        lambda k: k.layers.Resizing(8, 4, pad_to_aspect_ratio=True, fill_value=2.0),
+        [(5, 6, 2)],
+    ),
     "bidirectional": (lambda k: k.layers.Bidirectional(k.layers.LSTM(3, return_sequences=True)), [(5, 4)]),
     "gru": (lambda k: k.layers.GRU(3, go_backwards=True, return_sequences=True), [(5, 4)]),
     "old gru": (lambda k: k.layers.GRU(3, reset_after=False), [(5, 4)]),

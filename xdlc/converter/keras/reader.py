@@ -203,15 +203,14 @@ class _Building:
             attributes["inner"] = [
                 described(inner, inner.path[len(layer.path) + 1 :]) for inner in layer.inner
             ]
-        roles: dict[str, int] = {}
+        roles: dict[str, str] = {}
         for inner in layer.walk():
             group = inner.path[len(layer.path) + 1 :]
             for role, name in self._constants_of(inner).items():
-                roles[f"{group}/{role}" if group else role] = len(operands) + len(roles)
-                operands = [*operands, name] if roles else operands
+                roles[f"{group}/{role}" if group else role] = name
         if roles:
-            first = min(roles.values())
-            attributes["weights"] = {role: first + number for number, role in enumerate(roles)}
+            attributes["weights"] = {role: place for place, role in enumerate(roles, len(operands))}
+            operands = [*operands, *roles.values()]
         self._add(layer, layer.kind, operands, outputs, attributes, layer.domain)
         return outputs
 

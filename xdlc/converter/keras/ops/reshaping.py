@@ -18,7 +18,7 @@ from xdlc.converter.keras.handling import (
     sizes,
 )
 from xdlc.converter.nhwc import resize
-from xdlc.converter.nhwc.shapes import channel_last, dims, permuted, vector
+from xdlc.converter.nhwc.shapes import channel_last, dims, number, permuted, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -161,16 +161,11 @@ def _to_ratio(g: Operators, x: Value, size: list[int]) -> Value:
 
 
 def _padded_to_ratio(g: Operators, x: Value, size: list[int], fill: float) -> Value:
-    """Return images with borders of one value, so that they have the ratio of sides of a size."""
+    """Return images with equal borders of one value, as many whole pixels as give the ratio of a size."""
     height, width = dims(x, (1, 2))
-    whole = [max(height, int(width * size[0] / size[1])), max(width, int(height * size[1] / size[0]))]
-    before = [int((whole[0] - height) / 2), int((whole[1] - width) / 2)]
-    after = [whole[0] - height - before[0], whole[1] - width - before[1]]
-    if not any((*before, *after)):
-        return x
-    return g(
-        "Pad", [x, vector(g, [0, *before, 0, 0, *after, 0]), g.builder.const(np.asarray(fill, np.float32))]
-    )
+    borders = [int(width * size[0] / size[1]) - height, int(height * size[1] / size[0]) - width]
+    around = [0, *(max(border, 0) // 2 for border in borders), 0]
+    return g("Pad", [x, vector(g, around * 2), number(g, x, fill)]) if any(around) else x
 
 
 @handler("Resizing", ignores=("fill_mode",))
