@@ -192,7 +192,9 @@ def test_operations(tmp_path):
         entry("x", None, 4),
         operation("Multiply", "m", [call("x", 2.0)]),
         operation("Subtract", "s", [call(1, ref("m"))]),
-        operation("GetItem", "g", [call("s", key)]),
+        operation("Clip", "l", [call("s")], x_min=-1e9, x_max=float("inf")),
+        operation("GetItem", "e", [call("l", [])]),
+        operation("GetItem", "g", [call("e", key)]),
     ]
     found = output(archive(tmp_path / "m.keras", functional(layers, ["x"], ["g"]), {}), X)
     np.testing.assert_allclose(found, (1 - 2 * X)[:, 1], rtol=1e-6)
@@ -450,6 +452,17 @@ def test_operations_without_a_handler_are_refused(tmp_path, made):
     path = archive(tmp_path / "m.keras", functional(layers, ["x"], ["o"]), {})
     with pytest.raises((UnsupportedOp, ProblemList), match=r"decimals|no handler"):
         xdlc.convert(path, batch=1)
+
+
+@pytest.mark.parametrize(
+    "made", [("Repeat", {"repeats": 10**8, "axis": 1}), ("UpSampling1D", {"size": 10**8})]
+)
+def test_absurd_repetitions_are_refused(tmp_path, made):
+    make = operation if made[0] == "Repeat" else layer
+    layers = [entry("x", 1, 4, 4), make(made[0], "o", [call("x")], **made[1])]
+    path = archive(tmp_path / "m.keras", functional(layers, ["x"], ["o"]), {})
+    with pytest.raises((UnsupportedOp, ProblemList), match="table of 400000000"):
+        xdlc.convert(path)
 
 
 def test_quantized_layers_are_refused(tmp_path):

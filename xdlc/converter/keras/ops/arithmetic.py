@@ -92,7 +92,7 @@ def _round(a: Arguments) -> Value:
 
 def _clip(a: Arguments) -> Value:
     x, limits = a.value(), (a.option("x_min"), a.option("x_max"))
-    is_whole = all(limit is None or limit == int(limit) for limit in limits)
+    is_whole = all(limit is None or float(limit).is_integer() for limit in limits)
     return e.clipped(a.g, x if is_whole else as_float(a.g, x), *limits)
 
 

@@ -12,7 +12,7 @@ from xdlc.converter.nhwc import images
 from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import axis_of, dims, permuted, vector
 from xdlc.converter.nhwc.slicing import Masks, padded, reversed_axes, rolled, strided_slice
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import INT32, INT64
 
 
@@ -37,7 +37,7 @@ def _part(a: Arguments) -> Value:
         else:
             raise a.node.problem(f"an index of {entry!r:.40}", "use slices and integers, or keras.ops.take")
         spec.append((first, last, by))
-    begin, end, step = (vector(a.g, column) for column in zip(*spec, strict=True))
+    begin, end, step = (vector(a.g, column) for column in np.asarray(spec, np.int64).reshape(-1, 3).T)
     return strided_slice(a.g, a.value(), begin, end, step, Masks(**masks))
 
 
@@ -113,7 +113,9 @@ def _tiled(a: Arguments) -> Value:
 
 def _repeated(a: Arguments) -> Value:
     x, axis = a.along_one()
-    places = np.repeat(np.arange(*dims(x, [axis])), a.integer("repeats"))
+    (size,), count = dims(x, [axis]), a.integer("repeats")
+    check_table(size, count)
+    places = np.repeat(np.arange(size), count)
     return a.g("Gather", [x, vector(a.g, places)], axis=axis)
 
 

@@ -21,7 +21,7 @@ from xdlc.converter.nhwc import resize
 from xdlc.converter.nhwc.shapes import channel_last, dims, number, permuted, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 
 _ALL = (1 << 63) - 1
 _KERNELS = {
@@ -117,6 +117,7 @@ def up_sampling(node: Node, g: Operators) -> Value:
         if count == 2:
             return resized(node, g, value, [a * b for a, b in zip(found, factors, strict=True)], mode)
         for axis, (size, factor) in enumerate(zip(found, factors, strict=True), 1):
+            check_table(size, factor)
             value = g("Gather", [value, vector(g, np.repeat(np.arange(size), factor))], axis=axis)
         return value
 
