@@ -129,15 +129,19 @@ def _diagonal_table(
     the right end of their row, as ``align`` states of those above and below the main one.
     """
     check_table(rows, columns)
-    row, column = np.indices((rows, columns))
-    diagonal = column - row
     low, high = band
-    holds = (diagonal >= low) & (diagonal <= high)
-    length = np.minimum(rows + np.minimum(diagonal, 0), columns - np.maximum(diagonal, 0))
     above, below = align.split("_") if "_" in align else (align, align)
-    to_right = np.where(diagonal >= 0, above == "RIGHT", below == "RIGHT")
-    place = np.where(diagonal >= 0, row, column) + np.where(to_right, width - length, 0)
-    return np.where(holds, (high - diagonal) * width + place, 0), holds
+    kind = np.int32 if (high - low + 1) * width < 1 << 31 else np.int64
+    table, holds = np.zeros((rows, columns), kind), np.zeros((rows, columns), np.bool_)
+    for diagonal in range(max(low, 1 - rows), min(high, columns - 1) + 1):
+        row, column = max(-diagonal, 0), max(diagonal, 0)
+        length = min(rows - row, columns - column)
+        to_right = (above if diagonal >= 0 else below) == "RIGHT"
+        along = np.arange(length)
+        held = (row + along, column + along)
+        table[held] = (high - diagonal) * width + along + (width - length if to_right else 0)
+        holds[held] = True
+    return table, holds
 
 
 def _flat_diagonals(g: Operators, x: Value, band: tuple[int, int]) -> tuple[Value, int]:
@@ -187,7 +191,7 @@ def matrix_diagonals(
     rows = least_rows if rows == 0 else rows
     flat, width = _flat_diagonals(g, x, band)
     table, holds = _diagonal_table(rows, columns, band, width, align)
-    found = g("Gather", [flat, g.builder.const(table.astype(np.int64))], axis=flat.rank - 1)
+    found = g("Gather", [flat, g.builder.const(table)], axis=flat.rank - 1)
     other = number(g, x, 0) if fill is None else reshape(g, fill, ())
     return where(g, g.builder.const(holds), found, other)
 
@@ -204,7 +208,7 @@ def set_diagonals(
     rows, columns = dims(x, (-2, -1))
     flat, width = _flat_diagonals(g, diagonals, band)
     table, holds = _diagonal_table(rows, columns, band, width, align)
-    found = g("Gather", [flat, g.builder.const(table.astype(np.int64))], axis=flat.rank - 1)
+    found = g("Gather", [flat, g.builder.const(table)], axis=flat.rank - 1)
     return where(g, g.builder.const(holds), found, x)
 
 
