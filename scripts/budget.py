@@ -18,16 +18,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 720
+MODULES = 735
 FILES_OF_A_CONVERSION = 60
 LINES = {
     "api": 1_250,
     "cli": 4_900,
     "container": 4_200,
-    "converter": 27_500,
+    "converter": 35_000,
     "ir": 2_950,
     "opdefs": 6_480,
-    "passes": 3_200,
+    "passes": 3_500,
     "prepare": 4_000,
     "quant": 16_650,
     "runtime": 15_700,
@@ -36,7 +36,7 @@ LINES = {
     "udo": 8_750,
     "": 650,
 }
-TOTAL = 98_500
+TOTAL = 107_100
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

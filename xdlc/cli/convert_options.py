@@ -13,7 +13,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
 from xdlc.cli.tool import Tool, notice, show, tool
 from xdlc.converter.formats import recognize
-from xdlc.converter.frontends import Frontend, FrontendOption, frontends
+from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models_of
 from xdlc.errors import UsageError
 
 _SHARED = (
@@ -131,7 +131,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
             first, with the options of all of them; default: all there are.
     """
     chosen: Sequence[Frontend] = given or list(frontends().values())
-    models = " or ".join(each.model for each in chosen)
+    models = models_of(chosen)
 
     def main(
         source: Path,

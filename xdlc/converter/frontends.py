@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -121,7 +121,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
             )
         return chosen
-    models = " or ".join(each.model for each in known.values())
+    models = models_of(known.values())
     if found is None:
         raise ModelError(
             f"is not {models}, and of no other known format: {seen}",
@@ -129,6 +129,12 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
             fix="check that the path names a complete model file",
         )
     raise ModelError(f"is {found.name}, not {models}", where=str(path), fix=found.fix_for(place))
+
+
+def models_of(some: Iterable[Frontend]) -> str:
+    """Return the models of frontends as a phrase, like ``a Keras model, an ONNX model or a TFLite model``."""
+    *first, last = (each.model for each in some)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mapping[str, Any]) -> None:
