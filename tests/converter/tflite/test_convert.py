@@ -85,3 +85,13 @@ def test_tensors_keep_the_names_of_the_file_and_have_no_others(tmp_path):
     model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
     assert "h" in model.main.tensors
     assert "tensors" not in model.metadata
+
+
+def test_a_fused_tanh_is_not_applied_and_a_notice_states_it(tmp_path):
+    made = TinyModel()
+    x, y = made.tensor("x", [2]), made.tensor("y", [2])
+    made.op("ADD", [x, x], [y], fused_activation_function=4)
+    notices = []
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]), notify=notices.append)
+    np.testing.assert_array_equal(xdlc.run(model, {"x": np.float32([1, -3])})["y"], [2, -6])
+    assert any("TANH" in notice and "'y'" in notice for notice in notices)

@@ -113,9 +113,14 @@ def _of_parts(function: HandlerFunction, node: Node, g: Operators) -> list[Any]:
 
 
 def activated(node: Node, g: Operators, value: Value, activation: int, tensor: TensorInfo) -> Value:
-    """Return a value after a fused activation; one that the encoding of the result implies is no op."""
+    """Return a value after a fused activation; one that the encoding of the result implies is no op.
+
+    TANH is not applied: LiteRT's kernels other than the recurrent ones compute without it.
+    """
     if activation == _TANH:
-        return g("Tanh", [value])
+        notice = f"{g.context.source.describe(node)}: its fused TANH is not applied, as in LiteRT's kernels"
+        g.context.diagnostics.notices.append(notice)
+        return value
     if activation not in _CLIPS:
         raise node.problem(f"fused activation {activation} has no mapping onto QNN operations")
     low, high = _CLIPS[activation]
