@@ -177,8 +177,13 @@ def reference_of(row: Row) -> Reference | None:
 
 
 def differences(results: Mapping[str, Any], reference: Reference) -> tuple[list[str], dict[str, float]]:
-    """Return what is wrong with the outputs, and the relative L2 error of each."""
+    """Return what is wrong with the outputs, and the relative L2 error of each.
+
+    An output that is an input is ``NAME:0`` in a DLC.
+    """
     problems, errors = [], {}
+    own = {f"{name}:0": name for name in reference.outputs if name in reference.feeds}
+    results = {own.get(name, name): values for name, values in results.items()}
     if list(results) != list(reference.outputs):
         problems.append(f"outputs {list(results)} instead of {list(reference.outputs)}")
     for name in results.keys() & reference.outputs.keys():
