@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.keras.hdf5 import Hdf5, unreadable
+from xdlc.converter.hdf5 import Hdf5, unreadable
 from xdlc.errors import ModelError
 
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
@@ -67,7 +67,7 @@ class KerasFile:
 
     def _read_hdf5(self, source: ir.MappedFile) -> tuple[str, str]:
         """Return the architecture and the version of Keras."""
-        self.weights = Hdf5(source, 0, source.size, str(self.path))
+        self.weights = Hdf5(source, 0, source.size, str(self.path), "keras")
         text = self.weights.text("model_config")
         if text is None:
             raise ModelError(
@@ -89,7 +89,7 @@ class KerasFile:
     def _read_folder(self) -> tuple[bytes, bytes]:
         """Return the architecture and the metadata of an archive that is unpacked."""
         source = ir.MappedFile(self.path / WEIGHTS)
-        self.weights = Hdf5(source, 0, source.size, str(self.path / WEIGHTS))
+        self.weights = Hdf5(source, 0, source.size, str(self.path / WEIGHTS), "keras")
         texts = []
         for name in (CONFIG, METADATA):
             held = ir.MappedFile(self.path / name) if (self.path / name).is_file() else None
@@ -119,7 +119,7 @@ class KerasFile:
             start += int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
             if start + entry.file_size > source.size or entry.file_size != entry.compress_size:
                 raise ModelError("is truncated", where=where, fix=_AGAIN)
-            return Hdf5(source, start, entry.file_size, where)
+            return Hdf5(source, start, entry.file_size, where, "keras")
         if entry.file_size > max(entry.compress_size, 1 << 10) * _RATIO:
             raise ModelError(
                 f"unpacks to {entry.file_size} bytes from {entry.compress_size}",
@@ -127,7 +127,7 @@ class KerasFile:
                 fix="save the model again: weights are stored without compression",
             )
         unpacked = _unpacked(archive, entry)
-        return Hdf5(unpacked, 0, unpacked.size, where)
+        return Hdf5(unpacked, 0, unpacked.size, where, "keras")
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> ir.MappedFile:

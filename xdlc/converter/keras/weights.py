@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xdlc import ir
+from xdlc.converter.hdf5 import Hdf5
 from xdlc.converter.keras.calls import invalid
 from xdlc.converter.keras.handling import handler
-from xdlc.converter.keras.hdf5 import Hdf5
 from xdlc.converter.keras.layers import EXPORT, INPUT, Layer
 from xdlc.errors import UnsupportedOp
 

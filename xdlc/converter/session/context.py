@@ -125,7 +125,8 @@ class Source:
     def describe(self, node: Node) -> str:
         """Return the source's own words for a node, like ``layer 'conv1' (Convolution)``."""
         version = f", opset {node.opset}" if self.has_opsets else ""
-        return f"{self.unit} {node.own_name!r} ({node.type}{version})"
+        line = f", line {node.line}" if node.line else ""
+        return f"{self.unit} {node.own_name!r} ({node.type}{version}{line})"
 
 
 @dataclass(frozen=True, slots=True)

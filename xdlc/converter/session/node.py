@@ -46,6 +46,7 @@ class Node:
         recorded: Names that xdlc recorded in the source for the op of this node, if any.
         stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
         is_applied: Whether a handler or an importer applied it, and the source has no such node.
+        line: Line of the source's text in which it begins; 0 if the source is no text.
     """
 
     type: str
@@ -63,6 +64,7 @@ class Node:
     recorded: RecordedNames | None = None
     stated: Sequence[Sequence[int | None] | None] = ()
     is_applied: bool = False
+    line: int = 0
 
     def __post_init__(self) -> None:
         self.name = self.name or self.own_name

@@ -25,7 +25,7 @@ _DEPTH = 64
 """Most components of a path."""
 _FILTERS = {1, 2, 3, 4, 32000}
 """Deflate, shuffle, checksum, szip and LZF: filters that h5py has (HDF5's registry of filters)."""
-_AGAIN = "the file is damaged: get it again, or save the model again with model.save"
+_AGAIN = "the file is damaged: get it again, or save the model again"
 
 
 def unreadable(what: str, error: BaseException, where: str) -> ModelError:
@@ -42,6 +42,7 @@ class Hdf5:
         start: Its first byte there.
         size: Its number of bytes.
         where: Its place, for errors.
+        extra: Extra of the package that installs h5py.
 
     Attributes:
         where: Its place, for errors.
@@ -52,12 +53,14 @@ class Hdf5:
         UsageError: If h5py is not installed.
     """
 
-    def __init__(self, source: ir.MappedFile, start: int, size: int, where: str) -> None:
+    def __init__(self, source: ir.MappedFile, start: int, size: int, where: str, extra: str) -> None:
         try:
             import h5py
         except ImportError as error:
             raise UsageError(
-                "Keras files need h5py, which is not installed", where=where, fix="pip install 'xdlc[keras]'"
+                "HDF5 files need h5py, which is not installed",
+                where=where,
+                fix=f"pip install 'xdlc[{extra}]'",
             ) from error
         self.where = where
         self._source = source

@@ -1,0 +1,197 @@
+"""Fields of protobuf messages in a mapped file, read without a schema: numbers, and ranges of bytes.
+
+Format: protobuf encoding guide.  A repeated number without packing, one key before each value, is one field
+of many values where its values have a fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.errors import ModelError
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+MOST_FIELDS = 1 << 21
+RELEASED = 1 << 20
+_SIZES = {FIXED64: 8, FIXED32: 4}
+_CHUNK = 1 << 16
+
+
+class Field(NamedTuple):
+    """A field of a message.
+
+    Attributes:
+        number: Its number.
+        wire: Its wire type.
+        value: Its value, if it is a varint.
+        start: First byte of its payload.
+        end: Byte after its payload; of several values with keys, after the last.
+        values: Values of a fixed size, with a key of one byte before each but the first.
+    """
+
+    number: int
+    wire: int
+    value: int
+    start: int
+    end: int
+    values: int = 1
+
+
+class ProtobufFile:
+    """A mapped file with protobuf messages.
+
+    Args:
+        file: The file.
+        format: Its format, for errors, like ``a Caffe model``.
+    """
+
+    def __init__(self, file: ir.MappedFile, format: str) -> None:
+        self.file = file
+        self._data = file.view(0, file.size)
+        self._format = format
+        self._left = MOST_FIELDS
+
+    def fields(self, start: int = 0, end: int | None = None) -> Iterator[Field]:
+        """Iterate over the fields of the message in a range of bytes; default: the whole file.
+
+        Raises:
+            ModelError: If the bytes are no message, or the file has more than ``MOST_FIELDS`` fields.
+        """
+        data, end = self._data, self.file.size if end is None else end
+        position = start
+        while position < end:
+            self._left -= 1
+            if self._left < 0:
+                raise self._error(f"it has more than {MOST_FIELDS} fields")
+            begin = position
+            key, position = self._varint(position, end)
+            number, wire = key >> 3, key & 7
+            if not number:
+                raise self._error(f"byte {begin} starts no field")
+            if wire == VARINT:
+                value, position = self._varint(position, end)
+                yield Field(number, wire, value, begin, position)
+                continue
+            if wire == BYTES:
+                size, position = self._varint(position, end)
+            elif wire in _SIZES:
+                size = _SIZES[wire]
+            else:
+                raise self._error(f"byte {begin} starts no known field")
+            payload, position = position, position + size
+            if position > end:
+                raise self._error(f"the field at byte {begin} ends {position - end} bytes too late")
+            count = 1
+            if wire in _SIZES and payload == begin + 1:
+                count += self._repeats(position, end, data[begin], size + 1)
+                position += (count - 1) * (size + 1)
+            yield Field(number, wire, 0, payload, position, count)
+
+    def bytes_of(self, field: Field) -> bytes:
+        """Return the payload of a field of bytes.
+
+        Raises:
+            ModelError: If it has another wire type.
+        """
+        self.require(field, BYTES)
+        return bytes(self._data[field.start : field.end])
+
+    def text(self, field: Field, most: int = 1 << 16) -> str:
+        """Return the payload of a field of text.
+
+        Raises:
+            ModelError: If it has another wire type, or more than ``most`` bytes.
+        """
+        if field.end - field.start > most:
+            raise self._error(f"the text at byte {field.start} has {field.end - field.start} bytes")
+        return self.bytes_of(field).decode("utf-8", "backslashreplace")
+
+    def signed(self, field: Field) -> int:
+        """Return the value of a varint as a signed integer of 64 bits.
+
+        Raises:
+            ModelError: If it has another wire type.
+        """
+        self.require(field, VARINT)
+        return field.value - (1 << 64) if field.value >> 63 else field.value
+
+    def integers(self, field: Field) -> list[int]:
+        """Return the values of a repeated integer field: one, or many if they are packed.
+
+        Raises:
+            ModelError: If it has another wire type.
+        """
+        if field.wire == VARINT:
+            return [self.signed(field)]
+        self.require(field, BYTES)
+        values, position = [], field.start
+        while position < field.end:
+            value, position = self._varint(position, field.end)
+            values.append(value - (1 << 64) if value >> 63 else value)
+            self._left -= 1
+            if self._left < 0:
+                raise self._error(f"it has more than {MOST_FIELDS} values")
+        return values
+
+    def reals(self, field: Field, wire: int = FIXED32) -> np.ndarray:
+        """Return the values of a repeated float (``FIXED32``) or double (``FIXED64``), packed or not.
+
+        Raises:
+            ModelError: If it has another wire type, or a part of a value.
+        """
+        size = _SIZES[wire]
+        dtype = np.dtype("<f4" if wire == FIXED32 else "<f8")
+        nbytes = field.end - field.start
+        if field.wire == BYTES and nbytes % size == 0:
+            return np.frombuffer(self._data, dtype, nbytes // size, field.start)
+        self.require(field, wire)
+        rows = np.ndarray((field.values,), dtype, self._data, field.start, (size + 1,))
+        values: np.ndarray = np.ascontiguousarray(rows)
+        return values
+
+    def require(self, field: Field, wire: int) -> None:
+        """Refuse a field of another wire type.
+
+        Raises:
+            ModelError: If it has one.
+        """
+        if field.wire != wire:
+            raise self._error(
+                f"field {field.number} at byte {field.start} has wire type {field.wire} instead of {wire}"
+            )
+
+    def _repeats(self, position: int, end: int, key: int, step: int) -> int:
+        """Return how many values with the same key follow."""
+        count, size = 0, 8
+        while position + step <= end:
+            rows = min((end - position) // step, size)
+            keys = np.ndarray((rows,), np.uint8, self._data, position, (step,))
+            others = np.flatnonzero(keys != key)
+            if len(others):
+                return count + int(others[0])
+            count, position, size = count + rows, position + rows * step, min(size * 8, _CHUNK)
+        return count
+
+    def _varint(self, position: int, end: int) -> tuple[int, int]:
+        data = self._data
+        value = shift = 0
+        while True:
+            if position >= end or shift > 63:
+                raise self._error(f"no integer ends at byte {position}")
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFFFFFFFFFFFFFF, position
+            shift += 7
+
+    def _error(self, reason: str) -> ModelError:
+        return ModelError(
+            f"is not {self._format}, or is truncated ({reason})",
+            where=str(self.file.path),
+            fix="check that the path names a complete file",
+        )

@@ -1,0 +1,302 @@
+"""Protobuf text format, parsed without a schema: every field of a message by name, with its line.
+
+Grammar: protobuf's text format language specification.  A field is a scalar, a message in ``{}`` or ``<>``,
+or a list of either in ``[]``; separators ``,`` and ``;`` are optional, adjacent strings join.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from xdlc import ir
+from xdlc.errors import ModelError
+
+LARGEST = 1 << 26
+"""Bytes of a file of text that is read."""
+MOST_VALUES = 1 << 20
+DEPTH = 64
+"""Messages that nest."""
+_DIGITS = 64
+"""Characters of a number."""
+_FIX = "correct the text there, or get the file again"
+_TOKEN = re.compile(
+    r"""(?:[\s]|\#[^\n]*)*+
+    (?: (?P<word>[A-Za-z_][A-Za-z0-9_./-]*)
+      | (?P<number>[-+]?(?:\.?[0-9](?:[eE][-+][0-9]|[0-9A-Za-z_.])*+))
+      | (?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+')
+      | (?P<mark>[-{}<>\[\]:,;])
+      | (?P<end>\Z) )""",
+    re.VERBOSE,
+)
+_CLOSES = {"{": "}", "<": ">"}
+_SPECIAL = {"inf": "inf", "inff": "inf", "infinity": "inf", "nan": "nan", "nanf": "nan"}
+
+
+class Word(str):
+    """An unquoted identifier: the name of an enum's value, or ``true`` and ``false``."""
+
+    __slots__ = ()
+
+
+Value: TypeAlias = "int | float | str | Message"
+
+
+@dataclass(slots=True)
+class Message:
+    """A message.
+
+    Attributes:
+        line: Line in which it begins, from 1.
+        fields: Values of each field in the order of the text.
+    """
+
+    line: int
+    fields: dict[str, list[Value]] = field(default_factory=dict)
+
+    def messages(self, name: str) -> list[Message]:
+        """Return the values of a field that are messages."""
+        return [value for value in self.fields.get(name, ()) if isinstance(value, Message)]
+
+    def scalars(self, name: str) -> list[int | float | str]:
+        """Return the values of a field that are no messages."""
+        return [value for value in self.fields.get(name, ()) if not isinstance(value, Message)]
+
+
+def read_text(file: ir.MappedFile) -> Message:
+    """Return the message of a file of text.
+
+    Raises:
+        ModelError: If it is none, with the line; or larger than ``LARGEST``.
+    """
+    if file.size > LARGEST:
+        raise ModelError(
+            f"is text of {file.size} bytes, too much to read",
+            where=str(file.path),
+            fix="write it as a binary file",
+        )
+    try:
+        text = bytes(file.view(0, file.size)).decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(
+            f"is no text: byte {error.start} is no UTF-8",
+            where=str(file.path),
+            fix="check that the file is the network's text and not its weights",
+        ) from error
+    return parse_text(text, str(file.path))
+
+
+def parse_text(text: str, where: str) -> Message:
+    """Return the message of a text.
+
+    Args:
+        text: The text.
+        where: Its place, for errors.
+
+    Raises:
+        ModelError: If it does not parse, with line and column.
+    """
+    return _Parser(text, where).message()
+
+
+class _Open(NamedTuple):
+    """A message that is being read: what closes it, and the list of messages that it is in, if any."""
+
+    message: Message
+    closing: str
+    siblings: list[Value] | None = None
+
+
+class _Parser:
+    """Parser of one text, which keeps open messages in a list: depth costs no recursion."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._text = text
+        self._where = where
+        self._position = self._start = 0
+        self._line = 1
+        self._counted = 0
+        self._count = 0
+        self._kind = self._token = ""
+
+    def message(self) -> Message:
+        root = Message(1)
+        opened = [_Open(root, "")]
+        self._next()
+        while True:
+            current, closing, siblings = opened[-1]
+            if self._kind == "end":
+                if closing:
+                    raise self._error(f"the message of line {current.line} is not closed")
+                return root
+            if closing and self._token == closing and self._kind == "mark":
+                opened.pop()
+                self._next()
+                if siblings is None or self._take("]"):
+                    self._skip_separator()
+                elif self._take(",") and self._mark() in _CLOSES:
+                    self._open(siblings, opened, in_list=True)
+                else:
+                    raise self._error(f"{self._shown()} in a list, where ',' or ']' is due")
+                continue
+            if self._kind == "mark" and self._token == "[":
+                name = self._extension()
+            elif self._kind == "word":
+                name = self._token
+                self._next()
+            else:
+                raise self._error(f"{self._shown()} is not the name of a field")
+            self._values(current, name, opened)
+
+    def _values(self, current: Message, name: str, opened: list[_Open]) -> None:
+        """Read what follows the name of a field; a message stays open."""
+        has_colon = self._take(":")
+        values = current.fields.setdefault(name, [])
+        if self._mark() == "[":
+            self._next()
+            if self._take("]"):
+                self._skip_separator()
+                return
+            if self._mark() in _CLOSES:
+                self._open(values, opened, in_list=True)
+                return
+            while True:
+                values.append(self._scalar())
+                if self._take("]"):
+                    break
+                if not self._take(","):
+                    raise self._error(f"{self._shown()} in a list, where ',' or ']' is due")
+            self._skip_separator()
+        elif self._mark() in _CLOSES:
+            self._open(values, opened)
+        elif not has_colon:
+            raise self._error(f"{self._shown()} after {name!r}, where ':' or '{{' is due")
+        else:
+            values.append(self._scalar())
+            self._skip_separator()
+
+    def _open(self, values: list[Value], opened: list[_Open], *, in_list: bool = False) -> None:
+        if len(opened) > DEPTH:
+            raise self._error(f"messages nest deeper than {DEPTH}")
+        inner = Message(self._line_here())
+        values.append(inner)
+        self._counting()
+        opened.append(_Open(inner, _CLOSES[self._token], values if in_list else None))
+        self._next()
+
+    def _scalar(self) -> int | float | str:
+        kind, token = self._kind, self._token
+        self._counting()
+        sign = ""
+        if kind == "mark" and token == "-":
+            sign = "-"
+            self._next()
+            kind, token = self._kind, self._token
+        if kind == "string" and not sign:
+            parts = []
+            while self._kind == "string":
+                parts.append(self._unescaped(self._token[1:-1]))
+                self._next()
+            return "".join(parts)
+        if kind == "word" and token.lower() in _SPECIAL:
+            self._next()
+            return float(sign + _SPECIAL[token.lower()])
+        if kind == "word" and not sign:
+            self._next()
+            return Word(token)
+        if kind == "number":
+            value = self._number(sign + token)
+            self._next()
+            return value
+        raise self._error(f"{self._shown()}, where a value is due")
+
+    def _number(self, token: str) -> int | float:
+        if len(token) <= _DIGITS:
+            bare = token.lstrip("+-").lower()
+            sign = -1 if token.startswith("-") else 1
+            try:
+                if bare.startswith("0x"):
+                    return sign * int(bare, 16)
+                if bare.isdigit():
+                    return sign * int(bare, 8 if len(bare) > 1 and bare.startswith("0") else 10)
+                if "_" not in bare:
+                    return sign * float(bare.removesuffix("f"))
+            except ValueError:
+                pass
+        raise self._error(f"{token[:40]!r} is no number of a possible range")
+
+    def _unescaped(self, text: str) -> str:
+        if "\\" not in text:
+            return text
+        try:
+            plain = codecs.escape_decode(text.encode())[0]
+            return str(plain.decode("utf-8", "surrogateescape"))
+        except ValueError as error:
+            raise self._error("a string has an escape that is none") from error
+
+    def _extension(self) -> str:
+        """Return the name of an extension field, which is in brackets."""
+        self._next()
+        name = self._token
+        self._next()
+        if not self._take("]"):
+            raise self._error(f"{self._shown()} in the name of an extension, where ']' is due")
+        return name
+
+    def _counting(self) -> None:
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise self._error(f"there are more than {MOST_VALUES} values")
+
+    def _mark(self) -> str:
+        return self._token if self._kind == "mark" else ""
+
+    def _take(self, mark: str) -> bool:
+        if self._mark() != mark:
+            return False
+        self._next()
+        return True
+
+    def _skip_separator(self) -> None:
+        if self._mark() in (",", ";"):
+            self._next()
+
+    def _next(self) -> None:
+        found = _TOKEN.match(self._text, self._position)
+        if found is None:
+            self._start = self._position + len(re.match(r"(?:\s|#[^\n]*)*", self._text[self._position :])[0])  # type: ignore[index]
+            raise self._error(f"{self._text[self._start : self._start + 12]!r} is no text of this format")
+        self._kind = found.lastgroup or ""
+        self._token = found[self._kind]
+        self._start, self._position = found.start(self._kind), found.end()
+
+    def _shown(self) -> str:
+        return "the text ends" if self._kind == "end" else repr(self._token[:40])
+
+    def _line_here(self) -> int:
+        self._line += self._text.count("\n", self._counted, self._start)
+        self._counted = self._start
+        return self._line
+
+    def _error(self, problem: str) -> ModelError:
+        line = self._line_here()
+        column = self._start - self._text.rfind("\n", 0, self._start)
+        return ModelError(f"line {line}, column {column}: {problem}", where=self._where, fix=_FIX)
+
+
+def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value | list[Value]]]:
+    """Iterate over the scalar fields of a message and of those inside it, by path like ``param.inner.alpha``.
+
+    A field with several values is a list; messages of a repeated field are numbered: ``param.1.name``.
+    """
+    for name in message.fields:
+        scalars = message.scalars(name)
+        if scalars:
+            yield f"{prefix}{name}", scalars[0] if len(scalars) == 1 else [*scalars]
+        inner = message.messages(name)
+        for number, each in enumerate(inner):
+            place = name if len(inner) == 1 else f"{name}.{number}"
+            yield from flattened(each, f"{prefix}{place}.")
