@@ -53,7 +53,7 @@ FILES = {
     "safetensors": (len(SAFE).to_bytes(8, "little") + SAFE + bytes(4), formats.SAFETENSORS),
     "graphdef": (NODE * 3 + field(4, field(1, 27)), formats.GRAPH_DEF),
     "savedmodel": (field(1, 1) + field(2, field(1, b"\x22\x05serve") + field(2, NODE)), formats.SAVED_MODEL),
-    "caffemodel": (field(1, b"LeNet") + field(100, field(1, b"conv1")), formats.CAFFE),
+    "caffemodel": (field(1, b"LeNet") + field(100, field(1, b"conv1")), formats.CAFFE_WEIGHTS),
     "prototxt": (b'name: "LeNet"\nlayer {\n  type: "Input"\n}', formats.CAFFE),
     "caffe2": (
         field(1, b"net") + field(2, field(1, b"a") + field(2, b"b") + field(4, b"Conv")),
@@ -69,7 +69,14 @@ FILES = {
 }
 
 
-READ = (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL, formats.KERAS, formats.TFLITE)
+READ = (
+    formats.GRAPH_DEF,
+    formats.META_GRAPH,
+    formats.SAVED_MODEL,
+    formats.KERAS,
+    formats.TFLITE,
+    formats.CAFFE,
+)
 """Formats that an importer reads."""
 
 

@@ -67,7 +67,10 @@ SAFETENSORS = Format(
 HUGGING_FACE = Format(
     "a folder of Hugging Face transformers", "export it: `optimum-cli export onnx --model FOLDER OUTPUT`"
 )
-CAFFE = Format("a Caffe model", "convert it to ONNX first, network and weights together, as with caffe2onnx")
+CAFFE = Format("a Caffe net", "convert it with xconv-caffe-to-dlc -i NET.prototxt -b WEIGHTS.caffemodel")
+CAFFE_WEIGHTS = Format(
+    "weights of a Caffe net", "give the net's text as the model, and this file with --caffe_bin or weights="
+)
 CAFFE2 = Format("a Caffe2 network", "convert init and predict network together with onnx-caffe2's exporter")
 PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FOLDER --save_file model.onnx`")
 OPENVINO = Format("an OpenVINO model", _SOURCE)
@@ -241,9 +244,9 @@ def _protobuf(head: bytes) -> Format | None:
     if one is None and isinstance(two, bytes) and _is_word(dict(_fields(two)).get(4)):
         return CAFFE2
     if not isinstance(one, bytes):
-        return CAFFE if 100 in numbers else None
+        return CAFFE_WEIGHTS if 100 in numbers else None
     if 100 in numbers and one.isascii():
-        return CAFFE
+        return CAFFE_WEIGHTS
     inner = dict(reversed(list(_fields(one))))
     if isinstance(inner.get(1), bytes) and _is_word(inner.get(2)):
         return GRAPH_DEF
@@ -255,9 +258,9 @@ def _protobuf(head: bytes) -> Format | None:
         if isinstance(nodes, bytes) and _is_word(dict(_fields(nodes)).get(2)) and not one.isascii():
             return META_GRAPH
         if _is_word(second.get(4)):
-            return CAFFE2 if _is_word(one) or 8 not in second else CAFFE
+            return CAFFE2 if _is_word(one) or 8 not in second else CAFFE_WEIGHTS
         if one.isascii() and (4 in second or 5 in second):
-            return CAFFE  # layers of its first version
+            return CAFFE_WEIGHTS  # layers of its first version
     return None
 
 

@@ -1,0 +1,190 @@
+"""Weights of Caffe nets by layer, from a ``.caffemodel`` or HDF5 file, lazy.
+
+Field numbers: caffe.proto of BVLC, from its first layers to its last.  Only names and blobs are read of a
+``.caffemodel``: forks give other numbers different meanings, and the text of the net rules all parameters.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.hdf5 import Hdf5
+from xdlc.converter.protobuf_fields import BYTES, FIXED32, FIXED64, VARINT, Field, ProtobufFile
+from xdlc.converter.weights import mapped
+from xdlc.errors import ModelError, UsageError, nearest_names
+
+_LAYERS_V1, _LAYERS = 2, 100
+_LAYER_OF_V0, _NAME_OF_V1, _BLOBS_OF_V1 = 1, 4, 6
+_NAME, _BLOBS, _BLOBS_OF_V0 = 1, 7, 50
+_DATA, _SHAPE, _DOUBLE_DATA = 5, 7, 8
+_OLD_SIZES = range(1, 5)  # num, channels, height, width
+_MOST_DIMS = 32  # Caffe's own limit
+_MOST_BLOBS = 1 << 16
+_DAMAGED = "the file is damaged: get it again"
+
+
+class WeightsFile(ABC):
+    """A file of weights.
+
+    Attributes:
+        path: The file.
+        nbytes: Its size.
+    """
+
+    def __init__(self, path: Path, nbytes: int) -> None:
+        self.path = path
+        self.nbytes = nbytes
+
+    @abstractmethod
+    def blobs(self, layer: str) -> Sequence[ir.TensorData]:
+        """Return the weights of a layer, none if the file has none for it.
+
+        Raises:
+            ModelError: If they are damaged.
+        """
+
+    @abstractmethod
+    def lacks(self, layer: str) -> str:
+        """Return the words of an error for a layer without weights."""
+
+
+def open_weights(path: str | os.PathLike[str]) -> WeightsFile:
+    """Return the weights in a file, binary or HDF5.
+
+    Raises:
+        ModelError: If it is neither.
+        StorageError: If it cannot be read.
+        UsageError: If it is a text, or h5py is missing.
+    """
+    file = ir.MappedFile(path)
+    head = bytes(file.view(0, min(file.size, 4096)))
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return _Hdf5Weights(file)
+    if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
+        fix = "give the net with -i and the .caffemodel with -b"
+        raise UsageError("is a text, and no file of weights", where=str(path), fix=fix)
+    return _Caffemodel(file)
+
+
+class _Caffemodel(WeightsFile):
+    """Weights in the binary message ``NetParameter`` of any version."""
+
+    def __init__(self, file: ir.MappedFile) -> None:
+        super().__init__(file.path, file.size)
+        self._file = ProtobufFile(file, "a .caffemodel")
+        self._blobs: dict[str, list[Field]] = {}
+        for field in self._file.fields():
+            if field.number == _LAYERS and field.wire == BYTES:
+                self._add(field, _NAME, _BLOBS)
+            elif field.number == _LAYERS_V1 and field.wire == BYTES:
+                self._add_of_v1(field)
+        if not any(self._blobs.values()):
+            raise ModelError(
+                "holds no weights",
+                where=str(file.path),
+                fix="give the .caffemodel that training wrote, and not a solver's state",
+            )
+
+    def blobs(self, layer: str) -> Sequence[ir.TensorData]:
+        return [self._data(blob, f"{self.path}: layer {layer!r}") for blob in self._blobs.get(layer, ())]
+
+    def lacks(self, layer: str) -> str:
+        held = [name for name, blobs in self._blobs.items() if blobs]
+        shown = ", ".join(map(repr, held[:8])) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
+        close = nearest_names(layer, held)
+        return f"{self.path.name} has none of that name; it has weights of {shown}" + (
+            f" ({close})" if close else ""
+        )
+
+    def _add(self, layer: Field, name_number: int, blobs_number: int) -> None:
+        name, blobs = "", []
+        for field in self._file.fields(layer.start, layer.end):
+            if field.number == name_number and field.wire == BYTES:
+                name = self._file.text(field)
+            elif field.number == blobs_number and field.wire == BYTES:
+                blobs.append(field)
+        if len(blobs) > _MOST_BLOBS:
+            raise ModelError(f"layer {name!r} has {len(blobs)} blobs", where=str(self.path), fix=_DAMAGED)
+        if blobs:
+            self._blobs[name] = blobs
+
+    def _add_of_v1(self, layer: Field) -> None:
+        inner = [
+            field
+            for field in self._file.fields(layer.start, layer.end)
+            if field.number == _LAYER_OF_V0 and field.wire == BYTES
+        ]
+        if inner:
+            self._add(inner[0], _NAME, _BLOBS_OF_V0)
+        else:
+            self._add(layer, _NAME_OF_V1, _BLOBS_OF_V1)
+
+    def _data(self, blob: Field, where: str) -> ir.TensorData:
+        file = self._file
+        shape: list[int] | None = None
+        old = dict.fromkeys(_OLD_SIZES, 0)
+        runs: dict[int, list[Field]] = {_DATA: [], _DOUBLE_DATA: []}
+        for field in file.fields(blob.start, blob.end):
+            if field.number in runs:
+                runs[field.number].append(field)
+            elif field.number == _SHAPE:
+                shape = self._dims(field)
+            elif field.number in old and field.wire == VARINT:
+                old[field.number] = file.signed(field)
+        sizes = list(old.values()) if shape is None else shape
+        if len(sizes) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in sizes):
+            raise ModelError(f"a blob of impossible shape {sizes[:8]}", where=where, fix=_DAMAGED)
+        number = _DATA if runs[_DATA] else _DOUBLE_DATA
+        found, wire = runs[number], FIXED32 if number == _DATA else FIXED64
+        if not found:
+            raise ModelError(
+                "a blob without data",
+                where=where,
+                fix="save the weights as float32: other forms, as of forks for half floats, are not read",
+            )
+        if wire == FIXED32 and len(found) == 1 and found[0].wire == BYTES:
+            start, end = found[0].start, found[0].end
+            return mapped(file.file, start, end - start, sizes, np.dtype("<f4"), where)
+        values = np.concatenate([file.reals(field, wire) for field in found]).astype(np.float32)
+        if values.size != math.prod(sizes):
+            problem = f"has {values.size} elements for shape {sizes}"
+            raise ModelError(problem, where=where, fix=_DAMAGED)
+        return ir.ArrayData(values.reshape(sizes))
+
+    def _dims(self, shape: Field) -> list[int]:
+        self._file.require(shape, BYTES)
+        fields = self._file.fields(shape.start, shape.end)
+        return [size for field in fields if field.number == 1 for size in self._file.integers(field)]
+
+
+class _Hdf5Weights(WeightsFile):
+    """Weights in an HDF5 file: dataset ``data/LAYER/INDEX`` for each."""
+
+    def __init__(self, file: ir.MappedFile) -> None:
+        super().__init__(file.path, file.size)
+        self._file = Hdf5(file, 0, file.size, str(file.path), "caffe")
+        if not self._file.has("data"):
+            fix = "give the file that Caffe wrote with the snapshot format HDF5"
+            raise ModelError("has no group 'data'", where=str(file.path), fix=fix)
+
+    def blobs(self, layer: str) -> Sequence[ir.TensorData]:
+        found: list[ir.TensorData] = []
+        while (data := self._file.data(f"data/{layer}/{len(found)}")) is not None and len(
+            found
+        ) < _MOST_BLOBS:
+            found.append(data if data.dtype == np.float32 else _as_float(data))
+        return found
+
+    def lacks(self, layer: str) -> str:
+        return f"{self.path.name} has none of that name"
+
+
+def _as_float(data: ir.TensorData) -> ir.TensorData:
+    return data.transform(lambda array: array.astype(np.float32), dtype=np.float32)
