@@ -15,9 +15,9 @@ def test_check_target(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is a folder"):
         check_target(tmp_path)
     (tmp_path / "a.dlc").touch()
-    assert check_target(tmp_path / "a.dlc", keep=tmp_path / "b.dlc") == tmp_path / "a.dlc"
+    assert check_target(tmp_path / "a.dlc", keep=[tmp_path / "b.dlc"]) == tmp_path / "a.dlc"
     with pytest.raises(UsageError, match="would replace the input"):
-        check_target(tmp_path / "a.dlc", keep=tmp_path / "." / "a.dlc")
+        check_target(tmp_path / "a.dlc", keep=[tmp_path / "." / "a.dlc"])
 
 
 def test_a_folder_that_nothing_came_into_is_taken_away(tmp_path: Path) -> None:

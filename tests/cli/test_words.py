@@ -9,11 +9,23 @@ from click.testing import CliRunner
 from xdlc.cli import main, params
 from xdlc.cli.spellings import COMMANDS, OPTIONS
 from xdlc.cli.tool import Tool, tool
-from xdlc.cli.tools import convert, graph_prepare, info, net_run, onnx_to_dlc, quant, quantize, to_onnx
+from xdlc.cli.tools import (
+    caffe_to_dlc,
+    convert,
+    graph_prepare,
+    info,
+    net_run,
+    onnx_to_dlc,
+    quant,
+    quantize,
+    tflite_to_dlc,
+    to_onnx,
+)
 from xdlc.cli.words import in_flags
 
 TOOLS = {
     "xdlc-convert": convert,
+    "xconv-caffe-to-dlc": caffe_to_dlc,
     "xdlc-quant": quant,
     "xdlc-quantize": quantize,
     "xdlc-graph-prepare": graph_prepare,
@@ -142,5 +154,5 @@ def test_a_file_without_its_option() -> None:
 
 
 def test_tools_of_one_framework_have_the_hints_of_convert() -> None:
-    result = CliRunner().invoke(onnx_to_dlc.main, ["--output_dlc"])
+    result = CliRunner().invoke(tflite_to_dlc.main, ["--output_dlc"])
     assert result.stderr.endswith(f"  fix: {OPTIONS['xdlc-convert']['--output_dlc']}\n")

@@ -54,6 +54,17 @@ FILES = {
     "graphdef": (NODE * 3 + field(4, field(1, 27)), formats.GRAPH_DEF),
     "savedmodel": (field(1, 1) + field(2, field(1, b"\x22\x05serve") + field(2, NODE)), formats.SAVED_MODEL),
     "caffemodel": (field(1, b"LeNet") + field(100, field(1, b"conv1")), formats.CAFFE_WEIGHTS),
+    "caffemodel v1": (
+        field(1, b"t") + field(2, field(4, b"c") + field(5, 4) + field(6, b"\x08\1")),
+        formats.CAFFE_WEIGHTS,
+    ),
+    "caffemodel v0": (
+        field(1, b"t") + field(2, field(1, field(1, b"c") + field(2, b"conv"))),
+        formats.CAFFE_WEIGHTS,
+    ),
+    "solver": (b'net: "net.prototxt"\nbase_lr: 0.01\n', formats.CAFFE_SOLVER),
+    "prototxt in one line": (b'name: "n" layer <type: "ReLU">', formats.CAFFE),
+    "caffe2 text": (b'name: "n" op { type: "Relu" }', formats.CAFFE2),
     "prototxt": (b'name: "LeNet"\nlayer {\n  type: "Input"\n}', formats.CAFFE),
     "caffe2": (
         field(1, b"net") + field(2, field(1, b"a") + field(2, b"b") + field(4, b"Conv")),
@@ -76,6 +87,7 @@ READ = (
     formats.KERAS,
     formats.TFLITE,
     formats.CAFFE,
+    formats.CAFFE2,
 )
 """Formats that an importer reads."""
 

@@ -28,6 +28,7 @@ def convert(
     path: PathLike | ModelProto,
     input_dims: Mapping[str, Sequence[int]] | None = None,
     *,
+    weights: PathLike | None = None,
     framework: str | None = None,
     importer_options: Mapping[str, Any] | None = None,
     define_symbol: Mapping[str, int] | None = None,
@@ -53,6 +54,8 @@ def convert(
         path: A model file, or a model of the package onnx.
         input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
             has to be known; -1 is one that stays open.
+        weights: File that holds the weights of the network, where ``path`` holds none: the ``.caffemodel``
+            (Caffe), or the network that fills them in (Caffe2).
         framework: Name of the file's framework, like ``onnx``; default: recognized by its content.
         importer_options: Options that the importer of the framework alone has, by name.
         define_symbol: Values of symbolic dimensions by name (ONNX).
@@ -81,6 +84,8 @@ def convert(
         StorageError: If the file cannot be read.
     """
     options = given(convert, locals())
+    if weights is not None:
+        checked_path(weights, "the file of the weights")
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         return frontend.convert(file, input_dims=checked_dims(input_dims), udos=udos, **options)
 
@@ -91,6 +96,7 @@ def check(
     target: str | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
     *,
+    weights: PathLike | None = None,
     framework: str | None = None,
     importer_options: Mapping[str, Any] | None = None,
     define_symbol: Mapping[str, int] | None = None,
@@ -115,6 +121,7 @@ def check(
         target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
             library where it is installed, else of xdlc's own tables.
         input_dims: Shapes by input name.
+        weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
         framework: As of ``convert``, and so are the others.
         importer_options: Options that the importer of the framework alone has, by name.
         define_symbol: Values of symbolic dimensions by name (ONNX).
@@ -136,6 +143,8 @@ def check(
         StorageError: If the file cannot be read.
     """
     options = given(check, locals())
+    if weights is not None:
+        checked_path(weights, "the file of the weights")
     from xdlc.converter.checking import check as check_model
 
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         _convert(source, target, dlc_version, options)
 
     main.__doc__ = _HELP.format(models=models)
-    own = {option.name: option for each in chosen for option in each.options}
+    own = _own_options(chosen)
     files = (
         click.option(
             "-i",
@@ -178,9 +178,11 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         ),
     )
     decorated: Callable[..., None] = main
-    for option in reversed((*files, *_SHARED, *map(_own_option, own.values()), *_RESULT)):
+    for option in reversed((*files, *_SHARED, *own.values(), *_RESULT)):
         decorated = option(decorated)
-    return tool(name)(decorated)
+    command = tool(name)(decorated)
+    _share_flags(command, own, given)
+    return command
 
 
 def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
@@ -193,18 +195,53 @@ def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
     return given[0].framework
 
 
-def _own_option(option: FrontendOption) -> Callable[..., Any]:
-    """Return an option of one importer as one of the command line."""
-    settings = _SETTINGS[option.kind]
-    names = [name for name in (option.short, f"--{option.name}") if name]
-    return click.option(*names, metavar=option.metavar, help=option.help, **settings)
+def _own_options(chosen: Sequence[Frontend]) -> dict[str, Callable[..., Any]]:
+    """Return the options that not all importers have, by name; those of one name are one option."""
+    same: dict[str, list[FrontendOption]] = {}
+    for option in (option for each in chosen for option in each.options):
+        same.setdefault(option.name, []).append(option)
+    found = {}
+    for name, options in same.items():
+        words = [word for option in options for word in option.spellings]
+        if len(options) > 1:  # short flags mean other things in each framework
+            words = [word for word in words if word.startswith("--")]
+        flags = dict.fromkeys((f"--{name}", *words))
+        text = " ".join(dict.fromkeys(option.help for option in options))
+        first = options[0]
+        found[name] = click.option(*flags, name, metavar=first.metavar, help=text, **_SETTINGS[first.kind])
+    return found
+
+
+def _share_flags(command: Tool, own: Collection[str], given: Sequence[Frontend]) -> None:
+    """Assign each flag that several options claim to one of them, and add the importers' further flags.
+
+    In a tool for some importers their own flags precede, in one for all importers those of all.
+
+    Args:
+        command: The tool, which is changed.
+        own: Names of the options that not all importers have.
+        given: The importers that the tool is for; none if it is for all.
+    """
+    further = {flag: words for each in given for flag, words in each.spellings.items()}
+    mine = {word for param in command.params if param.name in own for word in param.opts}
+    others = {word for param in command.params if param.name not in own for word in param.opts}
+    lost = mine.union(*further.values()) if given else others
+    for param in command.params:
+        if (param.name in own) != bool(given):
+            more = [word for flag in param.opts for word in further.get(flag, ())]
+            param.opts = [*(word for word in param.opts if word not in lost), *more]
+
+
+def _inputs(source: Path, options: dict[str, Any]) -> list[Path]:
+    """Return the files that a conversion reads as the model."""
+    return [source, *(value for value in options["importer_options"].values() if isinstance(value, Path))]
 
 
 def _convert(source: Path, target: Path | None, dlc_version: str, options: dict[str, Any]) -> None:
     from xdlc import api
     from xdlc.cli.report import contract, host_only, inserted, user_defined
 
-    target = check_target(target or derived_path(source, ".dlc"), keep=source)
+    target = check_target(target or derived_path(source, ".dlc"), keep=_inputs(source, options))
     with bars.steps("converting") as step:
         model = api.convert(source, notify=notice, step=step, **options)
         step("writing", 0, 0)
@@ -221,7 +258,7 @@ def _dry_run(
     from xdlc.cli.problems import as_json, lines
 
     if target is not None:
-        check_target(target, keep=source)
+        check_target(target, keep=_inputs(source, options))
     with bars.steps("checking"):
         report = api.check(source, soc, **options)
     for line in lines(report, every_node=every_node):

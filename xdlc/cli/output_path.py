@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,17 +23,17 @@ def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Itera
         ) from error
 
 
-def check_target(path: Path, *, keep: Path | None = None) -> Path:
+def check_target(path: Path, *, keep: Sequence[Path] = ()) -> Path:
     """Return the path of a file to be written, after a check that it can be.
 
     Work of minutes should not end in an error that was there from the start.
 
     Args:
         path: The file to be written.
-        keep: A file that it must not replace.
+        keep: Files that it must not replace.
 
     Raises:
-        UsageError: If ``path`` is the file to keep.
+        UsageError: If ``path`` is a file to keep.
         StorageError: If the folder is missing or not writable, or the path is a folder or a device.
     """
     with storage_errors(path):
@@ -45,7 +45,7 @@ def check_target(path: Path, *, keep: Path | None = None) -> Path:
             raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
         if path.exists() and not path.is_file():
             raise StorageError("cannot be written: it is no regular file", where=str(path), fix="name a file")
-        if keep is not None and path.exists() and keep.exists() and path.samefile(keep):
+        if path.exists() and any(kept.exists() and path.samefile(kept) for kept in keep):
             raise UsageError(
                 "the output would replace the input", where=str(path), fix="choose another output path"
             )

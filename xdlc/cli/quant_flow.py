@@ -93,7 +93,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     options = options_of(flags)
     for path in (request.report, request.export_encodings):
         if path is not None:
-            check_target(path, keep=request.source)
+            check_target(path, keep=[request.source])
     given = request.report_list
     with bars.steps("reading") as step:
         model = api.executable(request.source)

@@ -133,10 +133,24 @@ _CONVERTER = {
     "--remove_unused_inputs": "omit it: an input that nothing reads stays, as callers feed it",
     "--expand_lstm_op_structure": "omit it: what HTP has no op for is written in ops that it has",
     "--apply_masked_softmax": "omit it: masks stay ops of their own",
-    "--caffe_txt": "export the model as ONNX: Caffe files are not read yet",
-    "--caffe_bin": "export the model as ONNX: Caffe files are not read yet",
+    **_each("--caffe_txt --predict_net", "write --input_network FILE"),
     "--tflite_signature_name": "write --signature_name",
     "--dump_relay": "omit it: models are read without Relay",
+}
+
+_NO_LAYER = "omit it: inputs are read from the net; --input_dim NAME D1,D2,.. sets their shapes"
+_CAFFE = {
+    **{name: fix for name, fix in _CONVERTER.items() if name not in ("--dlc", "--caffe_txt")},
+    **_each("--in_layer --in_layers --input_layers", _NO_LAYER),
+    **_each("--in_type --opaque_input", _SOURCE_IO),
+    "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
+    "--encoding": _COLOUR,
+    "--enable_preprocessing": "omit it, and subtract means and crop before the net",
+    **_each("--udl --udl_path", "write --udo_config_paths FILE, or --plugin FILE.py"),
+    "--predict_net": "write --caffe_txt FILE; networks of Caffe2: xconv-caffe2-to-dlc",
+    **_each("--exec_net --init_net", "write --caffe_bin FILE; networks of Caffe2: xconv-caffe2-to-dlc"),
+    **_each("-w --model_weights --caffemodel", "write --caffe_bin FILE"),
+    "--prototxt": "write --caffe_txt FILE",
 }
 
 _QUANT = {
@@ -229,6 +243,7 @@ _ONNX = {
 
 OPTIONS = {
     "xdlc-convert": _CONVERTER,
+    "xconv-caffe-to-dlc": _CAFFE,
     "xdlc-quant": _QUANT,
     "xdlc-quantize": {name: fix for name, fix in _QUANT.items() if name != "--htp_socs"},
     "xdlc-graph-prepare": _PREPARE,
@@ -236,10 +251,10 @@ OPTIONS = {
     "xdlc-info": _INFO,
     "xdlc-to-onnx": _ONNX,
 }
-"""Fixes by tool and option; those of ``xdlc-convert`` are those of the tools for one framework too."""
+"""Fixes by tool and option; a tool for one framework without fixes of its own has those of ``xdlc-convert``."""
 
 
 def meant(tool: str, word: str) -> str | None:
     """Return the fix for an option that a tool lacks, if there is one."""
-    own = OPTIONS.get("xdlc-convert" if tool.startswith("xconv-") else tool, {})
+    own = OPTIONS.get(tool, _CONVERTER if tool.startswith("xconv-") else {})
     return own.get(word) or EVERYWHERE.get(word)

@@ -28,7 +28,7 @@ class Format:
 
     Attributes:
         name: The format, with its article: ``a TensorFlow Lite model``.
-        fix: How to make an ONNX model of it, in the imperative; FILE and FOLDER are replaced by its path.
+        fix: What to do with it, in the imperative; FILE and FOLDER are replaced by its path.
     """
 
     name: str
@@ -42,13 +42,12 @@ class Format:
 
 _TORCH = "load it in Python and export it with torch.onnx.export"
 _WEIGHTS = "load it into its network and export that with torch.onnx.export"
-_TF2ONNX = "convert it: `python -m tf2onnx.convert"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it was made from"
 _UNPACK = "unpack it, and give the .onnx file inside"
 
 ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
-TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output model.onnx`")
+TFLITE = Format("a TensorFlow Lite model", "convert it: `xconv-tflite-to-dlc -i FILE`")
 SAVED_MODEL = Format("a TensorFlow SavedModel", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
@@ -67,11 +66,16 @@ SAFETENSORS = Format(
 HUGGING_FACE = Format(
     "a folder of Hugging Face transformers", "export it: `optimum-cli export onnx --model FOLDER OUTPUT`"
 )
-CAFFE = Format("a Caffe net", "convert it with xconv-caffe-to-dlc -i NET.prototxt -b WEIGHTS.caffemodel")
+CAFFE = Format("a Caffe net", "convert it: `xconv-caffe-to-dlc -i FILE -b NET.caffemodel`")
 CAFFE_WEIGHTS = Format(
-    "weights of a Caffe net", "give the net's text as the model, and this file with --caffe_bin or weights="
+    "weights of a Caffe net",
+    "give the net as text, and these as weights: `xconv-caffe-to-dlc -i NET.prototxt -b FILE`",
 )
-CAFFE2 = Format("a Caffe2 network", "convert init and predict network together with onnx-caffe2's exporter")
+CAFFE_SOLVER = Format("a Caffe solver, which has no layers", "give the net that it names")
+CAFFE2 = Format(
+    "a Caffe2 network",
+    "convert it: `xconv-caffe2-to-dlc -p FILE -e INIT_NET.pb -d INPUT 1,3,224,224`",
+)
 PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FOLDER --save_file model.onnx`")
 OPENVINO = Format("an OpenVINO model", _SOURCE)
 CORE_ML = Format("a Core ML model", _SOURCE)
@@ -132,8 +136,9 @@ _TEXTS = (
     (rb"\A\s*(<\?xml.*?\?>\s*)?<net\b", OPENVINO),
     (rb"\A\s*<\?xml\b", XML),
     (rb"\A\s*(<\s*)?ir_version\s*:", ONNX_TEXT),
-    (rb"^\s*(layers?|input_shape|input_param)\s*:?\s*\{", CAFFE),
-    (rb"^\s*op\s*\{", CAFFE2),
+    (rb"(^|[\s}>,;])(layers?|input_shape|input_param)\s*:?\s*[{<]", CAFFE),
+    (rb"^\s*((train_)?net|base_lr|lr_policy|max_iter)\s*:", CAFFE_SOLVER),
+    (rb"(^|[\s}>,;])op\s*:?\s*[{<]", CAFFE2),
     (rb"\A\s*saved_model_schema_version\s*:", SAVED_MODEL),
     (rb"\A\s*meta_info_def\s*\{", META_GRAPH),
     (rb"^\s*node\s*\{", GRAPH_DEF),
@@ -255,12 +260,12 @@ def _protobuf(head: bytes) -> Format | None:
     if isinstance(two, bytes):
         second = dict(reversed(list(_fields(two))))
         nodes = second.get(1)
-        if isinstance(nodes, bytes) and _is_word(dict(_fields(nodes)).get(2)) and not one.isascii():
-            return META_GRAPH
-        if _is_word(second.get(4)):
+        if isinstance(nodes, bytes) and _is_word(dict(_fields(nodes)).get(2)):
+            return CAFFE_WEIGHTS if one.isascii() else META_GRAPH  # layers of Caffe's oldest version
+        if _is_word(second.get(4)) and not isinstance(second.get(5), int):
             return CAFFE2 if _is_word(one) or 8 not in second else CAFFE_WEIGHTS
         if one.isascii() and (4 in second or 5 in second):
-            return CAFFE_WEIGHTS  # layers of its first version
+            return CAFFE_WEIGHTS  # layers of its second version
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -31,14 +31,15 @@ class FrontendOption:
         kind: ``switch``; ``text``; ``names``, repeatable; ``file`` (an existing one); ``sizes``:
             pairs of a name and a dimension, repeatable, as a mapping.
         help: Help text of the flag.
-        short: Short flag, like ``-s``; empty if there is none.
+        spellings: Further flags, like ``-s``. In a tool of its importer alone they precede flags that
+            options of all importers have.
         metavar: Form of the values in the help text.
     """
 
     name: str
     kind: Literal["switch", "text", "names", "file", "sizes"]
     help: str
-    short: str = ""
+    spellings: Sequence[str] = ()
     metavar: str | None = None
 
 
@@ -58,6 +59,7 @@ class Frontend:
         convert: Returns the model of a file: ``xdlc.convert`` without its options about UDOs, which come as
             ``udos``, and with ``diagnostics``.
         options: Options that only this importer has.
+        spellings: Further flags in its tool of options that all importers have, by their long flag.
         uncovered: Returns the nodes of a file that nothing covers, and the other problems; None if UDO
             configurations cannot be drafted for the framework.
     """
@@ -68,6 +70,7 @@ class Frontend:
     recognizes: Callable[[Path, Format | None], bool]
     convert: Callable[..., Model]
     options: Sequence[FrontendOption] = ()
+    spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     uncovered: Callable[..., tuple[list[UncoveredNode], list[XdlcError]]] | None = None
 
 

@@ -41,8 +41,10 @@ FRONTEND = Frontend(
             "weights",
             "file",
             "Weights of the net: a .caffemodel, or an HDF5 file (needs the extra caffe).",
-            metavar="FILE",
+            ("-b", "--caffe_bin"),
+            "FILE",
         ),
     ),
+    spellings={"--input_network": ("-c", "--caffe_txt"), "--output_path": ("--dlc",)},
     uncovered=_uncovered,
 )

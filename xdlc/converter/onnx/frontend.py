@@ -41,7 +41,7 @@ FRONTEND = Frontend(
             "define_symbol",
             "sizes",
             "Value of a symbolic dimension. Repeatable.",
-            short="-s",
+            spellings=("-s",),
             metavar="SYMBOL N",
         ),
     ),

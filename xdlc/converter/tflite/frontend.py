@@ -41,7 +41,7 @@ FRONTEND = Frontend(
             "signature_name",
             "text",
             "Signature of a TFLite model to convert, by its key.",
-            short="-sn",
+            spellings=("-sn",),
             metavar="KEY",
         ),
         FrontendOption(
