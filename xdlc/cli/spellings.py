@@ -139,8 +139,10 @@ _CONVERTER = {
 }
 
 _NO_LAYER = "omit it: inputs are read from the net; --input_dim NAME D1,D2,.. sets their shapes"
+_OTHERS = ("--onnx", "--tf")
+"""Beginnings of options for frameworks other than Caffe and Caffe2."""
 _CAFFE = {
-    **{name: fix for name, fix in _CONVERTER.items() if name not in ("--dlc", "--caffe_txt")},
+    **{name: fix for name, fix in _CONVERTER.items() if not name.startswith(("--dlc", "--caffe", *_OTHERS))},
     **_each("--in_layer --in_layers --input_layers", _NO_LAYER),
     **_each("--in_type --opaque_input", _SOURCE_IO),
     "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
@@ -251,7 +253,7 @@ OPTIONS = {
     "xdlc-info": _INFO,
     "xdlc-to-onnx": _ONNX,
 }
-"""Fixes by tool and option; a tool for one framework without fixes of its own has those of ``xdlc-convert``."""
+"""Fixes by tool and option; those of ``xdlc-convert`` hold for tools of one framework that have none here."""
 
 
 def meant(tool: str, word: str) -> str | None:
