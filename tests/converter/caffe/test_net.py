@@ -1,5 +1,6 @@
 """Rules of Caffe nets: versions, phases, blobs written in place, inputs and outputs, training layers."""
 
+import h5py
 import numpy as np
 import pytest
 
@@ -201,7 +202,7 @@ def test_weights_of_every_version(tmp_path, content):
 
 
 def test_weights_of_hdf5(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="the extra caffe is not installed")
+
     path = tmp_path / "net.caffemodel.h5"
     with h5py.File(path, "w") as file:
         file["data/block/c/0"], file["data/block/c/1"] = KERNEL, BIAS.astype(np.float64)
