@@ -1,0 +1,195 @@
+"""Functions of elements, and of elements of several bottoms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from xdlc.converter.caffe.params import Params, bottoms, params, weights
+from xdlc.converter.caffe.registry import layer
+from xdlc.converter.nhwc.elementwise import clipped, filled_like
+from xdlc.converter.nhwc.shapes import cast, dims, number, reshape
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.session.ordering import ANY
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError
+from xdlc.ir.dtype import FLOAT32
+
+_MOST = 1 << 10
+_PLAIN = {
+    "AbsVal": "Abs",
+    "BNLL": "Softplus",
+    "HardSwish": "HardSwish",
+    "Mish": "Mish",
+    "Sigmoid": "Sigmoid",
+    "TanH": "Tanh",
+}
+
+
+@layer(*_PLAIN, layout=ANY)
+def plain(node: Node, g: Operators) -> Value:
+    """Apply a function without parameters."""
+    return g(_PLAIN[node.type], bottoms(node, 1))
+
+
+def _relu(g: Operators, x: Value, p: Params) -> Value:
+    """Return max(x, 0) + slope * min(x, 0)."""
+    slope = p.number("negative_slope", 0.0)
+    return g("LeakyRelu", [x], alpha=slope) if slope else g("Relu", [x])
+
+
+def _relu6(g: Operators, x: Value, p: Params) -> Value:
+    """Return ``x`` limited to 0 ... 6, as forks have it."""
+    return clipped(g, _relu(g, x, p), None if p.number("negative_slope", 0.0) else 0.0, 6.0)
+
+
+def _hard_sigmoid(g: Operators, x: Value, p: Params) -> Value:
+    """Return alpha * x + beta limited to 0 ... 1."""
+    return g("HardSigmoid", [x], alpha=p.number("alpha", 0.2), beta=p.number("beta", 0.5))
+
+
+def _swish(g: Operators, x: Value, p: Params) -> Value:
+    """Return x * sigmoid(beta * x)."""
+    return g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])])
+
+
+def _power(g: Operators, x: Value, p: Params) -> Value:
+    """Return (shift + scale * x)^power."""
+    power, scale = p.number("power", 1.0), p.number("scale", 1.0)
+    inner = _affine(g, x, scale, p.number("shift", 0.0))
+    special = {2.0: lambda: g("Mul", [inner, inner]), 0.0: lambda: filled_like(g, x, 1.0)}
+    if power == 1.0:
+        return inner
+    return special.get(power, lambda: g("Pow", [inner, number(g, x, power)]))()
+
+
+def _exp(g: Operators, x: Value, p: Params) -> Value:
+    """Return base^(shift + scale * x); the base -1 is e."""
+    rate, scale, shift = _log_of_base(p), p.number("scale", 1.0), p.number("shift", 0.0)
+    return g("Exp", [_affine(g, x, rate * scale, rate * shift)])
+
+
+def _log(g: Operators, x: Value, p: Params) -> Value:
+    """Return the logarithm of shift + scale * x to a base, of which -1 is e."""
+    rate = _log_of_base(p)
+    if not rate:
+        raise ModelError("a logarithm to base 1", fix="state another base")
+    inner = _affine(g, x, p.number("scale", 1.0), p.number("shift", 0.0))
+    return _affine(g, g("Log", [inner]), 1 / rate, 0.0)
+
+
+def _log_of_base(p: Params) -> float:
+    base = p.number("base", -1.0)
+    if base != -1.0 and not 0 < base < math.inf:
+        raise ModelError(f"base is {base:g}, and has to be -1 or above 0", fix="state another base")
+    return 1.0 if base == -1.0 else math.log(base)
+
+
+def _threshold(g: Operators, x: Value, p: Params) -> Value:
+    """Return 1 where x > threshold, else 0."""
+    return cast(g, g("Greater", [x, number(g, x, p.number("threshold", 0.0))]), FLOAT32)
+
+
+def _dropout(g: Operators, x: Value, p: Params) -> Value:
+    """Return ``x``; without ``scale_train``, a field of forks, what training keeps of it on average."""
+    ratio = p.number("dropout_ratio", 0.5)
+    if p.flag("sample_weights_test", False):
+        raise ModelError("drops elements at random at inference too", fix="remove sample_weights_test")
+    return x if p.flag("scale_train", True) else _affine(g, x, 1 - ratio, 0.0)
+
+
+_FUNCTIONS: dict[str, tuple[str, Callable[[Operators, Value, Params], Value]]] = {
+    "Clip": ("clip_param", lambda g, x, p: clipped(g, x, p.number("min"), p.number("max"))),
+    "Dropout": ("dropout_param", _dropout),
+    "ELU": ("elu_param", lambda g, x, p: g("Elu", [x], alpha=p.number("alpha", 1.0))),
+    "Exp": ("exp_param", _exp),
+    "HardSigmoid": ("", _hard_sigmoid),
+    "Log": ("log_param", _log),
+    "Power": ("power_param", _power),
+    "ReLU": ("relu_param", _relu),
+    "ReLU6": ("", _relu6),
+    "Swish": ("", _swish),
+    "Threshold": ("threshold_param", _threshold),
+}
+"""Message of the parameters, empty for that of a fork, which has many names, and function."""
+
+
+@layer(*_FUNCTIONS, layout=ANY)
+def function(node: Node, g: Operators) -> Value:
+    """Apply a function with parameters."""
+    name, apply = _FUNCTIONS[node.type]
+    name = name or next((field.split(".")[0] for field in sorted(node.attributes) if "." in field), "")
+    return apply(g, bottoms(node, 1)[0], params(node, name))
+
+
+def _affine(g: Operators, x: Value, scale: float, shift: float) -> Value:
+    """Return scale * x + shift."""
+    x = x if scale == 1.0 else g("Mul", [x, number(g, x, scale)])
+    return g("Add", [x, number(g, x, shift)]) if shift else x
+
+
+@layer("PReLU", layout=ANY)
+def prelu(node: Node, g: Operators) -> Value:
+    """Multiply what is below 0 by a slope per channel, or one for all."""
+    (x,) = bottoms(node, 1)
+    if x.rank < 2:
+        raise node.invalid(f"a bottom of {x.rank} axes, and channels are axis 1")
+    channels = 1 if params(node, "prelu_param").flag("channel_shared", False) else dims(x)[1]
+    (slope,) = weights(node, g, [channels])
+    return g("PRelu", [x, reshape(g, slope, (channels, *[1] * (x.rank - 2)))])
+
+
+@layer("Eltwise", layout=ANY, ignores=("eltwise_param.stable_prod_grad",))
+def eltwise(node: Node, g: Operators) -> Value:
+    """Return the product, the sum with coefficients, or the maximum of bottoms of one shape."""
+    p, operands = params(node, "eltwise_param"), bottoms(node, 2, _MOST)
+    operation = p.word("operation", {"PROD": 0, "SUM": 1, "MAX": 2}, "SUM")
+    factors = p.numbers("coeff")
+    shapes = [list(dims(each)) for each in operands]
+    if any(shape != shapes[0] for shape in shapes):
+        raise node.invalid(f"bottoms of shapes {shapes}, which have to be one")
+    if len(factors) not in (0, len(operands)):
+        raise node.invalid(f"has {len(factors)} coeff for {len(operands)} bottoms")
+    if factors and operation != "SUM":
+        raise ModelError(f"states coeff, which operation {operation} has not", fix="remove coeff")
+    total = operands[0] if not factors else _affine(g, operands[0], factors[0], 0.0)
+    for each, factor in zip(operands[1:], factors[1:] or [1.0] * len(operands), strict=False):
+        if operation == "SUM" and factor == -1.0:
+            total = g("Sub", [total, each])
+        else:
+            type = {"PROD": "Mul", "SUM": "Add", "MAX": "Max"}[operation]
+            total = g(type, [total, _affine(g, each, factor, 0.0)])
+    return total
+
+
+@layer("Axpy", layout=ANY)
+def axpy(node: Node, g: Operators) -> Value:
+    """Return a * x + y with a number per image and channel: a [N, C] or [N, C, 1, 1]."""
+    a, x, y = bottoms(node, 3)
+    shape = dims(x)
+    if len(shape) < 2 or a.shape[:2] != shape[:2] or a.size != math.prod(shape[:2]) or y.shape != shape:
+        shapes = [list(each.shape) for each in (a, x, y)]
+        raise node.invalid(f"bottoms of shapes {shapes} instead of [N, C], and twice [N, C, H, W]")
+    return g("Add", [g("Mul", [reshape(g, a, (*shape[:2], *[1] * (len(shape) - 2))), x]), y])
+
+
+@layer("Scale", "Bias", layout=ANY)
+def scale(node: Node, g: Operators) -> Value:
+    """Multiply by factors and add terms of some axes of the first bottom, stored or a second bottom."""
+    is_scale = node.type == "Scale"
+    x, *others = bottoms(node, 1, 2)
+    p, shape = params(node, "scale_param" if is_scale else "bias_param"), dims(x)
+    axis, count = p.integer("axis", 1), p.integer("num_axes", 1, least=-1)
+    covered = len(dims(others[0])) if others else count
+    first = 0 if covered == 0 else node.axis(axis, len(shape))
+    end = len(shape) if covered < 0 else first + covered
+    wanted = shape[first:end]
+    if end > len(shape) or (others and others[0].shape != wanted):
+        found = f"a second bottom of {list(others[0].shape)}" if others else f"num_axes {count}"
+        raise node.invalid(f"{found} from axis {axis} of {list(shape)} on")
+    has_terms = is_scale and p.flag("bias_term", False)
+    operands = [*others, *weights(node, g, *[wanted] * ((not others) + has_terms))]
+    for type, operand in zip(("Mul", "Add") if is_scale else ("Add",), operands, strict=False):
+        x = g(type, [x, reshape(g, operand, (*wanted, *[1] * (len(shape) - end)))])
+    return x
