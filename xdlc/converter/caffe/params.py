@@ -36,6 +36,11 @@ class Layer:
     weights: str = ""
 
 
+def misfit(problem: str) -> ModelError:
+    """Return the error of a layer whose text contradicts itself or the shapes of its bottoms."""
+    return ModelError(problem, fix=_CORRECT)
+
+
 def bottoms(node: Node, least: int, most: int | None = None) -> list[Value]:
     """Return the bottoms of a layer.
 
@@ -75,7 +80,7 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
         raise ModelError(f"needs weights {sizes}, and {layer.weights or 'there are none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(
-            f"has {layer.blobs} blobs of weights, and its parameters imply {len(shapes)}",
+            f"has {layer.blobs} of the {len(shapes)} blobs of weights that its parameters imply",
             fix="correct the parameters, such as bias_term, or give the weights that belong to the net",
         )
     found = []
@@ -210,6 +215,8 @@ class Params:
                 )
             if rank != 2:
                 raise ModelError(f"states {stem}_h and {stem}_w for {rank} spatial axes", fix=f"state {name}")
+            if default and not all(map(self.has, parts)):
+                raise misfit(f"states one of {parts[0]} and {parts[1]}: both are wanted")
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]
         if len(values) not in (1, rank):

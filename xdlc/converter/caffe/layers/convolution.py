@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xdlc.converter.caffe.params import Params, bottoms, params, weights
+from xdlc.converter.caffe.params import Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.shapes import dims, reshape
 from xdlc.converter.operators.applying import Operators
@@ -31,7 +31,7 @@ class _Window(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, list[int]]:
-        """The attributes of canonical operators that it stands for, but its kernel."""
+        """Attributes of canonical operators, without the kernel."""
         return {"strides": self.strides, "dilations": self.dilations, "pads": self.pads * 2}
 
     def sizes(self, spatial: Sequence[int], *, is_transposed: bool) -> list[int]:
@@ -60,7 +60,7 @@ def convolution(node: Node, g: Operators) -> list[Value]:
     group = p.integer("group", channels if node.type in _DEPTHWISE else 1, least=1)
     if channels % group or outputs % group or (node.type in _DEPTHWISE and group != channels):
         problem = f"group {group} does not fit {channels} channels and num_output {outputs}"
-        raise node.invalid(problem)
+        raise misfit(problem)
     rows, columns = (channels, outputs) if is_transposed else (outputs, channels)
     shapes = [[rows, columns // group, *window.kernel], *([[outputs]] if bias_term else [])]
     operands = _weights(node, g, p, shapes)
@@ -90,9 +90,9 @@ def _operands(node: Node, p: Params, *, is_transposed: bool = False) -> tuple[li
     for image in images:
         if image.shape != shape:
             problem = f"bottoms of shapes {list(shape)} and {list(image.shape)}, which have to be one"
-            raise node.invalid(problem)
+            raise misfit(problem)
     if len(node.outputs) != len(images):
-        raise node.invalid(f"has {len(images)} bottoms and {len(node.outputs)} tops")
+        raise misfit(f"has {len(images)} bottoms and {len(node.outputs)} tops")
     axis = node.axis(p.integer("axis", 1), len(shape))
     spatial = list(shape[axis + 1 :]) or [1]
     window = _Window(
@@ -102,10 +102,10 @@ def _operands(node: Node, p: Params, *, is_transposed: bool = False) -> tuple[li
         p.sizes("dilation", len(spatial), 1, least=1),
     )
     if 0 in window.kernel:
-        raise node.invalid("states no kernel_size")
+        raise misfit("states no kernel_size")
     if min(window.sizes(spatial, is_transposed=is_transposed)) < 1:
         problem = f"the window {window.kernel} (padding {window.pads}, dilation {window.dilations})"
-        raise node.invalid(f"{problem} does not fit the size {spatial}")
+        raise misfit(f"{problem} does not fit the size {spatial}")
     return images, axis, window
 
 
@@ -127,7 +127,7 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
         return weights(node, g, *shapes)
     shape = shapes[0]
     if len(shape) != 4 or shape[2] != shape[3]:
-        raise node.invalid(f"a bilinear filler of weights {list(shape)}, which are no squares")
+        raise misfit(f"a bilinear filler of weights {list(shape)}, which are no squares")
     if p.text("bias_filler.type", "constant") != "constant":
         return weights(node, g, *shapes)
     check_table(*shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from xdlc.converter.caffe.params import Params, bottoms, params, weights
+from xdlc.converter.caffe.params import Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.elementwise import clipped, filled_like
 from xdlc.converter.nhwc.shapes import cast, dims, number, reshape
@@ -134,7 +134,7 @@ def prelu(node: Node, g: Operators) -> Value:
     """Multiply what is below 0 by a slope per channel, or one for all."""
     (x,) = bottoms(node, 1)
     if x.rank < 2:
-        raise node.invalid(f"a bottom of {x.rank} axes, and channels are axis 1")
+        raise misfit(f"a bottom of {x.rank} axes, and channels are axis 1")
     channels = 1 if params(node, "prelu_param").flag("channel_shared", False) else dims(x)[1]
     (slope,) = weights(node, g, [channels])
     return g("PRelu", [x, reshape(g, slope, (channels, *[1] * (x.rank - 2)))])
@@ -148,9 +148,9 @@ def eltwise(node: Node, g: Operators) -> Value:
     factors = p.numbers("coeff")
     shapes = [list(dims(each)) for each in operands]
     if any(shape != shapes[0] for shape in shapes):
-        raise node.invalid(f"bottoms of shapes {shapes}, which have to be one")
+        raise misfit(f"bottoms of shapes {shapes}, which have to be one")
     if len(factors) not in (0, len(operands)):
-        raise node.invalid(f"has {len(factors)} coeff for {len(operands)} bottoms")
+        raise misfit(f"has {len(factors)} coeff for {len(operands)} bottoms")
     if factors and operation != "SUM":
         raise ModelError(f"states coeff, which operation {operation} has not", fix="remove coeff")
     total = operands[0] if not factors else _affine(g, operands[0], factors[0], 0.0)
@@ -170,7 +170,7 @@ def axpy(node: Node, g: Operators) -> Value:
     shape = dims(x)
     if len(shape) < 2 or a.shape[:2] != shape[:2] or a.size != math.prod(shape[:2]) or y.shape != shape:
         shapes = [list(each.shape) for each in (a, x, y)]
-        raise node.invalid(f"bottoms of shapes {shapes} instead of [N, C], and twice [N, C, H, W]")
+        raise misfit(f"bottoms of shapes {shapes} instead of [N, C], and twice [N, C, H, W]")
     return g("Add", [g("Mul", [reshape(g, a, (*shape[:2], *[1] * (len(shape) - 2))), x]), y])
 
 
@@ -187,7 +187,7 @@ def scale(node: Node, g: Operators) -> Value:
     wanted = shape[first:end]
     if end > len(shape) or (others and others[0].shape != wanted):
         found = f"a second bottom of {list(others[0].shape)}" if others else f"num_axes {count}"
-        raise node.invalid(f"{found} from axis {axis} of {list(shape)} on")
+        raise misfit(f"{found} from axis {axis} of {list(shape)} on")
     has_terms = is_scale and p.flag("bias_term", False)
     operands = [*others, *weights(node, g, *[wanted] * ((not others) + has_terms))]
     for type, operand in zip(("Mul", "Add") if is_scale else ("Add",), operands, strict=False):

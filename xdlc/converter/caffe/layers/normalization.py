@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, params, weights
+from xdlc.converter.caffe.params import bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import dims, number, reshape
@@ -46,7 +46,7 @@ def bn(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "bn_param")
     mode = p.word("bn_mode", {"LEARN": 0, "INFERENCE": 1}, "INFERENCE")
     if x.rank < 2:
-        raise node.invalid(f"a bottom of {x.rank} axes, and channels are axis 1")
+        raise misfit(f"a bottom of {x.rank} axes, and channels are axis 1")
     count = 2 if p.has("bn_mode") or node.message.blobs == 2 else 4
     factor, term, *statistics = weights(node, g, *[[dims(x)[1]]] * count)
     if statistics:
@@ -87,9 +87,9 @@ def lrn(node: Node, g: Operators) -> Value:
     size, alpha, beta = p.integer("local_size", 5, least=1), p.number("alpha", 1.0), p.number("beta", 0.75)
     k = p.number("k", 1.0)
     if not size % 2:
-        raise node.invalid(f"local_size is {size}, and has to be odd")
+        raise misfit(f"local_size is {size}, and has to be odd")
     if len(dims(x)) != 4:
-        raise node.invalid(f"a bottom of {x.rank} axes instead of 4")
+        raise misfit(f"a bottom of {x.rank} axes instead of 4")
     region = p.word("norm_region", {"ACROSS_CHANNELS": 0, "WITHIN_CHANNEL": 1}, "ACROSS_CHANNELS")
     if region == "ACROSS_CHANNELS":
         return g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=k)
@@ -123,7 +123,7 @@ def normalize(node: Node, g: Operators) -> Value:
     across, is_shared = p.flag("across_spatial", True), p.flag("channel_shared", True)
     epsilon, shape = p.number("eps", 1e-10), dims(x)
     if len(shape) < 2:
-        raise node.invalid(f"a bottom of {len(shape)} axes, and channels are axis 1")
+        raise misfit(f"a bottom of {len(shape)} axes, and channels are axis 1")
     (factor,) = weights(node, g, [1] if is_shared else [shape[1]])
     if not across and 0 < epsilon <= _NEGLIGIBLE:
         x = g("LpNormalization", [x], axis=1, p=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, params
+from xdlc.converter.caffe.params import bottoms, misfit, params
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.shapes import cast, dims, number
 from xdlc.converter.operators.applying import Operators
@@ -22,22 +22,22 @@ def pooling(node: Node, g: Operators) -> list[Value]:
     """Pool the planes of [N, C, H, W]; a second top of MAX is the place y * W + x of each maximum, a real."""
     (x,), p = bottoms(node, 1), params(node, "pooling_param")
     method = p.word("pool", _METHODS, "MAX")
-    spatial = _spatial(node, x)
+    spatial = _spatial(x)
     kernel = p.sizes("kernel_size", 2, 0, least=1, h_and_w="kernel")
     strides, pads = p.sizes("stride", 2, 1, least=1), p.sizes("pad", 2, 0)
     if p.has("ceil_mode") and p.has("round_mode"):
-        raise node.invalid("states round_mode and ceil_mode: one of both is wrong")
+        raise misfit("states round_mode and ceil_mode: one of both is wrong")
     rounds_up = p.word("round_mode", _ROUNDING, "CEIL") == "CEIL" and p.flag("ceil_mode", True)
     if p.flag("global_pooling", False):
         if any(kernel) or strides != [1, 1] or pads != [0, 0]:
-            raise node.invalid("states global_pooling, and a kernel, a stride or padding")
+            raise misfit("states global_pooling, and a kernel, a stride or padding")
         kernel = spatial
     elif not all(kernel):
-        raise node.invalid("states no kernel_size")
+        raise misfit("states no kernel_size")
     count = len(node.outputs)
     if count > (2 if method == "MAX" else 1):
-        raise node.invalid(f"has {count} tops with pool {method}")
-    return _pooled(node, g, x, method, kernel, strides, pads, rounds_up=rounds_up, places=count > 1)
+        raise misfit(f"has {count} tops with pool {method}")
+    return _pooled(g, x, method, kernel, strides, pads, rounds_up=rounds_up, places=count > 1)
 
 
 @layer("SPP", layout=CHANNEL_LAST)
@@ -47,27 +47,26 @@ def spatial_pyramid(node: Node, g: Operators) -> Value:
     Bins are ceil(size / bins) wide, with the padding as Caffe's spp_layer.cpp spreads it.
     """
     (x,), p = bottoms(node, 1), params(node, "spp_param")
-    method, spatial = p.word("pool", _METHODS, "MAX"), _spatial(node, x)
+    method, spatial = p.word("pool", _METHODS, "MAX"), _spatial(x)
     height = p.integer("pyramid_height", least=1)
     levels = []
     for level in range(height):
         kernel = [-(-size // 2**level) for size in spatial]
         pads = [(wide * 2**level - size + 1) // 2 for wide, size in zip(kernel, spatial, strict=True)]
-        levels += _pooled(node, g, x, method, kernel, kernel, pads, rounds_up=True)
+        levels += _pooled(g, x, method, kernel, kernel, pads, rounds_up=True)
     if height == 1:
         return levels[0]
     return g("Concat", [g("Flatten", [each], axis=1) for each in levels], axis=1)
 
 
-def _spatial(node: Node, x: Value) -> list[int]:
+def _spatial(x: Value) -> list[int]:
     """Return height and width of [N, C, H, W]."""
     if x.rank != 4:
-        raise node.invalid(f"a bottom of {x.rank} axes instead of 4")
+        raise misfit(f"a bottom of {x.rank} axes instead of 4")
     return list(dims(x)[2:])
 
 
 def _pooled(
-    node: Node,
     g: Operators,
     x: Value,
     method: str,
@@ -85,17 +84,17 @@ def _pooled(
     Raises:
         ModelError: If a window is nowhere over the data.
     """
-    spatial = _spatial(node, x)
+    spatial = _spatial(x)
     if any(pad >= wide for pad, wide in zip(pads, kernel, strict=True)):
-        raise node.invalid(f"pad {pads} is not below the kernel {kernel}")
+        raise misfit(f"pad {pads} is not below the kernel {kernel}")
     if method == "STOCHASTIC" and any(pads):
-        raise node.invalid("pool STOCHASTIC has no padding")
+        raise misfit("pool STOCHASTIC has no padding")
     for size, wide, stride, pad in zip(spatial, kernel, strides, pads, strict=True):
         room = size + 2 * pad - wide
         last = (-(-room // stride) if rounds_up else room // stride) * stride
         if last < 0 or (last >= size and not any(pads)):
             why = "rounding up puts a window outside of the data" if last > 0 else "the window is larger"
-            raise node.invalid(f"kernel {wide} and stride {stride} do not fit the size {size}: {why}")
+            raise misfit(f"kernel {wide} and stride {stride} do not fit the size {size}: {why}")
     given = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "ceil_mode": int(rounds_up)}
     if method == "AVE":
         return [g("AveragePool", [x], count_include_pad=1, **given)]
