@@ -1,0 +1,1 @@
+"""Importer of Caffe2 nets."""

@@ -1,0 +1,1 @@
+"""Handlers of Caffe2's operators."""

@@ -1,0 +1,144 @@
+"""Handlers of operators on images: sizes, borders, channels, blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc.converter.caffe2.ops._args import inputs, integer, is_channel_last, number, planes, stored, word
+from xdlc.converter.caffe2.ops.normalization import channels
+from xdlc.converter.caffe2.ops.windows import padding
+from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.nhwc import blocks
+from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, permuted, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
+from xdlc.converter.values import Value
+
+
+def _spatial(node: Node, x: Value, rank: int = 2) -> tuple[int, ...]:
+    """Return the sizes of the spatial axes of planes.
+
+    Raises:
+        ModelError: If there is another number of them.
+    """
+    if x.rank != rank + 2:
+        raise node.invalid(f"an input of rank {x.rank} instead of {rank + 2}")
+    return dims(x, range(2, x.rank))
+
+
+def _scales(node: Node, names: tuple[str, ...]) -> list[float]:
+    """Return the factors of the spatial axes, which a second input states before arguments do.
+
+    Raises:
+        ModelError: If one is not positive.
+    """
+    found = [number(node, name, 1.0) for name in names]
+    if len(node.inputs) > 1:
+        given = node.static(1, "the scales")
+        found = [] if given is None else [float(scale) for scale in given.reshape(-1)]
+    if len(found) != len(names) or not all(0 < scale < 1 << 16 for scale in found):
+        raise node.invalid(f"scales {found} of {len(names)} axes")
+    return found
+
+
+@operator("ResizeNearest", "ResizeNearest3D", layout=CHANNEL_LAST)
+def _resize_nearest(node: Node, g: Operators) -> Value:
+    """Return images of sizes floor(size * scale), of the elements at floor(place / scale)."""
+    x = planes(node, g, inputs(node, 1, 2)[0])
+    names = ("height_scale", "width_scale")
+    scales = _scales(node, names if node.type == "ResizeNearest" else ("temporal_scale", *names))
+    return stored(node, g, nearest(node, g, x, scales))
+
+
+def nearest(node: Node, g: Operators, x: Value, scales: list[float]) -> Value:
+    """Return planes resized as by ResizeNearest.
+
+    Raises:
+        ModelError: If nothing is left of an axis.
+    """
+    sizes, wanted, tables = _spatial(node, x, len(scales)), [], []
+    for size, scale in zip(sizes, scales, strict=True):
+        factor = np.float32(scale)
+        count = int(np.float32(size) * factor)
+        if count < 1:
+            raise node.invalid(f"{size} elements times {scale:g} leave none")
+        g.builder.check_table(count)
+        wanted.append(count)
+        places = np.arange(count, dtype=np.float32) / factor
+        tables.append(np.minimum(places.astype(np.int64), size - 1))
+    for size, count, table in zip(sizes, wanted, tables, strict=True):
+        if not np.array_equal(table, np.arange(count) * size // count):
+            break
+    else:
+        mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        axes = list(range(2, x.rank))
+        return g("Resize", [x, None, None, vector(g, wanted)], axes=axes, **mode)
+    for axis, table in enumerate(tables, 2):
+        x = g("Gather", [x, vector(g, table)], axis=axis)
+    return x
+
+
+@operator("UpsampleNearest", layout=CHANNEL_LAST)
+def _upsample_nearest(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    scale = float(integer(node, "scale", 2, 1))
+    return stored(node, g, nearest(node, g, planes(node, g, x), [scale, scale]))
+
+
+@operator("UpsampleBilinear", layout=CHANNEL_LAST)
+def _upsample_bilinear(node: Node, g: Operators) -> Value:
+    """Return images of sizes floor(size * scale), interpolated with the corners in place."""
+    x = planes(node, g, inputs(node, 1, 2)[0])
+    scales = _scales(node, ("height_scale", "width_scale"))
+    pairs = zip(_spatial(node, x), scales, strict=True)
+    wanted = [int(np.float32(size) * np.float32(scale)) for size, scale in pairs]
+    if min(wanted) < 1:
+        raise node.invalid(f"scales {scales} leave nothing of {list(x.shape)}")
+    mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    return stored(node, g, g("Resize", [x, None, None, vector(g, wanted)], axes=[2, 3], **mode))
+
+
+@operator("PadImage", layout=ANY)
+def _pad_image(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    x = planes(node, g, x)
+    sizes = _spatial(node, x)
+    mode = word(node, "mode", ("constant", "reflect", "edge"), "constant")
+    fill = number(node, "value", 0.0)
+    if integer(node, "legacy_pad", 0):
+        raise node.invalid("legacy_pad of PadImage must be 0")
+    before, after = padding(node, 2)
+    if mode == "reflect" and any(max(pair) >= size for *pair, size in zip(before, after, sizes, strict=True)):
+        raise node.invalid(f"padding {[*before, *after]} reflects more than {list(sizes)} elements")
+    if not any((*before, *after)):
+        return stored(node, g, x)
+    operands = [x, vector(g, [0, 0, *before, 0, 0, *after])]
+    if mode == "constant":
+        operands.append(g.builder.const(np.asarray(fill, x.dtype.numpy)))
+    return stored(node, g, g("Pad", operands, mode=mode))
+
+
+@operator("ChannelShuffle", layout=ANY, ignores=("kernel",))
+def _channel_shuffle(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    count, groups = channels(node, x), integer(node, "group", 1, 1)
+    if count % groups:
+        raise node.invalid(f"{count} channels in {groups} groups")
+    shape = dims(x)
+    place = x.rank - 1 if is_channel_last(node) else 1
+    apart = reshape(g, x, (*shape[:place], groups, count // groups, *shape[place + 1 :]))
+    order = [*range(place), place + 1, place, *range(place + 2, apart.rank)]
+    return reshape(g, permuted(g, apart, order), shape)
+
+
+@operator("SpaceToBatch", "BatchToSpace", layout=CHANNEL_LAST)
+def _blocks(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    x = planes(node, g, x)
+    _spatial(node, x)
+    size = integer(node, "block_size", 2, 1)
+    before, after = padding(node, 2)
+    pairs = list(zip(before, after, strict=True))
+    function = blocks.space_to_batch if node.type == "SpaceToBatch" else blocks.batch_to_space
+    return stored(node, g, channel_first(g, function(g, channel_last(g, x), [size, size], pairs)))

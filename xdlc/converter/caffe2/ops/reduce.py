@@ -1,0 +1,100 @@
+"""Handlers of reductions and places of extremes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, wants
+from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.nhwc.reduce import reduced
+from xdlc.converter.nhwc.shapes import dims, ints, reshape, vector
+from xdlc.converter.nhwc.shapes import number as scalar
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.session.ordering import ANY
+from xdlc.converter.values import Value
+from xdlc.ir.dtype import INT64
+
+_KINDS = ("Max", "Mean", "Min", "Sum", "L1", "L2")
+_ENDS = {f"Reduce{end}{kind}": (end, kind) for end in ("Front", "Back") for kind in ("Max", "Mean", "Sum")}
+_ALL = {
+    "SumElements": "ReduceSum",
+    "SumElementsInt": "ReduceSum",
+    "SumSqrElements": "ReduceSumSquare",
+    "AveragedLoss": "ReduceMean",
+}
+
+
+@operator(*(f"Reduce{kind}" for kind in _KINDS), layout=ANY)
+def _reduce(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    axes = integers(node, "axes")
+    chosen = range(x.rank) if axes is None else [node.axis(axis, x.rank) for axis in axes]
+    if len(set(chosen)) != len(chosen):
+        raise node.invalid(f"axes {axes} name one twice")
+    return reduced(g, node.type, x, chosen, keep=flag(node, "keepdims", True))
+
+
+@operator(*_ENDS, layout=ANY)
+def _reduce_ends(node: Node, g: Operators) -> Value:
+    """Return a reduction of the first or of the last axes, which are dropped."""
+    if len(node.inputs) == 2:
+        raise node.problem("lengths of its own (input 1)", "mask the values before the reduction")
+    (x,) = inputs(node, 1)
+    end, kind = _ENDS[node.type]
+    count = integer(node, "num_reduce_dim", 1, 0)
+    if count > x.rank:
+        raise node.invalid(f"num_reduce_dim {count} of rank {x.rank}")
+    axes = range(count) if end == "Front" else range(x.rank - count, x.rank)
+    return reduced(g, kind, x, axes, keep=False)
+
+
+@operator(*_ALL, layout=ANY)
+def _reduce_all(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    found = reduced(g, _ALL[node.type], x, range(x.rank), keep=False)
+    averages = node.type in ("SumElements", "SumSqrElements") and flag(node, "average")
+    return g("Div", [found, scalar(g, x, max(1, x.size))]) if averages else found
+
+
+@operator("RowwiseMax", "ColwiseMax", layout=ANY)
+def _max_of(node: Node, g: Operators) -> Value:
+    """Return the greatest elements of rows [(B,) M, N] -> [(B,) M], or of columns -> [(B,) N]."""
+    (x,) = inputs(node, 1)
+    if x.rank not in (2, 3):
+        raise node.invalid(f"an input of rank {x.rank} instead of 2 or 3")
+    return reduced(g, "Max", x, [-1 if node.type == "RowwiseMax" else -2], keep=False)
+
+
+@operator("ArgMax", "ArgMin", layout=ANY)
+def _arg(node: Node, g: Operators) -> Value:
+    (x,) = inputs(node, 1)
+    axis = node.axis(integer(node, "axis", -1), x.rank)
+    return g(node.type, [x], axis=axis, keepdims=int(flag(node, "keepdims", True)))
+
+
+@operator("TopK")
+def _top_k(node: Node, g: Operators) -> list[Value]:
+    """Return the greatest elements along an axis, their places, and those in the flat value."""
+    x, *_ = inputs(node, 1, 2)
+    k = ints(node.required(1), "k") if len(node.inputs) == 2 else integers(node, "k")
+    axis = node.axis(integer(node, "axis", -1), x.rank)
+    if not k or len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:
+        raise node.invalid(f"k is {k} of {x.shape[axis]} elements along axis {axis}")
+    values, places = g.apply("TopK", [x, vector(g, k)], {"axis": axis}, 2)
+    results = [values, places]
+    if wants(node, 2):
+        results.append(_flat_places(node, g, x, axis, places))
+    return results
+
+
+def _flat_places(node: Node, g: Operators, x: Value, axis: int, places: Value) -> Value:
+    """Return places along an axis as places in all elements, int64."""
+    shape = dims(x)
+    g.builder.check_table(*shape)
+    flat = np.arange(x.size, dtype=np.int64).reshape(shape)
+    starts = np.take(flat, [0], axis)
+    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+    moved = g("Mul", [places, g.builder.const(np.asarray(step, np.int64))])
+    found = g("Add", [moved, g.builder.const(starts)])
+    return g.builder.cast(reshape(g, found, (found.size,)), INT64)
