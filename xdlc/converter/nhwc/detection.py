@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import clipped, where
-from xdlc.converter.nhwc.gathering import gather, unstack
+from xdlc.converter.nhwc.gathering import gather, split, unstack
+from xdlc.converter.nhwc.recurrent import scanned
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
@@ -16,7 +17,8 @@ from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
 
 _MOST = 128  # steps of soft suppression, each of which is about 30 operations
-_LOWEST = float(np.finfo(np.float32).min)
+LOWEST = float(np.finfo(np.float32).min)
+"""Score of a box that is dropped."""
 
 
 def suppressed(
@@ -101,11 +103,79 @@ def softly_suppressed(
             decay = g("Exp", [g("Mul", [g("Mul", [iou, iou]), number(g, scores, -0.5 / sigma)])])
             rest = g("Mul", [rest, decay])
         dropped = g("Or", [g("Greater", [iou, number(g, iou, overlap)]), g("Equal", [places, best])])
-        rest = where(g, dropped, number(g, scores, _LOWEST), rest)
+        rest = where(g, dropped, number(g, scores, LOWEST), rest)
     indices, chosen, kept = (
         parts[0] if count == 1 else g("Concat", parts, axis=0) for parts in (found, values, flags)
     )
     return cast(g, indices, INT32), chosen, g("ReduceSum", [kept, vector(g, [0])], keepdims=0)
+
+
+def kept_scores(
+    g: Operators, boxes: Value, scores: Value, count: int, overlap: float, threshold: float
+) -> Value:
+    """Return scores with the lowest number for the boxes that are dropped.
+
+    Args:
+        g: The canonical operators.
+        boxes: [sets, n, 4]; any two opposite corners.
+        scores: [sets, classes, n]; each class is suppressed on its own.
+        count: Most boxes of a class.
+        overlap: Intersection over union above which the worse of two boxes is dropped.
+        threshold: Boxes of this score or less are dropped.
+    """
+    limits = [g.builder.const(np.asarray(limit, np.float32)) for limit in (overlap, threshold)]
+    chosen = g("NonMaxSuppression", [boxes, scores, vector(g, [count]), *limits])
+    base = full(g, scores.shape, LOWEST, FLOAT32)
+    return scatter_nd(g, base, chosen, g("GatherND", [scores, chosen]))
+
+
+def adaptively_kept_scores(
+    g: Operators, boxes: Value, scores: Value, overlap: float, threshold: float, eta: float
+) -> Value:
+    """Return scores with the lowest number for the boxes that are dropped, box by box.
+
+    The overlap that is allowed is multiplied by ``eta`` after each kept box while it is above 0.5, as SSD's
+    bbox_util.cpp does.
+
+    Args:
+        g: The canonical operators.
+        boxes: [sets, n, 4] x1, y1, x2, y2, best first.
+        scores: [sets, n].
+        overlap: Intersection over union above which the worse of two boxes is dropped.
+        threshold: Boxes of this score or less are dropped.
+        eta: Factor of ``overlap``.
+    """
+    sets, total = dims(scores)
+    x1, y1, x2, y2 = unstack(g, boxes, 4, 2)
+    held = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    held["area"] = g("Mul", [g("Sub", [x2, x1]), g("Sub", [y2, y1])])
+    held["places"] = g.builder.const(np.arange(total, dtype=np.int64)[None])
+    rows = g("Concat", [boxes, g("Unsqueeze", [scores, vector(g, [2])])], axis=2)
+
+    def step(row: Value, states: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
+        kept, bar, place = states
+        left, top, right, bottom, score = split(g, row, [1] * 5, 1)
+        zero = number(g, score, 0)
+        width = g("Max", [g("Sub", [g("Min", [right, at("x2")]), g("Max", [left, at("x1")])]), zero])
+        height = g("Max", [g("Sub", [g("Min", [bottom, at("y2")]), g("Max", [top, at("y1")])]), zero])
+        shared = g("Mul", [width, height])
+        own = g("Mul", [g("Sub", [right, left]), g("Sub", [bottom, top])])
+        union = g("Max", [g("Sub", [g("Add", [own, at("area")]), shared]), number(g, score, 1e-30)])
+        hits = cast(g, g("Greater", [g("Div", [shared, union]), bar]), FLOAT32)
+        hit = g("ReduceMax", [g("Mul", [hits, kept]), vector(g, [1])], keepdims=1)
+        good = g(
+            "And", [g("Less", [hit, number(g, hit, 0.5)]), g("Greater", [score, number(g, score, threshold)])]
+        )
+        here = g("And", [g("Equal", [at("places"), place]), good])
+        shrinks = g("And", [good, g("Greater", [bar, number(g, bar, 0.5)])])
+        bar = where(g, shrinks, g("Mul", [bar, number(g, bar, eta)]), bar)
+        kept = g("Add", [kept, cast(g, here, FLOAT32)])
+        return [kept, bar, g("Add", [place, number(g, place, 1)]), score]
+
+    states = [np.zeros((sets, total), np.float32), np.full((sets, 1), overlap, np.float32)]
+    start = [g.builder.const(each) for each in (*states, np.zeros((1, 1), np.int64))]
+    _, kept, _, _ = scanned(g, permuted(g, rows, (1, 0, 2)), start, step, held, rows=1)
+    return where(g, g("Greater", [kept, number(g, kept, 0.5)]), scores, number(g, scores, LOWEST))
 
 
 def combined(
@@ -152,14 +222,11 @@ def combined(
         ranked = reshape(g, by_class, (images * classes, 1, count))
     else:
         lone, ranked = reshape(g, boxes, (images, count, 4)), by_class
-    limits = [g.builder.const(np.asarray(limit, np.float32)) for limit in (overlap, threshold)]
-    chosen = g("NonMaxSuppression", [lone, ranked, vector(g, [per_class]), *limits])
-    base = full(g, ranked.shape, _LOWEST, FLOAT32)
-    kept = scatter_nd(g, base, chosen, g("GatherND", [ranked, chosen]))
+    kept = kept_scores(g, lone, ranked, per_class, overlap, threshold)
     kept = reshape(g, kept, (images, classes * count))
     size = min(total, classes * count)
     values, places = g.apply("TopK", [kept, vector(g, [size])], {"axis": -1}, 2)
-    is_valid = g("Greater", [values, number(g, values, _LOWEST / 2)])
+    is_valid = g("Greater", [values, number(g, values, LOWEST / 2)])
     classes_of = g("Div", [places, number(g, places, count)])
     rows = g("Mod", [places, number(g, places, count)])
     if own:

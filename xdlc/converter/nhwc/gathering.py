@@ -1,4 +1,4 @@
-"""Gathers, splits, stacks and reversed sequences of values of any rank."""
+"""Gathers, splits, stacks, reversed sequences and shuffled channels of values of any rank."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xdlc import ir
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, channel_last
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, INT64, UINT8
 
@@ -105,6 +106,17 @@ def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
     """
     parts = split(g, x, [1] * count, axis)
     return [g("Squeeze", [part, vector(g, [axis_of(axis, x.rank)])]) for part in parts]
+
+
+def shuffled(g: Operators, x: Value, groups: int) -> Value:
+    """Return [N, C, H, W] with channel ``i * groups + j`` taken from channel ``j * (C / groups) + i``."""
+    n, c, h, w = dims(x)
+    if x.is_static:
+        apart = reshape(g, x, (n, groups, c // groups, h * w))
+        return reshape(g, permuted(g, apart, (0, 2, 1, 3)), (n, c, h, w))
+    params: dict[str, ir.Param] = {"num_groups": ir.u32(groups), "axis": ir.u32(3)}
+    made = g.builder.emit("ChannelShuffle", [g.builder.channel_last(x)], (n, h, w, c), x.dtype, params)
+    return Value(made, channel_last(4))
 
 
 def places(g: Operators, x: Value) -> Value:

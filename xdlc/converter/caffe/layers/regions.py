@@ -1,0 +1,267 @@
+"""Handlers of layers of Faster R-CNN and R-FCN: regions of interest, and pools over them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from xdlc.converter.caffe.params import bottoms, params
+from xdlc.converter.caffe.registry import layer
+from xdlc.converter.nhwc.detection import LOWEST, padded_choice, suppressed
+from xdlc.converter.nhwc.elementwise import where
+from xdlc.converter.nhwc.gathering import split, stack, unstack
+from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.session.node import Node
+from xdlc.converter.values import Value, check_table
+from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32
+
+_CORRECT = "correct the layer in the net's text"
+
+
+def _regions(node: Node) -> tuple[Value, Value]:
+    """Return the features [N, C, H, W] and the regions [R, 5]: image, and x1, y1, x2, y2 in its pixels."""
+    x, rois = bottoms(node, 2)
+    if x.rank != 4 or rois.rank < 2 or rois.size != 5 * rois.shape[0]:
+        raise ModelError(
+            f"has bottoms {list(x.shape)} and {list(rois.shape)}: [N, C, H, W] and [R, 5] are wanted"
+        )
+    return x, rois
+
+
+@layer("ROIPooling")
+def _roi_pooling(node: Node, g: Operators) -> Value:
+    x, rois = _regions(node)
+    own = params(node, "roi_pooling_param")
+    size = [own.integer(name, least=1) for name in ("pooled_h", "pooled_w")]
+    scale = _scale(own.number("spatial_scale", 1.0))
+    rows = reshape(g, rois, (rois.shape[0], 5))
+    return g("MaxRoiPool", [x, rows], pooled_shape=size, spatial_scale=scale)
+
+
+def _scale(given: float) -> float:
+    if not 0 < given < 1e30:
+        raise ModelError(f"states a spatial_scale of {given:g}", fix=_CORRECT)
+    return given
+
+
+@layer("PSROIPooling")
+def _position_sensitive(node: Node, g: Operators) -> Value:
+    """Return means [R, output_dim, k, k]: bin (i, j) is of channel ``(c k + i) k + j``.
+
+    The sums over rows and columns of a bin are products with 0 and 1, as psroi_pooling_layer.cpp has bins
+    from round(x1) to round(x2) + 1, both times the scale.
+    """
+    x, rois = _regions(node)
+    own = params(node, "psroi_pooling_param")
+    depth, size = own.integer("output_dim", least=1), own.integer("group_size", least=1)
+    scale = _scale(own.number("spatial_scale"))
+    images, channels, height, width = x.shape
+    count = rois.shape[0]
+    if channels != depth * size * size:
+        raise ModelError(
+            f"needs {depth} x {size} x {size} channels, and the bottom is {list(x.shape)}", fix=_CORRECT
+        )
+    image, *corners = split(g, reshape(g, rois, (count, 5)), [1] * 5, 1)
+    corners = [
+        g("Mul", [_rounded(g, at, place > 1), number(g, at, scale)]) for place, at in enumerate(corners)
+    ]
+    tall, rows = _bins(g, corners[1], corners[3], size, height)
+    wide, columns = _bins(g, corners[0], corners[2], size, width)
+    # [k of columns, N c k H, W] x [k, W, R], then the rows of each bin
+    apart = reshape(g, x, (images * depth * size, size, height * width))
+    apart = reshape(g, permuted(g, apart, (1, 0, 2)), (size, images * depth * size * height, width))
+    sums = g("MatMul", [apart, permuted(g, columns, (1, 2, 0))])
+    sums = reshape(g, sums, (size * images * depth, size, height, count))
+    sums = g("Mul", [sums, permuted(g, rows, (1, 2, 0))])
+    sums = g("ReduceSum", [sums, vector(g, [2])], keepdims=0)  # [k N c, k, R]
+    sums = reshape(g, sums, (size, images, depth * size, count))
+    if images > 1:
+        numbers = g.builder.const(np.arange(images, dtype=np.float32)[:, None, None])
+        own_image = cast(g, g("Equal", [numbers, reshape(g, image, (1, 1, count))]), FLOAT32)
+        sums = g("ReduceSum", [g("Mul", [sums, own_image]), vector(g, [1])], keepdims=0)
+    sums = reshape(g, sums, (size, depth * size, count))
+    sums = reshape(g, permuted(g, sums, (2, 1, 0)), (count, depth, size, size))
+    area = g("Mul", [reshape(g, tall, (count, 1, size, 1)), reshape(g, wide, (count, 1, 1, size))])
+    return g("Div", [sums, g("Max", [area, number(g, area, 1)])])
+
+
+def _rounded(g: Operators, x: Value, is_end: bool) -> Value:
+    """Return numbers rounded as C rounds them, and 1 more for an end."""
+    whole = g("Mul", [g("Sign", [x]), g("Floor", [g("Add", [g("Abs", [x]), number(g, x, 0.5)])])])
+    return g("Add", [whole, number(g, x, 1)]) if is_end else whole
+
+
+def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tuple[Value, Value]:
+    """Return lengths [R, bins] of the bins of regions, and [R, bins, size] 1 where they are."""
+    check_table(count, size)
+    step = g("Max", [g("Sub", [last, first]), number(g, first, 0.1)])
+    step = g("Mul", [step, number(g, first, 1 / count)])
+    zero, top = number(g, first, 0), number(g, first, size)
+    ends = []
+    for shift, rounds in ((0, "Floor"), (1, "Ceil")):
+        place = g.builder.const(np.arange(shift, count + shift, dtype=np.float32)[None])
+        ends.append(g("Clip", [g(rounds, [g("Add", [g("Mul", [place, step]), first])]), zero, top]))
+    lengths = g("Max", [g("Sub", [ends[1], ends[0]]), zero])
+    at = g.builder.const(np.arange(size, dtype=np.float32))
+    low, high = (g("Unsqueeze", [end, vector(g, [2])]) for end in ends)
+    inside = g("And", [g("GreaterOrEqual", [at, low]), g("Less", [at, high])])
+    return lengths, cast(g, inside, FLOAT32)
+
+
+# ------------------------------------------------------------------ proposals
+
+_ENTRY = re.compile(
+    r"""[\s,{]*(?P<quote>['"]?)(?P<key>[A-Za-z_]\w*)(?P=quote)\s*:\s*(?:!!python/tuple\s*)?"""
+    r"""(?P<value>\[[^\[\]]*\]|\([^()]*\)|[-+.\w]+)[\s,}]*"""
+)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+def _simple_yaml(text: str) -> dict[str, list[float]]:
+    """Return numbers and lists of numbers of a flat mapping in YAML, as ``param_str`` of layers holds it.
+
+    Raises:
+        ModelError: If it is anything else.
+    """
+    found: dict[str, list[float]] = {}
+    start, text = 0, text.strip()
+    while start < len(text):
+        entry = _ENTRY.match(text, start)
+        values = entry["value"].strip("[]()").replace(",", " ").split() if entry else []
+        if entry is None or not values or not all(map(_NUMBER.fullmatch, values)) or len(found) > 16:
+            raise ModelError(
+                f"states a param_str that is no list of 'key': number: {text[start : start + 40]!r}",
+                fix="write it as 'feat_stride': 16",
+            )
+        found[entry["key"]] = [float(value) for value in values]
+        start = entry.end()
+    return found
+
+
+@layer("rpn.proposal_layer.ProposalLayer", ignores=["python_param.module", "python_param.layer"])
+def _python_proposal(node: Node, g: Operators) -> list[Value]:
+    """Apply py-faster-rcnn's layer with the numbers of its configuration at test time."""
+    bottoms(node, 3)
+    given = _simple_yaml(params(node, "python_param").text("param_str", ""))
+    unknown = given.keys() - {"feat_stride", "scales", "ratios"}
+    if unknown or "feat_stride" not in given:
+        raise ModelError(
+            f"states {', '.join(map(repr, sorted(given)))} in param_str: 'feat_stride' is needed, 'scales' "
+            "and 'ratios' are known",
+            fix="correct it, or replace the layer with one of type Proposal and proposal_param",
+        )
+    anchors = _anchors(16.0, given.get("ratios", _RATIOS), given.get("scales", _SCALES))
+    g.context.diagnostics.notices.append(
+        f"{node.own_name!r} takes the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
+        "them after suppression over 0.7, of 16 pixels or more; a Proposal layer states others"
+    )
+    rois, *scores = _proposals(node, g, anchors, given["feat_stride"][0], 16.0, 6000, 300, 0.7)
+    return [rois, *(reshape(g, each, (each.size, 1)) for each in scores)]
+
+
+@layer("Proposal")
+def _proposal(node: Node, g: Operators) -> list[Value]:
+    own = params(node, "proposal_param")
+    ratios, scales = own.numbers("ratio") or _RATIOS, own.numbers("scale") or _SCALES
+    anchors = _anchors(own.number("base_size", 16.0), ratios, scales)
+    before, after = own.integer("pre_nms_topn", 6000), own.integer("post_nms_topn", 300, least=1)
+    stride, least, overlap = (
+        own.number(name, default)
+        for name, default in (("feat_stride", 16.0), ("min_size", 16.0), ("nms_thresh", 0.7))
+    )
+    return _proposals(node, g, anchors, stride, least, before, after, overlap)
+
+
+_RATIOS, _SCALES = [0.5, 1.0, 2.0], [8.0, 16.0, 32.0]
+
+
+def _anchors(base: float, ratios: list[float], scales: list[float]) -> Array:
+    """Return corners [ratios * scales, 4] around a base box, as py-faster-rcnn's generate_anchors.py does."""
+    if not 0 < base < 1e6 or min(ratios) <= 0 or min(scales) <= 0 or max(*ratios, *scales) > 1e6:
+        raise ModelError(f"states base_size {base:g}, ratios {ratios} and scales {scales}", fix=_CORRECT)
+    check_table(len(ratios), len(scales), 4)
+    widths = np.round(np.sqrt(base * base / np.asarray(ratios)))
+    sides = np.stack([widths, np.round(widths * ratios)], axis=-1)
+    sides = (sides[:, None, :] * np.asarray(scales)[None, :, None]).reshape(-1, 2)
+    center = (base - 1) / 2
+    return np.concatenate([center - (sides - 1) / 2, center + (sides - 1) / 2], axis=1)
+
+
+def _proposals(
+    node: Node,
+    g: Operators,
+    anchors: Array,
+    stride: float,
+    least: float,
+    before: int,
+    after: int,
+    overlap: float,
+) -> list[Value]:
+    """Return regions [after, 5] and their scores [after], those after the last one 0.
+
+    Boxes count their last pixel: a side is x2 - x1 + 1.  Source: proposal_layer.py of py-faster-rcnn.
+    """
+    scores, moves, info = bottoms(node, 3)
+    count = len(anchors)
+    if (
+        scores.rank != 4
+        or moves.shape != (scores.shape[0], 4 * count, *scores.shape[2:])
+        or (scores.shape[1] != 2 * count or info.size < 3 * scores.shape[0])
+    ):
+        raise ModelError(
+            f"has scores {list(scores.shape)}, moves {list(moves.shape)} and sizes {list(info.shape)}, which "
+            f"do not fit {count} anchors (ratios x scales)",
+            fix=_CORRECT,
+        )
+    if scores.shape[0] != 1:
+        raise UnsupportedOp(
+            f"a batch of {scores.shape[0]}: proposals are of one image", fix="convert with --batch 1"
+        )
+    if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
+        raise ModelError(
+            f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}", fix=_CORRECT
+        )
+    rows, columns = scores.shape[2:]
+    total = rows * columns * count
+    check_table(total, 4)
+    grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1) * stride
+    boxes = (anchors + np.tile(grid, 2)[:, :, None, :]).reshape(total, 4)
+    better = g("Slice", [scores, vector(g, [count]), vector(g, [2 * count]), vector(g, [1])])
+    better = reshape(g, permuted(g, better, (0, 2, 3, 1)), (total,))
+    dx, dy, dw, dh = unstack(g, reshape(g, permuted(g, moves, (0, 2, 3, 1)), (total, 4)), 4, 1)
+    height, width, scale, *_ = split(g, reshape(g, info, (info.size,)), [1] * info.size, 0)
+    one, zero = number(g, better, 1), number(g, better, 0)
+    corners: dict[int, Value] = {}
+    is_large = []
+    for axis, move, grow, edge in ((0, dx, dw, width), (1, dy, dh, height)):
+        low, high = boxes[:, axis], boxes[:, axis + 2]
+        sides, centers = high - low + 1, low + 0.5 * (high - low + 1)
+        side, middle = (g.builder.const(each.astype(np.float32)) for each in (sides, centers))
+        middle = g("Add", [g("Mul", [move, side]), middle])
+        reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), number(g, grow, 0.5)])
+        last = g("Sub", [edge, one])
+        for place, name in ((axis, "Sub"), (axis + 2, "Add")):
+            corners[place] = g("Max", [g("Min", [g(name, [middle, reach]), last]), zero])
+        made = g("Add", [g("Sub", [corners[axis + 2], corners[axis]]), one])
+        is_large.append(g("GreaterOrEqual", [made, g("Mul", [scale, number(g, scale, least)])]))
+    better = where(g, g("And", is_large), better, number(g, better, LOWEST))
+    found = stack(g, [corners[place] for place in range(4)], 1)
+    most = min(before, total) if before > 0 else total
+    better, order = g.apply("TopK", [better, vector(g, [most])], {"axis": 0}, 2)
+    found = g("Gather", [found, order], axis=0)
+    ends = g("Add", [found, g.builder.const(np.asarray([0, 0, 1, 1], np.float32))])
+    chosen = suppressed(g, ends, better, after, min(overlap, 1.0), LOWEST)
+    chosen, valid = padded_choice(g, chosen, after)
+    kept = g("Less", [g.builder.const(np.arange(after, dtype=np.int32)), valid])
+    found = g("Pad", [g("Gather", [found, chosen], axis=0), vector(g, [0, 1, 0, 0])])
+    better = g("Gather", [better, chosen], axis=0)
+    g.context.diagnostics.notices.append(
+        f"{node.own_name!r} runs on the host and outputs {after} regions, those after the last one 0; for "
+        "HTP cut the net around it"
+    )
+    rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), found, number(g, found, 0))
+    return [rois, where(g, kept, better, zero)][: len(node.outputs)]
