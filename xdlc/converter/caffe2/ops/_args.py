@@ -61,6 +61,19 @@ def number(node: Node, name: str, default: float) -> float:
     return float(given)
 
 
+def numbers(node: Node, name: str) -> list[float]:
+    """Return an argument that is numbers, none without it.
+
+    Raises:
+        ModelError: If it is something else, or not finite.
+    """
+    given = node.attr(name, [])
+    listed = given if isinstance(given, list) else [given]
+    if not all(isinstance(each, int | float) and math.isfinite(each) for each in listed):
+        raise node.invalid(f"argument {name} is {given!r:.60}")
+    return [float(each) for each in listed]
+
+
 def flag(node: Node, name: str, default: bool = False) -> bool:
     """Return an argument that is 0 or another integer."""
     return bool(integer(node, name, int(default)))
