@@ -28,6 +28,8 @@ from typing import Any
 import onnx
 
 import xdlc
+from xdlc.converter.caffe.registry import layer as caffe
+from xdlc.converter.caffe2.registry import operator as caffe2
 from xdlc.converter.keras.handling import handler as keras
 from xdlc.converter.operators import functions
 from xdlc.converter.operators.handlers import Handlers
@@ -58,6 +60,11 @@ FRAMEWORKS = {
         tflite,
         f"{_APPLIED} A `Flex` operator is that of TensorFlow, other composites are their bodies.",
     ),
+    "Caffe": (
+        caffe,
+        f"{_APPLIED} Layers that only choose data or training are no operators, and are dropped.",
+    ),
+    "Caffe2": (caffe2, f"{_APPLIED} Fills of the init net are constants."),
     "Keras": (keras, f"{_APPLIED} `ops` are operations of functional models, `tf` those of Keras 2."),
 }
 VERDICTS = ("right", "refused", "wrong", "crashed", "timeout")
