@@ -182,7 +182,14 @@ class _GraphImport:
         self._handlers = handlers
         context = self._context = ImportContext(source, diagnostics)
         types = ((node.domain, node.type) for node in graph.all_nodes())
-        self._udos = UdoNodes(context, options.udos, self._is_native, lambda: declared or Undeclared(), types)
+        self._udos = UdoNodes(
+            context,
+            options.udos,
+            self._is_native,
+            lambda: declared or Undeclared(),
+            types,
+            handlers.is_optional,
+        )
         self._operators = Operators(context, lambda: nbytes, unroll_loops=options.unroll_loops)
 
     def _is_native(self, domain: str, type: str) -> bool:
@@ -259,7 +266,8 @@ class _GraphImport:
                 if handler is None:
                     raise self._no_mapping(node, where)
                 results = handler.function(node, self._operators)
-                node.check_read(handler.ignores)
+                optional = filter(self._handlers.is_optional, node.attributes)
+                node.check_read(handler.ignores.union(optional))
                 context.accept(node, list(results) if isinstance(results, Sequence) else [results], where)
                 context.resolve_stated(node)
 

@@ -6,7 +6,7 @@ definition, be its origin a configuration or a plugin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,7 +30,9 @@ class SourceNode:
         name: Name of the node.
         inputs: Types of its inputs; None for a missing one.
         outputs: Names of its outputs; empty for a missing one.
-        attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``.
+        attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``; those of messages
+            inside messages by path, like ``my_param.alpha``.
+        optional: Names of attributes without meaning at inference.
     """
 
     framework: str
@@ -40,6 +42,49 @@ class SourceNode:
     inputs: tuple[TensorSpec | None, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    optional: frozenset[str] = frozenset()
+
+
+def attributes_named(name: str, attributes: Iterable[str]) -> list[str]:
+    """Return the attributes that a name denotes: the one of that name, or all whose path ends so.
+
+    The dots of a path may be underscores, as names of parameters have none.
+
+    Example:
+        >>> attributes_named("alpha", ["my_param.alpha", "beta"]), attributes_named("a_b", ["p.a.b", "p.b"])
+        (['my_param.alpha'], ['p.a.b'])
+    """
+    paths = list(attributes)
+    if name in paths:
+        return [name]
+    return [path for path in paths if "." in path and name in _ends(path)]
+
+
+def _ends(path: str) -> set[str]:
+    """Return the ends of a path, with dots and with underscores."""
+    ends = [path, *(path[at + 1 :] for at, letter in enumerate(path) if letter == ".")]
+    return {*ends, *(end.replace(".", "_") for end in ends)}
+
+
+def by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes of a node, those that one parameter alone denotes under the name of that.
+
+    Those without meaning at inference that no parameter denotes are omitted.
+
+    Args:
+        node: The node.
+        parameters: Names of parameters.
+    """
+    names: dict[str, str] = {}
+    for parameter in parameters:
+        found = attributes_named(parameter, node.attributes)
+        if len(found) == 1:
+            names.setdefault(found[0], parameter)
+    return {
+        names.get(name, name): value
+        for name, value in node.attributes.items()
+        if name in names or name not in node.optional
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +190,11 @@ class UdoSet:
 
         Ops that replace a native one are excluded: they have its type, not the source's.
         """
+        types = {type, *_ends(type)}  # of ``module.layer``, a type of Caffe, the layer is enough
         found = [
             op
             for op in self.ops
-            if type in op.source_types
+            if not types.isdisjoint(op.source_types)
             and not op.definition.use_default_translation
             and (not op.frameworks or framework in op.frameworks)
             and (op.domain is None or op.domain == domain)

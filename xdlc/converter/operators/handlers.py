@@ -70,6 +70,10 @@ class Handlers:
             import_modules(self._package)
         return self._held
 
+    def is_optional(self, attribute: str) -> bool:
+        """Return whether an attribute of any node has no meaning at inference."""
+        return False
+
     def find(self, domain: str, type: str) -> Handler | None:
         """Return the handler of a node type, or None."""
         return self.all().get((domain, type))

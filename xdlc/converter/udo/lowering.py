@@ -14,7 +14,7 @@ from xdlc.converter.values import Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Param, Role, ScaleOffset, Tensor
 from xdlc.opdefs.op_view import make_view
-from xdlc.opdefs.source_match import ShapeFunction, SourceNode, Udo
+from xdlc.opdefs.source_match import ShapeFunction, SourceNode, Udo, by_parameter
 
 
 def lower(
@@ -43,7 +43,7 @@ def lower(
     definition = custom.definition
     given = _params(custom, node)
     params, issues = parameters(definition, given)
-    slots, misfits = bind_inputs(definition, values, node.attributes)
+    slots, misfits = bind_inputs(definition, values, by_parameter(node, definition.params))
     raise_issues(custom, [*issues, *misfits])
     inputs = _stored(custom, builder.node, to_tensors(builder, custom, slots), params)
     inputs, issues = with_defaults(definition, builder.node, inputs, params)
@@ -66,13 +66,14 @@ def lower(
 def misfits(node: SourceNode, values: Sequence[Value | None], custom: Udo) -> list[Issue]:
     """Return why the operands and attributes of a node do not fit an op."""
     _, issues = parameters(custom.definition, _params(custom, node))
-    return [*issues, *bind_inputs(custom.definition, values, node.attributes)[1]]
+    attributes = by_parameter(node, custom.definition.params)
+    return [*issues, *bind_inputs(custom.definition, values, attributes)[1]]
 
 
 def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
     """Return the values of the parameters by name: the attributes, or the result of ``parse_params``."""
     if custom.hooks is None:
-        return node.attributes
+        return by_parameter(node, custom.definition.params)
     try:
         return custom.hooks.parse_params(node)
     except XdlcError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from xdlc.converter.protobuf_text import Word
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.node import Node, TypeName
 from xdlc.converter.udo.definitions import merged
@@ -65,6 +66,7 @@ class UdoNodes:
         is_native: Whether xdlc imports an operator itself, by domain and name.
         declared: Returns what the model states of its values.
         types: Domain and name of all operators of the model.
+        is_optional: Whether an attribute of any node has no meaning at inference.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class UdoNodes:
         is_native: Callable[[str, str], bool],
         declared: Callable[[], Declarations],
         types: Iterable[tuple[str, str]] = (),
+        is_optional: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._context = context
         self._framework = context.source.framework
         self._udos = udos
         self._is_native = is_native
         self._declared = declared
+        self._is_optional = is_optional
         foreign = {type for domain, type in types if not is_native(domain, type)} if udos.ops else ()
         self._foreign = frozenset(foreign)
         self._noticed: set[tuple[str, str]] = set()
@@ -112,6 +116,7 @@ class UdoNodes:
 
     def _described(self, node: Node, where: str) -> UncoveredNode:
         """Return what is known of a node, whose inputs may have no value."""
+        attributes = _attributes(node) if node.load is None else node.load(False)
         return UncoveredNode(
             node.type,
             node.domain,
@@ -119,7 +124,7 @@ class UdoNodes:
             where,
             tuple(self._input(name) if name else None for name in node.names),
             tuple(self._stated(name) if name else None for name in node.outputs),
-            _attributes(node) if node.load is None else node.load(False),
+            {name: value for name, value in attributes.items() if not self._is_optional(name)},
         )
 
     def _input(self, name: str) -> Operand:
@@ -158,7 +163,7 @@ class UdoNodes:
         if not found:
             self._note_spared(node)
             return False
-        source = _source(self._framework, node)
+        source = self._source(node)
         udo = self._chosen(found, source, node)
         if udo is None:
             return False
@@ -242,6 +247,19 @@ class UdoNodes:
             )
         return left[0] if left else None
 
+    def _source(self, node: Node) -> SourceNode:
+        node.read.update(node.attributes)
+        return SourceNode(
+            self._framework,
+            node.type,
+            node.domain,
+            node.name,
+            tuple(_spec(value, name) for value, name in zip(node.inputs, node.names, strict=True)),
+            tuple(node.outputs),
+            _attributes(node),
+            frozenset(filter(self._is_optional, node.attributes)),
+        )
+
     def _settled(self, udo: Udo) -> Udo:
         return merged(udo, self._udos.collections.get(udo.definition.package))
 
@@ -276,28 +294,24 @@ def _tensors(node: Node) -> list[Value | None]:
     return list(node.inputs)
 
 
-def _source(framework: str, node: Node) -> SourceNode:
-    node.read.update(node.attributes)
-    return SourceNode(
-        framework,
-        node.type,
-        node.domain,
-        node.name,
-        tuple(_spec(value, name) for value, name in zip(node.inputs, node.names, strict=True)),
-        tuple(node.outputs),
-        _attributes(node),
-    )
-
-
 def _attributes(node: Node) -> dict[str, Any]:
-    """Return the attributes of a node but those that restate the types of its tensors."""
+    """Return the attributes of a node as plain values, but those that restate the types of its tensors."""
 
     def restates(value: Any) -> bool:
         return isinstance(value, TypeName) or (
             isinstance(value, list) and bool(value) and all(map(restates, value))
         )
 
-    return {name: value for name, value in node.attributes.items() if not restates(value)}
+    return {name: _plain(value) for name, value in node.attributes.items() if not restates(value)}
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute without the types of texts: words ``true`` and ``false`` are bools."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Word):
+        return value == "true" if value in ("true", "false") else str(value)
+    return value
 
 
 def _spec(value: AnyValue | None, name: str) -> TensorSpec | None:

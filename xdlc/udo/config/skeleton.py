@@ -106,7 +106,7 @@ class _Drafting:
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
         order = "Axes are in the model's order, as long as no Layout states another."
         definition = OpDef(
-            first.type,
+            first.type.rpartition(".")[2],
             self._package,
             tuple(map(self._storable, inputs)),
             tuple(map(self._storable, outputs)),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import TensorData
-from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, DType, from_numpy
+from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, DType, from_numpy
 from xdlc.opdefs.model import DescriptionPart, ParamDef, TensorDef
-from xdlc.opdefs.source_match import Operand, UncoveredNode
+from xdlc.opdefs.semantics import identifier_problem
+from xdlc.opdefs.source_match import Operand, UncoveredNode, attributes_named
 
 _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 _MAX_TEXT = 60
@@ -39,10 +40,24 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
         UnsupportedOp: If an attribute is nothing that a parameter can be.
     """
     names = dict.fromkeys(name for node in nodes for name in node.attributes)
-    return {name: _param(name, nodes) for name in names}
+    found = [_param(name, _parameter_of(name, names), nodes) for name in names]
+    return {param.name: param for param in found}
 
 
-def _param(name: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
+def _parameter_of(path: str, attributes: Collection[str]) -> str:
+    """Return the shortest name that denotes an attribute alone, and can be that of a parameter.
+
+    Example:
+        >>> _parameter_of("my_param.alpha", ["my_param.alpha"]), _parameter_of("a.x", ["a.x", "b.x"])
+        ('alpha', 'a_x')
+    """
+    parts = path.split(".")
+    ends = ("_".join(parts[at:]) for at in reversed(range(len(parts))))
+    fitting = (end for end in ends if not identifier_problem(end))
+    return next((end for end in fitting if attributes_named(end, attributes) == [path]), path)
+
+
+def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
     given = [(node, node.attributes[name]) for node in nodes if not _is_omitted(node, name)]
     kinds = {_kind(value): node for node, value in given}
     if "" in kinds:
@@ -65,7 +80,7 @@ def _param(name: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
     if len(given) < len(nodes):
         words += f"; {len(given)} of {len(nodes)} nodes have it"
     return ParamDef(
-        name,
+        parameter,
         mandatory=len(given) == len(nodes),
         dtypes=dtypes,
         rank=0 if STRING in dtypes else _rank(values),
@@ -109,6 +124,8 @@ def _dtypes(values: Sequence[Any]) -> tuple[DType, ...]:
 
 def _number_type(numbers: Sequence[int | float]) -> DType:
     """Return the type that holds all numbers; that of none is the usual one."""
+    if numbers and all(isinstance(item, bool) for item in numbers):
+        return BOOL8
     if any(isinstance(item, float) for item in numbers):
         return FLOAT32
     fitting = (dtype for dtype in (INT32, UINT32) if all(_fits(int(item), dtype) for item in numbers))

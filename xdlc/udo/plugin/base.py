@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.source_match import Kernel, SourceNode
+from xdlc.opdefs.source_match import Kernel, SourceNode, attributes_named
 from xdlc.udo.plugin.declared_tensors import DeclaredTensor
 from xdlc.udo.plugin.kinds import Kind
 
 
 class Attributes(Mapping[str, Any]):
     """The attributes of a node, as ``parse_params`` sees them.
+
+    Of an attribute inside messages, ``my_param.alpha``, the end of its path is enough where it is unique.
 
     Args:
         attributes: The attributes.
@@ -22,6 +24,8 @@ class Attributes(Mapping[str, Any]):
         >>> attributes = Attributes({"axis": 1, "keepdims": 0})
         >>> attributes["axis"], attributes.get("axes", ()), attributes.unread
         (1, (), ('keepdims',))
+        >>> Attributes({"my_param.alpha": 0.5})["alpha"]
+        0.5
     """
 
     def __init__(self, attributes: Mapping[str, Any]) -> None:
@@ -34,8 +38,11 @@ class Attributes(Mapping[str, Any]):
         return tuple(name for name in self._values if name not in self._read)
 
     def __getitem__(self, name: str) -> Any:
-        self._read.add(name)
-        return self._values[name]
+        found = self._found(name)
+        if found is None:
+            raise KeyError(name)
+        self._read.add(found)
+        return self._values[found]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -44,7 +51,11 @@ class Attributes(Mapping[str, Any]):
         return len(self._values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values
+        return self._found(name) is not None
+
+    def _found(self, name: object) -> str | None:
+        found = attributes_named(str(name), self._values)
+        return found[0] if len(found) == 1 else None
 
     def need(self, name: str) -> Any:
         """Return an attribute that must be there.
@@ -52,10 +63,13 @@ class Attributes(Mapping[str, Any]):
         Raises:
             UsageError: If the node does not have it.
         """
-        if name not in self._values:
+        if name not in self:
+            several = attributes_named(name, self._values)
             raise UsageError(
-                f"attribute {name!r} is missing",
-                fix=nearest_names(name, self._values) or "set it in the model",
+                f"attribute {name!r} is {'one of several' if several else 'missing'}",
+                fix=f"write one of {', '.join(several)}"
+                if several
+                else nearest_names(name, self._values) or "set it in the model",
             )
         return self[name]
 
@@ -70,8 +84,9 @@ class Plugin:
     called as functions marked by ``xdlc.udo.kernel`` are.
 
     Attributes:
-        framework: Source framework, or several; ``onnx`` has an importer now.
-        op_type: Operator of the source, or several.
+        framework: Source framework, or several: ``onnx``, ``caffe``, ``tflite``...
+        op_type: Operator of the source, or several; that of a Python layer of Caffe is ``module.layer``, of
+            which the layer is enough.
         domain: Domain of the operator; None for any, and for ONNX's own where it has such an operator.
         package: Op package.
         name: Operation type in the model; default: the first ``op_type``.

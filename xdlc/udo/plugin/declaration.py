@@ -70,7 +70,7 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         UsageError: If an attribute is missing or wrong.
         XdlcError: If its configuration is wrong.
     """
-    frameworks = _words(plugin.framework, "framework")
+    frameworks = tuple(dict.fromkeys(word.lower() for word in _words(plugin.framework, "framework")))
     types = _words(plugin.op_type, "op_type")
     for framework in frameworks:
         if framework not in FRAMEWORKS:
@@ -157,7 +157,7 @@ def _words(given: object, what: str) -> tuple[str, ...]:
 
 
 def _op_name(plugin: Plugin, types: Sequence[str]) -> str:
-    name = plugin.name or types[0]
+    name = plugin.name or types[0].rpartition(".")[2]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no operation type", fix="set name to letters, digits and underscores")
     return name

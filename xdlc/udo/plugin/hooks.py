@@ -65,7 +65,7 @@ class PluginHooks:
             XdlcError: If the plugin fails.
         """
         with self._calling("accepts", f"node {node.name!r}"):
-            taken = self.plugin.accepts(node)
+            taken = self.plugin.accepts(replace(node, attributes=Attributes(node.attributes)))
             if not isinstance(taken, bool) and type(taken).__name__ != "bool_":
                 raise UsageError(f"returned {taken!r}", fix="return True or False")
         return bool(taken)
@@ -84,7 +84,7 @@ class PluginHooks:
                     f"returned {type(given).__name__}", fix="return a mapping of parameters by name"
                 )
             values = self._resolved(given)
-            self._check_unread(attributes)
+            self._check_unread([name for name in attributes.unread if name not in node.optional])
             return {**values, **self._weight_params(node)}
 
     def _resolved(self, given: Mapping[str, Any]) -> Values:
@@ -99,7 +99,7 @@ class PluginHooks:
         for name, kind in kinds.items():
             if name in given and given[name] is not None:
                 try:
-                    values[name] = kind.check(given[name])
+                    values[name] = kind.check(kind.listed(given[name]))
                 except UsageError as error:
                     error.where = f"parameter {name!r}"
                     error.fix = error.fix or "correct the node, or give the parameter another kind"
@@ -112,8 +112,7 @@ class PluginHooks:
                 values[name] = kind.default
         return values
 
-    def _check_unread(self, attributes: Attributes) -> None:
-        unread = attributes.unread
+    def _check_unread(self, unread: Sequence[str]) -> None:
         if unread:
             builtin = self.declaration.builtin
             unformed = [name for name in unread if builtin is not None and name in builtin.unformed]

@@ -54,6 +54,7 @@ class Kind(ABC):
     text: ClassVar[str]
     standard: ClassVar[str]
     allowed: ClassVar[tuple[str, ...]] = ()
+    repeats: ClassVar[bool] = False
 
     def __init__(
         self, default: Any = REQUIRED, *, dtype: str | None = None, source: str = "", description: str = ""
@@ -74,6 +75,11 @@ class Kind(ABC):
                 error.where = "default"
                 error.fix = error.fix or f"give a default that is {self.text}, or another kind"
                 raise
+
+    def listed(self, value: Any) -> Any:
+        """Return a value of the source, in a list if it is the only one of a repeated field."""
+        is_one = isinstance(value, (int, float)) or (isinstance(value, str) and not value.startswith("["))
+        return [value] if self.repeats and is_one else value
 
     @abstractmethod
     def check(self, value: Any) -> Any:
@@ -207,6 +213,7 @@ class Str(Kind):
 
 class _List(Kind):
     item: ClassVar[type[Kind]]
+    repeats = True
 
     def __init_subclass__(cls) -> None:
         cls.standard, cls.allowed = cls.item.standard, cls.item.allowed
@@ -262,6 +269,7 @@ class Strs(Kind):
     text = "a list of strings"
     standard = "string"
     allowed = ("string",)
+    repeats = True
 
     def check(self, value: Any) -> str:
         given = self._parsed(value) if isinstance(value, str) else value
