@@ -9,7 +9,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value, channel_last
+from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, INT64, UINT8
 
@@ -108,15 +108,26 @@ def unstack(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
     return [g("Squeeze", [part, vector(g, [axis_of(axis, x.rank)])]) for part in parts]
 
 
-def shuffled(g: Operators, x: Value, groups: int) -> Value:
-    """Return [N, C, H, W] with channel ``i * groups + j`` taken from channel ``j * (C / groups) + i``."""
-    n, c, h, w = dims(x)
+def shuffled(g: Operators, x: Value, groups: int, axis: int) -> Value:
+    """Return ``x`` with element ``i * groups + j`` of an axis taken from ``j * (size / groups) + i``.
+
+    Raises:
+        ModelError: If the groups do not divide the axis.
+        UnsupportedOp: If a dimension is open.
+    """
+    shape = dims(x)
+    size = shape[axis]
+    if groups < 1 or size % groups:
+        raise ModelError(f"{size} elements of axis {axis} in {groups} groups", fix=_FIX)
     if x.is_static:
-        apart = reshape(g, x, (n, groups, c // groups, h * w))
-        return reshape(g, permuted(g, apart, (0, 2, 1, 3)), (n, c, h, w))
-    params: dict[str, ir.Param] = {"num_groups": ir.u32(groups), "axis": ir.u32(3)}
-    made = g.builder.emit("ChannelShuffle", [g.builder.channel_last(x)], (n, h, w, c), x.dtype, params)
-    return Value(made, channel_last(4))
+        apart = reshape(g, x, (*shape[:axis], groups, size // groups, *shape[axis + 1 :]))
+        order = [*range(axis), axis + 1, axis, *range(axis + 2, apart.rank)]
+        return reshape(g, permuted(g, apart, order), shape)
+    last = (*(held for held in x.order if held != axis), axis)
+    tensor = g.builder.to_layout(x, last)
+    params: dict[str, ir.Param] = {"num_groups": ir.u32(groups), "axis": ir.u32(x.rank - 1)}
+    made = g.builder.emit("ChannelShuffle", [tensor], tensor.shape, x.dtype, params, encoding=tensor.encoding)
+    return Value(made, last)
 
 
 def places(g: Operators, x: Value) -> Value:

@@ -65,12 +65,12 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
         raise ModelError(
             f"needs {depth} x {size} x {size} channels, and the bottom is {list(x.shape)}", fix=_CORRECT
         )
-    image, *corners = split(g, reshape(g, rois, (count, 5)), [1] * 5, 1)
-    corners = [
-        g("Mul", [_rounded(g, at, place > 1), number(g, at, scale)]) for place, at in enumerate(corners)
-    ]
-    tall, rows = _bins(g, corners[1], corners[3], size, height)
-    wide, columns = _bins(g, corners[0], corners[2], size, width)
+    image, corners = split(g, reshape(g, rois, (count, 5)), [1, 4], 1)
+    ends = g.builder.const(np.asarray([0, 0, 1, 1], np.float32))  # a box has its last pixel
+    corners = g("Mul", [g("Add", [_rounded(g, corners), ends]), number(g, corners, scale)])
+    x1, y1, x2, y2 = split(g, corners, [1] * 4, 1)
+    tall, rows = _bins(g, y1, y2, size, height)
+    wide, columns = _bins(g, x1, x2, size, width)
     # [k of columns, N c k H, W] x [k, W, R], then the rows of each bin
     apart = reshape(g, x, (images * depth * size, size, height * width))
     apart = reshape(g, permuted(g, apart, (1, 0, 2)), (size, images * depth * size * height, width))
@@ -89,10 +89,9 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
     return g("Div", [sums, g("Max", [area, number(g, area, 1)])])
 
 
-def _rounded(g: Operators, x: Value, is_end: bool) -> Value:
-    """Return numbers rounded as C rounds them, and 1 more for an end."""
-    whole = g("Mul", [g("Sign", [x]), g("Floor", [g("Add", [g("Abs", [x]), number(g, x, 0.5)])])])
-    return g("Add", [whole, number(g, x, 1)]) if is_end else whole
+def _rounded(g: Operators, x: Value) -> Value:
+    """Return numbers rounded as C rounds them: halves away from 0."""
+    return g("Mul", [g("Sign", [x]), g("Floor", [g("Add", [g("Abs", [x]), number(g, x, 0.5)])])])
 
 
 def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tuple[Value, Value]:

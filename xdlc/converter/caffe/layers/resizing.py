@@ -13,7 +13,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value, check_shape
 from xdlc.errors import ModelError
-from xdlc.ir.dtype import FLOAT32, INT64
+from xdlc.ir.dtype import FLOAT32, INT32
 
 _CORRECT = "correct the layer in the net's text"
 
@@ -133,7 +133,7 @@ def _unpooled(g: Operators, x: Value, mask: Value, size: tuple[int, int]) -> Val
     if inside < math.prod(old):
         raise ModelError(f"puts {list(x.shape)} to places of {list(size)}, which are fewer", fix=_CORRECT)
     check_shape("the result", (*x.shape[:2], *size), FLOAT32)
-    places = reshape(g, cast(g, mask, INT64), (planes, math.prod(old)))
+    places = reshape(g, cast(g, mask, INT32), (planes, math.prod(old)))
     zeros = full(g, (planes, inside), 0, FLOAT32)
     made = g("ScatterElements", [zeros, places, reshape(g, x, places.shape)], axis=1)
     return reshape(g, made, (*x.shape[:2], *size))

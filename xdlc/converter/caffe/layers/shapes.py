@@ -202,7 +202,7 @@ def _shuffle(node: Node, g: Operators) -> Value:
     (x,) = bottoms(node, 1)
     group = params(node, "shuffle_channel_param").integer("group", 1, least=1)
     _channels(x, group)
-    return shuffled(g, x, group)
+    return shuffled(g, x, group, 1)
 
 
 @layer("PixelShuffle", layout=CHANNEL_LAST)

@@ -9,7 +9,8 @@ from xdlc.converter.caffe2.ops.normalization import channels
 from xdlc.converter.caffe2.ops.windows import padding
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc import blocks
-from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, permuted, reshape, vector
+from xdlc.converter.nhwc.gathering import shuffled
+from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
@@ -125,11 +126,7 @@ def _channel_shuffle(node: Node, g: Operators) -> Value:
     count, groups = channels(node, x), integer(node, "group", 1, 1)
     if count % groups:
         raise node.invalid(f"{count} channels in {groups} groups")
-    shape = dims(x)
-    place = x.rank - 1 if is_channel_last(node) else 1
-    apart = reshape(g, x, (*shape[:place], groups, count // groups, *shape[place + 1 :]))
-    order = [*range(place), place + 1, place, *range(place + 2, apart.rank)]
-    return reshape(g, permuted(g, apart, order), shape)
+    return shuffled(g, x, groups, x.rank - 1 if is_channel_last(node) else 1)
 
 
 @operator("SpaceToBatch", "BatchToSpace", layout=CHANNEL_LAST)
