@@ -584,7 +584,7 @@ def test_wrong_nodes_are_refused_with_their_name_and_a_fix(name):
 def test_arguments_without_effect_are_accepted_and_dropout_is_noticed():
     notices = []
     nodes = [
-        ("Relu", ["x"], ["y"], {"engine": "CUDNN", "ws_nbytes_limit": 5, "cudnn_exhaustive_search": 1}),
+        ("Relu", ["x"], ["y"], {"ws_nbytes_limit": 5, "order": "NCHW", "use_cudnn": 1}),
         ("Dropout", ["y"], ["z"], {"ratio": 0.5}),
         ("CopyCPUToGPU", ["z"], ["c"], {}),
         ("Exp", ["c"], ["w"], {}),

@@ -17,12 +17,13 @@ from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value
 
 _WITHOUT_MEANING = """
-algorithm allow_broadcast_fastpath convolution_transform_strategy cudnn_exhaustive_search
-cudnn_ws_nbytes_limit debug_name deterministic enable_tensor_core engine exhaustive_search float16_compute
-force_algo_dgrad force_algo_fwd force_algo_wgrad init_params is_learnable is_test no_gradient_to_input
-shared_buffer use_cudnn use_nnpack ws_nbytes_limit
+algorithm convolution_transform_strategy cudnn_exhaustive_search cudnn_ws_nbytes_limit debug_name
+deterministic enable_tensor_core engine exhaustive_search float16_compute force_algo_dgrad force_algo_fwd
+force_algo_wgrad init_params is_learnable is_test net_pos no_bias no_gradient_to_input order shared_buffer
+use_cudnn use_nnpack ws_nbytes_limit
 """
-"""Arguments that choose an implementation or concern training, of any operator."""
+"""Arguments that choose an implementation or concern training, of any operator, and those that exporters state
+of operators that do not read them."""
 
 _NET = "it runs a net of its own in each step"
 _COUNT = "the number of its results depends on the data"
