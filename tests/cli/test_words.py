@@ -10,6 +10,7 @@ from xdlc.cli import main, params
 from xdlc.cli.spellings import COMMANDS, OPTIONS
 from xdlc.cli.tool import Tool, tool
 from xdlc.cli.tools import (
+    caffe2_to_dlc,
     caffe_to_dlc,
     convert,
     graph_prepare,
@@ -26,6 +27,7 @@ from xdlc.cli.words import in_flags
 TOOLS = {
     "xdlc-convert": convert,
     "xconv-caffe-to-dlc": caffe_to_dlc,
+    "xconv-caffe2-to-dlc": caffe2_to_dlc,
     "xdlc-quant": quant,
     "xdlc-quantize": quantize,
     "xdlc-graph-prepare": graph_prepare,

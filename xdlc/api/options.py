@@ -67,6 +67,8 @@ _VERBS = {
 _OTHER_NAMES = {
     "input_dim": "input_dims",
     "set_input": "set_inputs",
+    "caffe_bin": "weights",
+    "exec_net": "weights",
     "htp_socs": "socs",
     "hta_partitions": "partitions",
 }

@@ -154,6 +154,19 @@ _CAFFE = {
     **_each("-w --model_weights --caffemodel", "write --caffe_bin FILE"),
     "--prototxt": "write --caffe_txt FILE",
 }
+_CAFFE2 = {
+    **{
+        name: fix
+        for name, fix in _CONVERTER.items()
+        if not name.startswith(("--dlc", "--pred", "-e", *_OTHERS))
+    },
+    "--opaque_input": _SOURCE_IO,
+    "--input_encoding": _COLOUR,
+    "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
+    "--caffe_txt": "write --predict_net FILE; nets of Caffe: xconv-caffe-to-dlc",
+    "--caffe_bin": "write --exec_net FILE; nets of Caffe: xconv-caffe-to-dlc",
+    **_each("-w --model_weights", "write --exec_net FILE"),
+}
 
 _QUANT = {
     "--input": "write --input_dlc",
@@ -246,6 +259,7 @@ _ONNX = {
 OPTIONS = {
     "xdlc-convert": _CONVERTER,
     "xconv-caffe-to-dlc": _CAFFE,
+    "xconv-caffe2-to-dlc": _CAFFE2,
     "xdlc-quant": _QUANT,
     "xdlc-quantize": {name: fix for name, fix in _QUANT.items() if name != "--htp_socs"},
     "xdlc-graph-prepare": _PREPARE,

@@ -153,6 +153,35 @@ class ProtobufFile:
         values: np.ndarray = np.ascontiguousarray(rows)
         return values
 
+    def lazy_bytes(self, field: Field) -> ir.TensorData:
+        """Return the payload of a field of bytes as uint8, in one dimension, that stays in the file.
+
+        Raises:
+            ModelError: If it has another wire type.
+        """
+        self.require(field, BYTES)
+        return ir.MappedData(self.file, field.start, (field.end - field.start,), np.uint8)
+
+    def lazy_reals(self, field: Field, wire: int = FIXED32) -> ir.TensorData:
+        """Return the values that ``reals`` returns, in one dimension, which stay in the file.
+
+        Raises:
+            ModelError: If it has another wire type, or a part of a value.
+        """
+        dtype, size = (np.dtype("<f4"), 4) if wire == FIXED32 else (np.dtype("<f8"), 8)
+        nbytes = field.end - field.start
+        if field.wire == BYTES and nbytes % size == 0:
+            return ir.MappedData(self.file, field.start, (nbytes // size,), dtype)
+        self.require(field, wire)
+        if field.values == 1:
+            return ir.MappedData(self.file, field.start, (1,), dtype)
+        rows = ir.MappedData(self.file, field.start - 1, (field.values, size + 1), np.uint8)
+        return rows.transform(
+            lambda array: np.ascontiguousarray(array[:, 1:]).view(dtype)[:, 0],
+            shape=(field.values,),
+            dtype=dtype,
+        )
+
     def require(self, field: Field, wire: int) -> None:
         """Refuse a field of another wire type.
 

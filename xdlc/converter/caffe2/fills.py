@@ -1,0 +1,115 @@
+"""Operators that fill tensors: stored values as lazy data, constants, integers of quantized tensors.
+
+Arguments: caffe2/operators/filler_op.h, given_tensor_fill_op.h and quantized/int8_given_tensor_fill_op.h.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.caffe2.messages import DATA_TYPES
+from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, dtype_of, shaped
+from xdlc.converter.session.context import Allowance
+from xdlc.errors import ModelError, UnsupportedOp
+
+INT8 = {"Int8GivenTensorFill": np.uint8, "Int8GivenIntTensorFill": np.int32}
+"""Fills of quantized tensors, and the type of their integers."""
+_GIVEN = {
+    "GivenTensorFill": np.float32,
+    "GivenTensorDoubleFill": np.float64,
+    "GivenTensorIntFill": np.int32,
+    "GivenTensorInt64Fill": np.int64,
+    "GivenTensorInt16Fill": np.int16,
+    "GivenTensorBoolFill": np.bool_,
+    "GivenTensorByteStringToUInt8Fill": np.uint8,
+    **INT8,
+}
+"""Fills with stored values, and their type."""
+_CONSTANT = {"ConstantFill": "FLOAT", "Float16ConstantFill": "FLOAT16"}
+"""Fills with one number, and their type unless an argument states it."""
+_READ = frozenset({"shape", "values", "value", "dtype", "extra_shape", "input_as_shape", "run_once"})
+_OF_INT8 = frozenset({"Y_scale", "Y_zero_point"})
+MOST_CONSTANT = 1 << 28
+"""Bytes that the constants of a net have together."""
+
+
+def is_constant(op: OperatorDef) -> bool:
+    """Return whether an operator is a fill whose result is known; random numbers are not."""
+    known = op.type in _GIVEN or op.type in _CONSTANT or op.type == "GivenTensorStringFill"
+    return known and op.is_fill and len(op.outputs) == 1
+
+
+def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
+    """Return the result of a fill.
+
+    Args:
+        op: The operator, of which ``is_constant`` holds.
+        constants: Bytes that filling with one number may still make.
+
+    Raises:
+        ModelError: If its values do not fit its shape, or the shape is impossible.
+        UnsupportedOp: If they are no numbers, are too many, or it has an argument that is not known.
+    """
+    unread = op.args.keys() - _READ - (_OF_INT8 if op.type in INT8 else set())
+    unread |= {
+        name for name in ("extra_shape", "input_as_shape") if name in op.args and op.args[name].value()
+    }
+    if unread:
+        problem = f"argument {', '.join(sorted(unread))} is not understood here"
+        raise UnsupportedOp(problem, where=op.where, fix="remove the argument if it has no effect")
+    if op.type in _CONSTANT:
+        return _constant(op, constants)
+    if op.type not in _GIVEN:
+        fix = "export the net without text"
+        raise UnsupportedOp("fills in strings, which a DLC cannot hold", where=op.where, fix=fix)
+    dtype, given = np.dtype(_GIVEN[op.type]), op.args.get("values")
+    if given is None:
+        raise ModelError("has no argument 'values'", where=op.where, fix="export the net again")
+    if dtype == np.uint8:
+        data = given.octets()
+    elif dtype.kind == "f":
+        data = given.reals().cast(dtype)
+    else:
+        data = as_integers(given.integers(), dtype, given.where)
+    return shaped(data, dims_of(op), op.where)
+
+
+def dims_of(op: OperatorDef) -> list[int]:
+    """Return the shape that a fill states."""
+    return op.args["shape"].integers() if "shape" in op.args else []
+
+
+def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
+    """Return the type of a fill's result.
+
+    Raises:
+        UnsupportedOp: If it is none of numbers.
+    """
+    if op.type in _GIVEN:
+        return np.dtype(_GIVEN[op.type])
+    default = DATA_TYPES[_CONSTANT.get(op.type, "FLOAT")]
+    if "dtype" in op.args:
+        default = (op.args["dtype"].integers() or [default])[-1]
+    elif "value" in op.args and op.args["value"].fields.get("i"):
+        default = DATA_TYPES["INT64"]
+    return dtype_of(default, op.where)
+
+
+def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:
+    """Return the result of a fill with one number, 0 by default."""
+    dtype, dims = fill_dtype(op), dims_of(op)
+    value: Any = op.args["value"].value() if "value" in op.args else 0
+    if not isinstance(value, (int, float)):
+        raise ModelError("its value is no number", where=op.where, fix="export the net again")
+    if any(size < 0 for size in dims) or not constants.take(math.prod(dims) * dtype.itemsize):
+        shown = ", ".join(map(str, dims[:8]))
+        raise ModelError(
+            f"fills a tensor of impossible shape [{shown}]", where=op.where, fix="correct the shape"
+        )
+    with np.errstate(all="ignore"):
+        number = np.asarray(value).astype(dtype)
+    return ir.Transform([], lambda: np.broadcast_to(number, tuple(dims)), dims, dtype)
