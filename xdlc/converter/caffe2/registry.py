@@ -22,8 +22,8 @@ deterministic enable_tensor_core engine exhaustive_search float16_compute force_
 force_algo_wgrad init_params is_learnable is_test net_pos no_bias no_gradient_to_input order shared_buffer
 use_cudnn use_nnpack ws_nbytes_limit
 """
-"""Arguments that choose an implementation or concern training, of any operator, and those that exporters state
-of operators that do not read them."""
+"""Arguments that choose an implementation or concern training, of any operator, and those that exporters
+state of operators that do not read them."""
 
 _NET = "it runs a net of its own in each step"
 _COUNT = "the number of its results depends on the data"
