@@ -11,7 +11,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir.dtype import FLOAT32, INT32
 
 _METHODS = {"MAX": 0, "AVE": 1, "STOCHASTIC": 2}
 _ROUNDING = {"CEIL": 0, "FLOOR": 1}
@@ -105,6 +105,6 @@ def _pooled(
         return [g("MaxPool", [x], **given)]
     most, where = g.apply("MaxPool", [x], given, 2)
     count, channels = x.shape[:2]
-    planes = np.arange(count * channels, dtype=np.int64) * (spatial[0] * spatial[1])
+    planes = np.arange(count * channels, dtype=np.int32) * (spatial[0] * spatial[1])
     first = g.builder.const(planes.reshape(count, channels, 1, 1))
-    return [most, cast(g, g("Sub", [where, first]), FLOAT32)]
+    return [most, cast(g, g("Sub", [cast(g, where, INT32), first]), FLOAT32)]
