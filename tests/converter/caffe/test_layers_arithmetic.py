@@ -221,10 +221,12 @@ def test_layers_of_other_ranks(tmp_path):
         ("Softmax", "row", [], softmax(row, 1)),
         ("MVN", "row", [], np.zeros_like(row)),
         ("Sigmoid", "line", [], sigmoid(line)),
+        ("Normalize", "row", [V], V * row / np.sqrt((row * row).sum(1, keepdims=True) + 1e-4)),
     ]
     weights, wanted = {}, {}
     for number, (type, bottom, blobs, result) in enumerate(cases):
-        text += layer(type, "", bottom, f"y{number}")
+        params = "norm_param { across_spatial: false channel_shared: false eps: 1e-4 }"
+        text += layer(type, params if type == "Normalize" else "", bottom, f"y{number}")
         weights[f"y{number}"] = blobs
         wanted[f"y{number}"] = result
     inputs = {"row": row, "cube": cube, "line": line}

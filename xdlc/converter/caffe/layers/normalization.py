@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from xdlc.converter.caffe.params import bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import dims, number, reshape
+from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -125,8 +126,11 @@ def normalize(node: Node, g: Operators) -> Value:
     if len(shape) < 2:
         raise misfit(f"a bottom of {len(shape)} axes, and channels are axis 1")
     (factor,) = weights(node, g, [1] if is_shared else [shape[1]])
-    if not across and 0 < epsilon <= _NEGLIGIBLE:
-        x = g("LpNormalization", [x], axis=1, p=2)
+    if not across and epsilon > 0:  # added by a channel of its root, as sums of squares overflow half floats
+        rest = [0] * (len(shape) - 2)
+        wide = g("Pad", [x, vector(g, [0, 0, *rest, 0, 1, *rest]), number(g, x, math.sqrt(epsilon))])
+        ends = (vector(g, [each]) for each in (0, shape[1], 1))
+        x = g("Slice", [g("LpNormalization", [wide], axis=1, p=2), *ends])
     else:
         total = reduced(g, "Sum", g("Mul", [x, x]), range(1, len(shape)) if across else [1], keep=True)
         x = g("Div", [x, g("Sqrt", [g("Add", [total, number(g, x, epsilon)])])])

@@ -104,6 +104,7 @@ def pooled(
     if repeats != once:
         result = tiled(b, result, [1, 1, *repeats])
     if hangs_over:  # QNN divides by the whole window there, ONNX by what is within the padding
+        b.check_table(*given.dims(x.shape[2:]))
         share = padding_share(given, x.shape[2:]).astype(x.dtype.numpy)
         result = b.binary(MULTIPLY, result, b.const(share, f"{b.stem}_share"))
     return b.reshape(result, shape)
