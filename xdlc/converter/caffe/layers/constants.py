@@ -21,6 +21,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 
 _CORRECT = "correct the layer in the net's text"
+_MOST = 1 << 10
 _LEGACY = ("num", "channels", "height", "width")
 
 
@@ -91,6 +92,8 @@ def _prior_box(node: Node, g: Operators) -> Value:
     height, width = _pair(own, "img", "img_size", (image.shape[2], image.shape[3]))
     step_y, step_x = _pair(own, "step", "step", (height / rows, width / columns))
     offset = own.number("offset", 0.5)
+    if not math.isfinite(offset):
+        raise ModelError(f"states an offset of {offset:g}", fix=_CORRECT)
     centers = np.stack(
         np.meshgrid(
             (np.arange(columns) + offset) * step_x, (np.arange(rows) + offset) * step_y, indexing="xy"
@@ -124,11 +127,16 @@ def _box_sizes(own: Params) -> list[tuple[float, float]]:
     """Return width and height of the boxes of a cell."""
     least, most = own.numbers("min_size"), own.numbers("max_size")
     ratios, flips = [1.0], own.flag("flip", True)
+    given = own.numbers("aspect_ratio")
+    if max(len(least), len(most), len(given)) > _MOST:
+        raise ModelError(f"states more than {_MOST} sizes or aspect ratios", fix=_CORRECT)
     if not least or min(least) <= 0 or not all(map(math.isfinite, [*least, *most])):
-        raise ModelError(f"states min_size {least}: one or more above 0 are wanted", fix=_CORRECT)
+        raise ModelError(
+            f"states min_size {least} and max_size {most}: finite ones above 0 are wanted", fix=_CORRECT
+        )
     if most and (len(most) != len(least) or any(b <= a for a, b in zip(least, most, strict=True))):
         raise ModelError(f"states max_size {most}: one above each min_size is wanted", fix=_CORRECT)
-    for ratio in own.numbers("aspect_ratio"):
+    for ratio in given:
         if not 0 < ratio < math.inf:
             raise ModelError(f"states an aspect_ratio of {ratio:g}", fix=_CORRECT)
         if all(abs(ratio - held) >= 1e-6 for held in ratios):

@@ -77,7 +77,8 @@ def _detection_output(node: Node, g: Operators) -> Value:
     boxes, scores = reshape(g, boxes, (groups, most, 4)), reshape(g, scores, (groups, most))
     kept = _suppressed(node, g, boxes, scores)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} runs on the host, as Caffe computes it; for HTP cut the net before it with "
+        f"{node.own_name!r} runs on the host, as Caffe computes it, and outputs rows of 0 after the last "
+        "detection; for HTP cut the net before it with "
         f"--out_name ({', '.join(map(repr, node.names[:3]))}) and find the boxes in the program"
     )
     places = [(image, label) for image in range(images) for label in labels for _ in range(most)]

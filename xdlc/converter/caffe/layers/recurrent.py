@@ -15,7 +15,7 @@ from xdlc.converter.nhwc.recurrent import LstmWeights, front, scanned
 from xdlc.converter.nhwc.shapes import reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 
 _CORRECT = "correct the layer in the net's text"
@@ -53,6 +53,7 @@ class _Recurrent:
             )
         self.g, self.cont = g, cont
         self.steps, batch = cont.shape
+        check_table(batch, self.units)
         inputs, given = rest[: len(rest) - extra], rest[len(rest) - extra :]
         self.widths = [math.prod(x.shape[2:])]
         self.x = reshape(g, x, (self.steps, batch, self.widths[0]))

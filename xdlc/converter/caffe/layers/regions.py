@@ -14,7 +14,7 @@ from xdlc.converter.nhwc.gathering import split, stack, unstack
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value, check_table
+from xdlc.converter.values import Value, check_shape, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
@@ -27,7 +27,8 @@ def _regions(node: Node) -> tuple[Value, Value]:
     x, rois = bottoms(node, 2)
     if x.rank != 4 or rois.rank < 2 or rois.size != 5 * rois.shape[0]:
         raise ModelError(
-            f"has bottoms {list(x.shape)} and {list(rois.shape)}: [N, C, H, W] and [R, 5] are wanted"
+            f"has bottoms {list(x.shape)} and {list(rois.shape)} instead of [N, C, H, W] and [R, 5]",
+            fix=_CORRECT,
         )
     return x, rois
 
@@ -39,6 +40,7 @@ def _roi_pooling(node: Node, g: Operators) -> Value:
     size = [own.integer(name, least=1) for name in ("pooled_h", "pooled_w")]
     scale = _scale(own.number("spatial_scale", 1.0))
     rows = reshape(g, rois, (rois.shape[0], 5))
+    check_shape("the result", (rois.shape[0], x.shape[1], *size), FLOAT32)
     return g("MaxRoiPool", [x, rows], pooled_shape=size, spatial_scale=scale)
 
 
@@ -226,7 +228,7 @@ def _proposals(
         )
     rows, columns = scores.shape[2:]
     total = rows * columns * count
-    check_table(total, 4)
+    check_table(total + after, 4)
     grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1) * stride
     boxes = (anchors + np.tile(grid, 2)[:, :, None, :]).reshape(total, 4)
     better = g("Slice", [scores, vector(g, [count]), vector(g, [2 * count]), vector(g, [1])])

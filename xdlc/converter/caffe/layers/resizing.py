@@ -101,12 +101,12 @@ def _upsample(node: Node, g: Operators) -> Value:
     axes = [2, 3] if own.integer("dims_num", 4) == 4 else [x.rank - 1]
     if x.rank != (4 if len(axes) == 2 else 3):
         raise ModelError(f"repeats elements of a bottom of rank {x.rank}", fix=_CORRECT)
-    check_shape("the result", (*x.shape, scale, scale), FLOAT32)
+    sizes = [x.shape[axis] * scale for axis in axes]
+    check_shape("the result", (*x.shape[: axes[0]], *sizes), FLOAT32)
     if scale == 1:
         return x
-    sizes = vector(g, [x.shape[axis] * scale for axis in axes])
     options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": "nearest"}
-    return g("Resize", [x, None, None, sizes], axes=axes, **options)
+    return g("Resize", [x, None, None, vector(g, sizes)], axes=axes, **options)
 
 
 def _upsampled(own: Params, size: tuple[int, int]) -> tuple[int, int]:

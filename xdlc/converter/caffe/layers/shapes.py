@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_shape
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
 
@@ -116,6 +116,7 @@ def _reshape(node: Node, g: Operators) -> Value:
     if -1 in sizes:
         rest = -math.prod(sizes)
         sizes[sizes.index(-1)] = x.size // rest if rest and not x.size % rest else -1
+    check_shape(node.outputs[0], [max(size, 1) for size in sizes], x.dtype)
     if math.prod(sizes) != x.size or -1 in sizes:
         raise ModelError(
             f"reshapes {list(x.shape)} of {x.size} elements to {sizes}",
