@@ -378,6 +378,7 @@ CASES = {
     "tile": ("Tile", [M], {"tiles": 2, "axis": 1}, lambda x: np.tile(x, (1, 2))),
     "gather": ("Gather", [X, IDS], {"axis": 1}, lambda x, i: x[:, i]),
     "batch gather": ("BatchGather", [X, IDS], {}, lambda x, i: x[:, i]),
+    "one hot": ("OneHot", [IDS[0], np.array([4], np.int32)], {}, lambda i, n: np.eye(n[0])[i]),
     "resize by fractions": (
         "ResizeNearest",
         [X],

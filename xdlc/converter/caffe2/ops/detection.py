@@ -49,10 +49,8 @@ def _regions_of_images(node: Node, g: Operators) -> Value:
     corners, image = _regions(node, g, rois, dims(x, [0])[0])
     count = dims(rois, [0])
     if node.type == "RoIPool":
-        if wants(node, 1) or rois.shape[1] != 5:
-            raise node.problem(
-                "places of the greatest elements", "export the net for inference, with is_test 1"
-            )
+        if rois.shape[1] != 5:
+            raise node.invalid(f"regions {list(rois.shape)} instead of [R, 5]")
         return stored(node, g, g("MaxRoiPool", [x, rois], pooled_shape=size, spatial_scale=scale))
     image = g.builder.const(np.zeros(count, np.int64)) if image is None else image
     mode = "half_pixel" if flag(node, "aligned") else "output_half_pixel"

@@ -58,26 +58,32 @@ def nearest(node: Node, g: Operators, x: Value, scales: list[float]) -> Value:
     Raises:
         ModelError: If nothing is left of an axis.
     """
-    sizes, wanted, tables = _spatial(node, x, len(scales)), [], []
-    for size, scale in zip(sizes, scales, strict=True):
-        factor = np.float32(scale)
-        count = int(np.float32(size) * factor)
-        if count < 1:
-            raise node.invalid(f"{size} elements times {scale:g} leave none")
+    sizes = _spatial(node, x, len(scales))
+    wanted = _scaled(node, sizes, scales)
+    for axis, (size, scale, count) in enumerate(zip(sizes, scales, wanted, strict=True), 2):
+        if scale.is_integer():
+            continue
         g.builder.check_table(count)
-        wanted.append(count)
-        places = np.arange(count, dtype=np.float32) / factor
-        tables.append(np.minimum(places.astype(np.int64), size - 1))
-    for size, count, table in zip(sizes, wanted, tables, strict=True):
-        if not np.array_equal(table, np.arange(count) * size // count):
-            break
-    else:
-        mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        axes = list(range(2, x.rank))
-        return g("Resize", [x, None, None, vector(g, wanted)], axes=axes, **mode)
-    for axis, table in enumerate(tables, 2):
-        x = g("Gather", [x, vector(g, table)], axis=axis)
-    return x
+        places = (np.arange(count, dtype=np.float32) / np.float32(scale)).astype(np.int64)
+        places = np.minimum(places, size - 1)
+        if not np.array_equal(places, np.arange(count) * size // count):
+            x = g("Gather", [x, vector(g, places)], axis=axis)
+    if wanted == list(x.shape[2:]):
+        return x
+    mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return g("Resize", [x, None, None, vector(g, wanted)], axes=list(range(2, x.rank)), **mode)
+
+
+def _scaled(node: Node, sizes: tuple[int, ...], scales: list[float]) -> list[int]:
+    """Return sizes times scales, rounded down as of float32.
+
+    Raises:
+        ModelError: If nothing is left of an axis.
+    """
+    found = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
+    if min(found) < 1:
+        raise node.invalid(f"scales {scales} leave nothing of {list(sizes)}")
+    return found
 
 
 @operator("UpsampleNearest", layout=CHANNEL_LAST)
@@ -92,10 +98,7 @@ def _upsample_bilinear(node: Node, g: Operators) -> Value:
     """Return images of sizes floor(size * scale), interpolated with the corners in place."""
     x = planes(node, g, inputs(node, 1, 2)[0])
     scales = _scales(node, ("height_scale", "width_scale"))
-    pairs = zip(_spatial(node, x), scales, strict=True)
-    wanted = [int(np.float32(size) * np.float32(scale)) for size, scale in pairs]
-    if min(wanted) < 1:
-        raise node.invalid(f"scales {scales} leave nothing of {list(x.shape)}")
+    wanted = _scaled(node, _spatial(node, x), scales)
     mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     return stored(node, g, g("Resize", [x, None, None, vector(g, wanted)], axes=[2, 3], **mode))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, wants, word
 from xdlc.converter.caffe2.registry import operator
+from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import split, stack, unstack
 from xdlc.converter.nhwc.shapes import dims, ints, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
@@ -203,3 +204,13 @@ def _gather(node: Node, g: Operators) -> Value:
     if not indices.dtype.is_integer:
         indices = g.builder.cast(indices, INT32)
     return g("Gather", [x, indices], axis=axis)
+
+
+@operator("OneHot")
+def _one_hot(node: Node, g: Operators) -> Value:
+    """Return rows [N, size] of uint8 with a 1 at the index each; the second input is the size."""
+    indices, size = inputs(node, 2)
+    if indices.rank != 1 or size.size != 1:
+        raise node.invalid(f"indices {list(indices.shape)} and size {list(size.shape)}")
+    on, off = (g.builder.const(np.asarray(value, np.uint8)) for value in (1, 0))
+    return one_hot(g, g.builder.cast(indices, INT32), ints(size, "the size")[0], on, off, -1)
