@@ -16,6 +16,7 @@ class XdlcError(Exception):
         fix: Remedy, in the imperative.
         node: Name of the source node or op, for tables.
         op: Type of that node or op.
+        line: Line of that node in a text, from 1; 0 if there is none.
 
     Example:
         >>> print(ModelError("Relu needs opset 6", where="m.onnx", fix="upgrade the model"))
@@ -33,6 +34,7 @@ class XdlcError(Exception):
         fix: str | None = None,
         node: str | None = None,
         op: str | None = None,
+        line: int = 0,
     ) -> None:
         super().__init__(problem)
         self.problem = problem
@@ -40,6 +42,7 @@ class XdlcError(Exception):
         self.fix = fix
         self.node = node
         self.op = op
+        self.line = line
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to rebuild the error in another process, whatever its class's arguments are."""

@@ -1,5 +1,6 @@
 """A plugin for Caffe's Reduction: everything behind an axis becomes one number.
 
+xconv-caffe-to-dlc -i net.prototxt -b net.caffemodel --plugin examples/plugins/reduction.py:Reduction
 xconv-onnx-to-dlc -i model.onnx --plugin examples/plugins/reduction.py:Reduction
 xdlc-net-run --container model.dlc --input_list list.txt --allow_embedded_kernels
 xdlc-net-run --container model.dlc --input_list list.txt --udo_package_path examples/plugins/reduction.py
@@ -14,11 +15,13 @@ from xdlc.udo.plugin import Enum, Float, Int, axis_of, compile_c, with_shape
 
 
 class Reduction(Plugin):
-    """Sums, sums of magnitudes or squares, or means of all that lies behind an axis, times a factor."""
+    """Sums, sums of magnitudes or squares, or means of all that lies behind an axis, times a factor.
 
-    framework = "onnx"
+    Layers of Caffe are taken before xdlc imports them itself, and so are nodes of the type in ONNX models.
+    """
+
+    framework = ("caffe", "onnx")
     op_type = "Reduction"
-    domain = "custom"
     package = "CaffeOps"
     inputs = ("data",)
     outputs = ("result",)
@@ -34,6 +37,11 @@ class Reduction(Plugin):
         ),
         "coeff": Float(default=1.0),
     }
+
+    def parse_params(self, node):
+        """Read ``reduction_param`` of a layer; what it does not state gets the defaults above."""
+        param = node.attributes  # "axis" finds reduction_param.axis, and ONNX's attribute axis
+        return {name: param[name] for name in ("operation", "axis", "coeff") if name in param}
 
     def infer_shape_and_type(self, op):
         """Return the extents in front of the axis; a single number is a tensor of one element."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from xdlc.udo.plugin import Plugin
     from xdlc.udo.udo_set import Paths
 
+_WEIGHTS = "the file of the weights"
+
 
 @verb
 def convert(
@@ -85,7 +87,7 @@ def convert(
     """
     options = given(convert, locals())
     if weights is not None:
-        checked_path(weights, "the file of the weights")
+        checked_path(weights, _WEIGHTS)
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         return frontend.convert(file, input_dims=checked_dims(input_dims), udos=udos, **options)
 
@@ -144,7 +146,7 @@ def check(
     """
     options = given(check, locals())
     if weights is not None:
-        checked_path(weights, "the file of the weights")
+        checked_path(weights, _WEIGHTS)
     from xdlc.converter.checking import check as check_model
 
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
@@ -210,6 +212,7 @@ def draft_udo_config(
     target: PathLike = "-",
     *,
     package_name: str = "MyOps",
+    weights: PathLike | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
     udo_config_paths: Sequence[PathLike] = (),
     form: str = "",
@@ -226,6 +229,7 @@ def draft_udo_config(
         path: A model file.
         target: Where the draft is to be written: a file, a folder, or ``-`` for standard output.
         package_name: Name of the package.
+        weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
         input_dims: Shapes by input name.
         udo_config_paths: Existing configurations.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
@@ -250,9 +254,11 @@ def draft_udo_config(
         raise UsageError(
             f"no definitions are drafted for {frontend.model}", where=str(path), fix="write them, or a plugin"
         )
+    own = {"weights": checked_path(weights, _WEIGHTS)} if weights is not None else {}
+    check_own_options(frontend, {}, own)
     known = configured_ops(udo_config_paths)
     nodes, others = frontend.uncovered(
-        path, input_dims=checked_dims(input_dims), udos=known, operators=operators
+        path, input_dims=checked_dims(input_dims), udos=known, operators=operators, **own
     )
     return drafted(
         nodes,

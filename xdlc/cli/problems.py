@@ -59,14 +59,18 @@ def error_lines(error: XdlcError) -> Iterator[str]:
 def _context(problem: XdlcError) -> str:
     """Return where the graph is that has the problem: the file, and the SoC if there is one."""
     where = problem.where or ""
-    for mark in (": graph ", ": in ", ": node ", ": op ", ": tensor "):
+    for mark in (": graph ", ": in ", ": layer ", ": node ", ": op ", ": operator ", ": tensor "):
         where = where.partition(mark)[0]
     return where
 
 
 def _cells(problem: XdlcError) -> Cells:
     why = problem.problem if problem.node or not problem.where else f"{problem.where}: {problem.problem}"
-    return problem.node or "", problem.op or "", "", why, problem.fix or ""
+    return _numbered(problem.node or "", problem.line), problem.op or "", "", why, problem.fix or ""
+
+
+def _numbered(node: str, line: int) -> str:
+    return f"{node} (line {line})" if line else node
 
 
 def _listed(names: Sequence[str], most: int) -> str:
@@ -114,7 +118,10 @@ def _problems(report: Report, every_node: bool) -> Iterator[str]:
         return
     yield f"{name}: {len(report.problems)} problem(s)"
     judged = report.target is not None
-    rows = [(each.node, each.op, each.by if judged else "", each.why, each.fix) for each in report.problems]
+    rows = [
+        (_numbered(each.node, each.line), each.op, each.by if judged else "", each.why, each.fix)
+        for each in report.problems
+    ]
     yield from problem_table(rows, every_node=every_node)
     if judged:
         used = dict.fromkeys(each.by for each in report.problems)

@@ -14,7 +14,7 @@ from xdlc.targets import Soc
 
 CONVERTER = "xdlc"
 VENDOR, TABLES = "vendor", "tables"
-_OF_NODE = ("graph ", "node ", "op ")
+_OF_NODE = ("graph ", "layer ", "node ", "op ", "operator ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Problem:
         why: What was expected and what was found.
         fix: What to do about it.
         kind: Name of the error class.
+        line: Line of the node in the model, where that is a text; 0 else.
     """
 
     node: str
@@ -36,6 +37,7 @@ class Problem:
     why: str
     fix: str
     kind: str
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def _problem(error: XdlcError, by: str, source: str, sources: Mapping[str, str])
         where = None  # the row has it
     why = f"{where}: {error.problem}" if where else error.problem
     node = sources.get(error.node or "", error.node or "")
-    return Problem(node, error.op or "", by, why, error.fix or "", type(error).__name__)
+    return Problem(node, error.op or "", by, why, error.fix or "", type(error).__name__, error.line)
 
 
 def _fates(model: Model | None, ops: Sequence[Op]) -> tuple[Fate, ...]:

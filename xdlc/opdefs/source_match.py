@@ -33,6 +33,7 @@ class SourceNode:
         attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``; those of messages
             inside messages by path, like ``my_param.alpha``.
         optional: Names of attributes without meaning at inference.
+        line: Line in the model where that is a text, from 1; 0 else.
     """
 
     framework: str
@@ -43,6 +44,12 @@ class SourceNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     optional: frozenset[str] = frozenset()
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        """The node, for messages."""
+        return f"node {self.name!r}{f' (line {self.line})' if self.line else ''}"
 
 
 def attributes_named(name: str, attributes: Iterable[str]) -> list[str]:

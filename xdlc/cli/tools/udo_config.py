@@ -75,9 +75,17 @@ def validate(configs: tuple[Path, ...]) -> None:
 
 
 @tool("from-model")
-@click.argument("model", metavar="MODEL.onnx", type=params.MODEL)
+@click.argument("model", metavar="MODEL", type=params.MODEL)
 @_TARGET
 @_FORM
+@click.option(
+    "--weights",
+    "--caffe_bin",
+    "--exec_net",
+    type=params.INPUT_FILE,
+    metavar="FILE",
+    help="Weights of a Caffe net, or the network that fills in those of a Caffe2 network.",
+)
 @click.option(
     "-p", "--package_name", default="MyOps", show_default=True, metavar="NAME", help="Name of the package."
 )

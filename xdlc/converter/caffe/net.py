@@ -106,7 +106,8 @@ class _Net:
     def error(self, entry: _Entry, problem: str, fix: str = _CORRECT) -> ModelError:
         """Return the error of a layer."""
         place = f"layer {entry.name!r} ({entry.type or 'without a type'}, line {entry.message.line})"
-        return ModelError(problem, where=f"{self.where}: {place}", fix=fix)
+        where, line = f"{self.where}: {place}", entry.message.line
+        return ModelError(problem, where=where, fix=fix, node=entry.name, op=entry.type, line=line)
 
 
 def source_graph(

@@ -174,15 +174,22 @@ def blame_bindings(
         input_dims: Shapes of the options, by input name.
         is_bound: Whether the options have any, or symbols, or a batch.
     """
-    found = []
+    found: list[XdlcError] = []
     changed = dict(_changed(inputs, input_dims))
     for problem in problems:
         if isinstance(problem, ModelError) and changed:
             given = "; ".join(f"--input_dim states {name!r} as {text}" for name, text in changed.items())
-            place = {"where": problem.where, "node": problem.node, "op": problem.op}
-            fix = "give every dimension that the model states as it does"
-            problem = UsageError(f"{problem.problem}; {given}", fix=fix, **place)
-        elif isinstance(problem, ModelError) and is_bound:
+            refusal = UsageError(
+                f"{problem.problem}; {given}",
+                where=problem.where,
+                fix="give every dimension that the model states as it does",
+                node=problem.node,
+                op=problem.op,
+                line=problem.line,
+            )
+            found.append(refusal)
+            continue
+        if isinstance(problem, ModelError) and is_bound:
             problem.fix = "check the dimensions that the options (like --batch) give, then the model"
         found.append(problem)
     return found

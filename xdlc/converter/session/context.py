@@ -274,7 +274,7 @@ class ImportContext:
         """Report the problem of a node, whose outputs have no value then."""
         owner = self.frame.owner
         problem.node = self.builder.node if self.frame.callers or owner is not None else node.own_name
-        problem.op = (owner or node).type
+        problem.op, problem.line = (owner or node).type, (owner or node).line
         self.problems.append(problem)
         self.frame.unresolved.update(node.outputs)
 

@@ -258,6 +258,7 @@ class UdoNodes:
             tuple(node.outputs),
             _attributes(node),
             frozenset(filter(self._is_optional, node.attributes)),
+            node.line,
         )
 
     def _settled(self, udo: Udo) -> Udo:

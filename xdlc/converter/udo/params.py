@@ -16,6 +16,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, STRING, UINT32, UINT64, from_numpy
 from xdlc.opdefs.defaults import LARGEST, default_value
 from xdlc.opdefs.model import OpDef, ParamDef, order_of
+from xdlc.opdefs.source_match import attributes_named
 
 _GIVEN = "correct the model, or the parameter in the definition"
 _NAMES = "state the names of its values as Enumeration (xdlc_enumeration in JSON), or make it a STRING"
@@ -43,7 +44,7 @@ def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, P
                 made = _param(param, value)
                 found[name] = _in_layout(param, made) if is_given else made
             elif param.mandatory:
-                issues.append(_missing(definition, name))
+                issues.append(_missing(name, attributes_named(name, given)))
         except ValueError as error:
             place = f"attribute {name!r}" if is_given else f"the default of parameter {name!r}"
             issues.append(Issue(f"{place} is {error}", _fix(param, value) if is_given else _DEFAULT))
@@ -115,7 +116,12 @@ def _unknown(definition: OpDef, name: str, value: Any) -> Issue:
     )
 
 
-def _missing(definition: OpDef, name: str) -> Issue:
+def _missing(name: str, several: Sequence[str]) -> Issue:
+    if several:
+        return Issue(
+            f"parameter {name!r} may be {' or '.join(several)}",
+            f"name the parameter {several[0].replace('.', '_')}, for one",
+        )
     return Issue(
         f"the node has no attribute {name!r}, a mandatory parameter",
         f"set it in the model, or state a default of parameter {name!r} and make it optional",

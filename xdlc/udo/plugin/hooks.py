@@ -12,7 +12,7 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
 from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.source_match import Kernel, SourceNode
+from xdlc.opdefs.source_match import Kernel, SourceNode, attributes_named
 from xdlc.udo.plugin.base import Attributes, Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.builtin import builtin_outputs
@@ -64,7 +64,7 @@ class PluginHooks:
         Raises:
             XdlcError: If the plugin fails.
         """
-        with self._calling("accepts", f"node {node.name!r}"):
+        with self._calling("accepts", node.place):
             taken = self.plugin.accepts(replace(node, attributes=Attributes(node.attributes)))
             if not isinstance(taken, bool) and type(taken).__name__ != "bool_":
                 raise UsageError(f"returned {taken!r}", fix="return True or False")
@@ -77,17 +77,17 @@ class PluginHooks:
             XdlcError: If the plugin fails, returns an undeclared parameter, or leaves an attribute unread.
         """
         attributes = Attributes(node.attributes)
-        with self._calling("parse_params", f"node {node.name!r}"):
+        with self._calling("parse_params", node.place):
             given = self.plugin.parse_params(replace(node, attributes=attributes))
             if not isinstance(given, Mapping):
                 raise UsageError(
                     f"returned {type(given).__name__}", fix="return a mapping of parameters by name"
                 )
-            values = self._resolved(given)
+            values = self._resolved(given, attributes)
             self._check_unread([name for name in attributes.unread if name not in node.optional])
             return {**values, **self._weight_params(node)}
 
-    def _resolved(self, given: Mapping[str, Any]) -> Values:
+    def _resolved(self, given: Mapping[str, Any], attributes: Attributes) -> Values:
         kinds = self.declaration.kinds
         for name in given:
             if name not in kinds:
@@ -105,6 +105,10 @@ class PluginHooks:
                     error.fix = error.fix or "correct the node, or give the parameter another kind"
                     raise
             elif kind.default is REQUIRED:
+                several = attributes_named(kind.source or name, attributes)
+                if len(several) > 1:
+                    problem = f"parameter {name!r} may be {' or '.join(several)}"
+                    raise UsageError(problem, fix=f'declare it with source="{several[0]}", for one')
                 raise UsageError(
                     f"parameter {name!r} is missing", fix="set it in the model, or declare a default"
                 )
