@@ -1,4 +1,4 @@
-"""Pools that QNN does not have, taken apart."""
+"""Pools that QNN does not have, taken apart, and depthwise convolutions that HTP does not have."""
 
 from __future__ import annotations
 
@@ -81,3 +81,14 @@ def test_max_unpool(models, shape):
     weights = {} if shape is None else {"s": np.array(shape)}
     nodes = [node("MaxUnpool", "x i" + (" s" if shape else ""), kernel_shape=[2, 2], strides=[2, 2])]
     check(models, nodes, feeds, weights, reference=True)
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (2, 1, 3, 4), (3, 2, 1, 2)])
+@pytest.mark.parametrize("dilations", [(2, 2), (4, 1), (6, 3)])
+def test_depthwise_convolution_has_no_stride_with_a_dilation(models, dilations, pads):
+    attributes = dict(group=3, strides=[2, 3], dilations=list(dilations), pads=list(pads))
+    shape, weights = (2, 3, 16, 15), {"w": floats(3, 1, 3, 2)}
+    made = check(models, [node("Conv", "x w", **attributes)], {"x": floats(*shape)}, weights)
+    (found,) = (op for op in made.main.ops if op.type == "DepthWiseConv2d")
+    stride, dilation = (found.params[name].numpy() for name in ("stride", "dilation"))
+    assert all(np.gcd(stride, dilation) == 1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import strided
 from xdlc.converter.operators.ops._windows import Window, window
 from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
@@ -73,6 +76,8 @@ def _emit(
     encoding: ir.Encoding | None,
 ) -> Tensor:
     depthwise = group > 1 and group == x.shape[1] and view.rank == 2
+    if depthwise:
+        x, view = _thinned(b, x, view)
     kernel_last = (*range(2, weight.rank), 1, 0)  # OIHW to HWIO
     inputs: list[Tensor | None] = [b.channel_last(x), b.to_layout(weight, kernel_last)]
     if bias is not None:
@@ -83,3 +88,29 @@ def _emit(
     type = "DepthWiseConv2d" if depthwise else "Conv2d" if view.rank == 2 else "Conv3d"
     lying = tuple(shape[axis] for axis in channel_last(len(shape)))
     return b.emit(type, inputs, lying, dtype or x.dtype, params, encoding=encoding)
+
+
+def _thinned(b: Builder, x: Value, view: Window) -> tuple[Value, Window]:
+    """Return only the elements that windows with steps and holes read, and a window without what they share.
+
+    HTP refuses a depthwise convolution with a stride and a dilation.
+    """
+    strides, dilations, before, after = (
+        list(part) for part in (view.strides, view.dilations, view.before, view.after)
+    )
+    ranges = {}
+    for axis, count in enumerate(view.dims(x.shape[2:])):
+        common = math.gcd(strides[axis], dilations[axis])
+        if common == 1:
+            continue
+        first = -before[axis] % common
+        strides[axis], dilations[axis] = strides[axis] // common, dilations[axis] // common
+        before[axis] = (before[axis] + first) // common
+        reach = dilations[axis] * (view.kernel[axis] - 1) + (count - 1) * strides[axis] + 1 - before[axis]
+        places = range(first, x.shape[2 + axis], common)[: max(reach, 1)]
+        if not places:
+            return x, view
+        ranges[2 + axis] = first, places[-1] + 1, common
+        after[axis] = max(reach - len(places), 0)
+    parts = (view.kernel, tuple(strides), tuple(dilations), tuple(before), tuple(after))
+    return (strided(b, x, ranges), Window(*parts)) if ranges else (x, view)
