@@ -80,7 +80,7 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
         raise ModelError(f"needs weights {sizes}, and {layer.weights or 'there are none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(
-            f"has {layer.blobs} of the {len(shapes)} blobs of weights that its parameters imply",
+            f"the number of its blobs of weights is {layer.blobs}, and its parameters imply {len(shapes)}",
             fix="correct the parameters, such as bias_term, or give the weights that belong to the net",
         )
     found = []
