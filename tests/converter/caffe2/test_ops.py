@@ -659,9 +659,20 @@ def test_int8_products_take_the_scale_of_their_bias_from_the_others():
     nodes = [
         fill("w", weight, 0.02, 120),
         fill("b", bias, 1.0),  # states no scale
-        *between([("Int8FC", ["aq", "w", "b"], ["q"], OUT)], ["a"], [(0.01, 128)]),
+        *between(
+            [("Int8FC", ["aq", "w", "b"], ["f"], OUT), ("Int8Relu", ["f"], ["q"], OUT)], ["a"], [(0.01, 128)]
+        ),
     ]
     model = model_of(nodes, {"a": IMAGE}, {}, ["y"])
-    assert [op.type for op in model.main.ops] == ["Reshape", "FullyConnected"]
+    assert [op.type for op in model.main.ops] == ["Reshape", "FullyConnected", "ElementWiseNeuron"]
+    assert model.main.tensors["f"].encoding == ir.ScaleOffset(0.05, -110)
     full = reals(IMAGE, 0.01, 128).reshape(1, -1) @ ((weight - 120.0) * 0.02).T + bias * 0.0002
-    assert np.abs(xdlc.run(model, {"a": IMAGE})["y"] - reals(full, 0.05, 110)).max() <= 0.0505
+    want = np.maximum(reals(full, 0.05, 110), 0)
+    assert np.abs(xdlc.run(model, {"a": IMAGE})["y"] - want).max() <= 0.0505
+
+
+def test_an_encoding_that_contradicts_the_one_that_is_kept_is_noticed():
+    notices = []
+    nodes = between([("Int8MaxPool", ["aq"], ["q"], {"kernel": 2, "Y_scale": 0.5})], ["a"], [(0.01, 128)])
+    model_of(nodes, {"a": IMAGE}, {}, ["y"], notices)
+    assert any("Y_scale" in notice for notice in notices)

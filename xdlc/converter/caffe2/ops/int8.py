@@ -151,6 +151,11 @@ def _int8(node: Node, g: Operators) -> list[Value]:
             f"scale {encodings[0].scale:g}, as in Caffe2, and not its Y_scale {given.scale:g}"
         )
     kept = encodings[0] if stem in _KEEPING else given
+    for value, name in zip(results, node.outputs, strict=False):
+        maker = value.tensor.producer
+        is_own = maker is not None and maker.origin.nodes[-1:] == (g.builder.node,)
+        if is_own and name and name not in g.builder.graph.tensors:
+            g.builder.graph.rename(value.tensor, name)  # what becomes fixed point
     return [rounded(g, value, kept) if value.dtype.is_float else value for value in results]
 
 
