@@ -136,10 +136,13 @@ def test_training_nets_lose_what_is_for_training():
         + layer("SoftmaxWithLoss", "softmax_param { axis: 1 }", bottom="ip label", top="loss")
         + layer("Accuracy", bottom="ip label", top="accuracy")
     )
-    graph, notices = graph_of(text)
+    with pytest.raises(ModelError) as refused:
+        graph_of(text)
+    assert "layer 'd' (Data, line 1)" in str(refused.value)
+    graph, notices = graph_of(text, given=["data"])
     assert (inputs(graph), graph.outputs) == ({"data": None}, ["ip"])
     assert len(notices) == 3
-    graph, _ = graph_of(text, ends=["loss"])
+    graph, _ = graph_of(text, ends=["loss"], given=["data"])
     assert links(graph)[1] == ("Softmax", ["ip"], ["loss"])
     assert graph.nodes[1].attributes == {"softmax_param.axis": 1}
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from xdlc.opdefs.source_match import UncoveredNode
 
 
-def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found is formats.CAFFE
+def _recognizes(path: Path, found: formats.Format | None) -> bool:
+    return found is formats.CAFFE or (found is None and path.suffix == ".prototxt")
 
 
 def _convert(path: Any, **options: Any) -> Model:

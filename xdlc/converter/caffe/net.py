@@ -138,15 +138,15 @@ def source_graph(
     entries = [each for entry in entries if (each := _without_training(found, entry, ends)) is not None]
     found.inputs.update((entry.name, entry) for entry in _stated_inputs(net, where))
     _add_input_layers(found, entries)
-    for entry in found.inputs.values():
-        _check_input(found, entry, given, entries)
     raise_all(found.problems, where=where)
     outputs = _add_nodes(found, [entry for entry in entries if entry.type not in ("Input", *_DATA)], weights)
+    used = {name for node in found.nodes for name in node.names}
+    inputs = [entry for entry in found.inputs.values() if entry.name in used or entry.dims is not None]
+    for entry in inputs:
+        _check_input(found, entry, given, entries)
     raise_all(found.problems, where=where)
     if not found.nodes:
         raise ModelError("has no layers for inference", where=where, fix="give the net of deployment")
-    used = {name for node in found.nodes for name in node.names}
-    inputs = [entry for entry in found.inputs.values() if entry.name in used or entry.dims is not None]
     return SourceGraph(inputs, outputs, found.nodes, found.constants)
 
 
@@ -284,15 +284,14 @@ def _labels(dims: Sequence[Any]) -> list[int | str]:
 
 
 def _check_input(found: _Net, entry: GraphInput, given: Collection[str], entries: Sequence[_Entry]) -> None:
-    """Report an input whose shape is impossible; ``--input_dim`` replaces it."""
-    if entry.dims is None or entry.name in given:
+    """Report an input whose shape is impossible or missing; ``--input_dim`` replaces it."""
+    sizes = [size for size in entry.dims or () if isinstance(size, int)]
+    is_possible = all(size > 0 for size in sizes) and math.prod(sizes) < _LARGEST
+    if entry.name in given or (entry.dims is not None and is_possible):
         return
-    sizes = [size for size in entry.dims if isinstance(size, int)]
-    if all(size > 0 for size in sizes) and math.prod(sizes) < _LARGEST:
-        return
+    state = f"the impossible shape {sizes[:8]}" if entry.dims is not None else "no shape"
+    problem, fix = f"input {entry.name!r} has {state}", f"give it: --input_dim {entry.name} N,C,H,W"
     maker = next((each for each in entries if entry.name in each.tops and not each.bottoms), None)
-    problem = f"input {entry.name!r} has the impossible shape {sizes[:8]}"
-    fix = f"give its shape: --input_dim {entry.name} N,C,H,W"
     found.problems.append(
         ModelError(problem, where=found.where, fix=fix) if maker is None else found.error(maker, problem, fix)
     )

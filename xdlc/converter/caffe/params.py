@@ -56,7 +56,8 @@ def bottoms(node: Node, least: int, most: int | None = None) -> list[Value]:
     most = least if most is None else most
     if not least <= layer.bottoms <= most:
         wanted = str(least) if most == least else f"{least} to {most}"
-        raise ModelError(f"has {layer.bottoms} bottoms instead of {wanted}", fix=_CORRECT)
+        own = f"; or define {node.type} as a user-defined operation" if "." in node.type else ""
+        raise ModelError(f"has {layer.bottoms} bottoms instead of {wanted}", fix=_CORRECT + own)
     return [node.required(index) for index in range(layer.bottoms)]
 
 
