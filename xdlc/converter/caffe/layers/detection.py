@@ -81,8 +81,8 @@ def _detection_output(node: Node, g: Operators) -> Value:
         "detection; for HTP cut the net before it with "
         f"--out_name ({', '.join(map(repr, node.names[:3]))}) and find the boxes in the program"
     )
-    places = [(image, label) for image in range(images) for label in labels for _ in range(most)]
-    heads = g.builder.const(np.asarray(places, np.float32))
+    numbers = np.repeat(np.arange(images), len(labels) * most), np.tile(np.repeat(labels, most), images)
+    heads = g.builder.const(np.stack(numbers, axis=1).astype(np.float32))
     columns = [heads, reshape(g, kept, (groups * most, 1)), reshape(g, boxes, (groups * most, 4))]
     table = g("Concat", columns, axis=1)
     return _rows(g, table, reshape(g, kept, (images, len(labels) * most)), keep)

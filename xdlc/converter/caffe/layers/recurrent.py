@@ -101,10 +101,11 @@ class _Recurrent:
         g, (weight, bias) = self.g, shares
         total = g("Add", [g("MatMul", [self.x, g("Transpose", [weight], perm=[1, 0])]), bias])
         rows = g("Concat", [total, g("Unsqueeze", [self.cont, vector(g, [2])])], axis=2)
-        if not self.cont.is_static:
+        if not self.cont.is_static and self.steps > g.unroll_loops:
             g.context.diagnostics.notices.append(
-                f"{node.own_name!r} reads {node.names[1]!r} at every step, which QNN's recurrent ops do not: "
-                f"fix it with --set_input where a sequence is one run (0 at the first step, else 1)"
+                f"{node.own_name!r} reads {node.names[1]!r} at every step, which is done on the host: "
+                "fix it with --set_input where a sequence is one run (0 at the first step, else 1), or write "
+                f"the steps out with --unroll_loops {self.steps}"
             )
 
         def one(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
