@@ -16,6 +16,8 @@ from xdlc.errors import ModelError
 _TRUE = ("true", "True", "t", "1")
 _FALSE = ("false", "False", "f", "0")
 _LARGEST = 1 << 31
+MANY = 1 << 10
+"""Most bottoms of layers that take any number of them."""
 _CORRECT = "correct the layer in the net's text"
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xdlc.converter.caffe.params import Params, bottoms, misfit, params, weights
+from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.shapes import dims, reshape
 from xdlc.converter.operators.applying import Operators
@@ -18,7 +18,6 @@ from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 
 _DEPTHWISE = ("DepthwiseConvolution", "ConvolutionDepthwise")
-_MOST = 1 << 10
 
 
 class _Window(NamedTuple):
@@ -85,7 +84,7 @@ def _operands(node: Node, p: Params, *, is_transposed: bool = False) -> tuple[li
     Raises:
         ModelError: If they do not fit; without spatial axes there is a window of one axis of size 1.
     """
-    images = bottoms(node, 1, _MOST)
+    images = bottoms(node, 1, MANY)
     shape = dims(images[0])
     for image in images:
         if image.shape != shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from xdlc.converter.caffe.params import Params, bottoms, misfit, params, weights
+from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.elementwise import clipped, filled_like
 from xdlc.converter.nhwc.shapes import cast, dims, number, reshape
@@ -16,7 +16,6 @@ from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import FLOAT32
 
-_MOST = 1 << 10
 _PLAIN = {
     "AbsVal": "Abs",
     "BNLL": "Softplus",
@@ -143,7 +142,7 @@ def prelu(node: Node, g: Operators) -> Value:
 @layer("Eltwise", layout=ANY, ignores=("eltwise_param.stable_prod_grad",))
 def eltwise(node: Node, g: Operators) -> Value:
     """Return the product, the sum with coefficients, or the maximum of bottoms of one shape."""
-    p, operands = params(node, "eltwise_param"), bottoms(node, 2, _MOST)
+    p, operands = params(node, "eltwise_param"), bottoms(node, 2, MANY)
     operation = p.word("operation", {"PROD": 0, "SUM": 1, "MAX": 2}, "SUM")
     factors = p.numbers("coeff")
     shapes = [list(dims(each)) for each in operands]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from xdlc.converter.caffe.params import bottoms, params
+from xdlc.converter.caffe.params import MANY, bottoms, params
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.gathering import shuffled, split, stack
 from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
@@ -16,7 +16,6 @@ from xdlc.converter.values import Value, check_shape
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
 
-_MANY = 1 << 20
 _CORRECT = "correct the layer in the net's text"
 
 
@@ -30,7 +29,7 @@ def _either_axis(node: Node, name: str, old: str) -> int:
 
 @layer("Concat", layout=ANY)
 def _concat(node: Node, g: Operators) -> Value:
-    given = bottoms(node, 1, _MANY)
+    given = bottoms(node, 1, MANY)
     first = given[0]
     axis = axis_of(_either_axis(node, "concat_param", "concat_dim"), first.rank)
     for index, other in enumerate(given[1:], 1):
