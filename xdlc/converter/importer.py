@@ -273,6 +273,8 @@ class _GraphImport:
 
     def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
         refusal = unmapped(node, where)
+        reason = "" if node.domain else self._handlers.reason(node.type)
+        refusal.problem += f": {reason}" if reason else ""
         other = self._udos.uncovered(node, where)
         refusal.fix = f"{other}; or {refusal.fix}" if other else refusal.fix
         return refusal

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdlc.converter.operators.applying import Operators
-from xdlc.converter.operators.handlers import F, Handler, Handlers
-from xdlc.converter.session.node import Node
+from xdlc.converter.operators.handlers import F, Handlers
 from xdlc.converter.session.ordering import SOURCE
-from xdlc.converter.values import Value
 
 _WITHOUT_MEANING = """
 algorithm convolution_transform_strategy cudnn_exhaustive_search cudnn_ws_nbytes_limit debug_name
@@ -27,10 +24,6 @@ state of operators that do not read them."""
 
 _NET = "it runs a net of its own in each step"
 _COUNT = "the number of its results depends on the data"
-_UDO = (
-    "describe it in a UDO configuration (xdlc-udo-config from-model drafts one), "
-    "or cut the net before it with --out_name"
-)
 _REASONS = {
     _NET: "RecurrentNetwork While Do If AsyncIf OnnxWhile",
     _COUNT: """
@@ -43,19 +36,8 @@ _REASONS = {
         XavierFill MSRAFill UniformFill GaussianFill UniformIntFill UniqueUniformFill
         """,
 }
-REFUSED = {type: reason for reason, types in _REASONS.items() for type in types.split()}
-"""Operators that are known and refused, with the reason."""
-
-
-def _refused(node: Node, g: Operators) -> Value:
-    """Refuse an operator.
-
-    Raises:
-        UnsupportedOp: Always.
-    """
-    reason = REFUSED.get(node.type, "it is an operator of training")
-    fix = "export the net for inference" if node.type.endswith("Gradient") else _UDO
-    raise node.problem(f"{node.type} has no mapping onto QNN operations: {reason}", fix)
+_REFUSED = {type: reason for reason, types in _REASONS.items() for type in types.split()}
+"""Why operators that are known have no handler."""
 
 
 class Caffe2Handlers(Handlers):
@@ -68,12 +50,10 @@ class Caffe2Handlers(Handlers):
         every = (*_WITHOUT_MEANING.split(), *ignores)
         return super().__call__(*types, layout=layout, ignores=every, domain=domain)
 
-    def find(self, domain: str, type: str) -> Handler | None:
-        """Return the handler of an operator; of one that is known and refused, one that raises."""
-        found = super().find(domain, type)
-        if found is None and not domain and (type in REFUSED or type.endswith("Gradient")):
-            return Handler(_refused, SOURCE, frozenset())
-        return found
+    def reason(self, type: str) -> str:
+        """Return why an operator has no handler."""
+        training = "it is an operator of training; nets are exported for inference"
+        return _REFUSED.get(type) or (training if type.endswith("Gradient") else "")
 
 
 operator = Caffe2Handlers("xdlc.converter.caffe2.ops")

@@ -64,6 +64,10 @@ class Handlers:
 
         return register
 
+    def reason(self, type: str) -> str:
+        """Return why a node type has no handler, as the end of a sentence; empty if that is all."""
+        return ""
+
     def all(self) -> Mapping[tuple[str, str], Handler]:
         """Return the handlers by domain and node type."""
         if self._package is not None:
