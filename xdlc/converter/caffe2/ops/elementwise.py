@@ -202,7 +202,10 @@ def _binary(node: Node, g: Operators) -> Value:
             raise node.invalid("has neither an argument exponent nor a second input")
         return g("Pow", [x, scalar(g, x, number(node, "exponent", 0.0))])
     x, y = _broadcast(node, g, *inputs(node, 2))
-    return elementwise.not_equal(g, x, y) if node.type == "NE" else g(_BINARY.get(node.type, "Pow"), [x, y])
+    if node.type == "NE":
+        return elementwise.not_equal(g, x, y)
+    type = _BINARY.get(node.type, node.type)
+    return g(type.removeprefix("Bitwise") if x.dtype is BOOL8 else type, [x, y])
 
 
 def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Value]:

@@ -29,7 +29,7 @@ _ALL = {
 def _reduce(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
     axes = integers(node, "axes")
-    chosen = range(x.rank) if axes is None else [node.axis(axis, x.rank) for axis in axes]
+    chosen = [node.axis(axis, x.rank) for axis in axes] if axes else range(x.rank)
     if len(set(chosen)) != len(chosen):
         raise node.invalid(f"axes {axes} name one twice")
     return reduced(g, node.type, x, chosen, keep=flag(node, "keepdims", True))

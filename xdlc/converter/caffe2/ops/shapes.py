@@ -173,7 +173,7 @@ def _shape(node: Node, g: Operators) -> Value:
     if node.type == "Size":
         return g.builder.const(np.asarray(math.prod(dims(x)), np.int64))
     axes = integers(node, "axes")
-    return vector(g, dims(x, None if axes is None else [node.axis(axis, x.rank) for axis in axes]))
+    return vector(g, dims(x, [node.axis(axis, x.rank) for axis in axes] if axes else None))
 
 
 @operator("Tile", layout=ANY)
