@@ -257,10 +257,11 @@ def test_pyramids_columns_products_and_rows(tmp_path):
     check(tmp_path, text, {"data": x, "indices": indices}, weights, wanted)
 
 
-@pytest.mark.parametrize("size", [3, 4, 5])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 def test_a_bilinear_filler_makes_missing_weights_with_a_notice(tmp_path, size):
     factor = (size + 1) // 2
-    line = 1 - np.abs(np.arange(size) / factor - (size - 1) / (2 * factor))
+    center = {2: 0, 3: 3 / 4, 4: 3 / 4, 5: 4 / 6, 6: 4 / 6}[size]  # of Caffe itself
+    line = 1 - np.abs(np.arange(size) / factor - center)
     x = normal(1, 2, 3, 4)
     weight = np.broadcast_to(np.outer(line, line), (2, 3, size, size))
     fillers = 'weight_filler { type: "bilinear" } bias_filler { value: 2 }'

@@ -139,8 +139,11 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
 
 
 def _bilinear(shape: Sequence[int]) -> Array:
-    """Return the weights that interpolate linearly, as Caffe's filler.hpp computes them."""
+    """Return the weights that interpolate linearly, as the last version of Caffe's filler.hpp computes them.
+
+    Earlier ones have the center (size - 1) / (2 factor), which differs where factor is odd or size is.
+    """
     size = shape[-1]
     factor = -(-size // 2)
-    line = 1 - np.abs(np.arange(size) / factor - (size - 1) / (2 * factor))
+    line = 1 - np.abs(np.arange(size) / factor - (2 * factor - 1 - factor % 2) / (2 * factor))
     return np.broadcast_to(np.outer(line, line), shape).astype(np.float32)
