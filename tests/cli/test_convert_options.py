@@ -78,9 +78,10 @@ def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monk
         (["-p", "a", "--net_txt", "b"], "-p and --net_txt are the same option, with two values"),
         (["-b", "a", "--weights=b"], "-b and --weights are the same option, with two values"),
         (["-i", "a", "-i", "b"], "-i is given twice, with two values"),
+        (["-i", "a", "-d", "b.dlc"], "-d takes a name and a shape, found 'b.dlc'"),
     ],
 )
-def test_two_values_of_one_option_are_refused(words: list[str], problem: str) -> None:
+def test_contradictory_words_are_refused(words: list[str], problem: str) -> None:
     assert f"error: {problem}\n  fix: write " in run(converter_tool("xconv-net-to-dlc", NET), *words)
 
 

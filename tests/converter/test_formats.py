@@ -54,6 +54,7 @@ FILES = {
     "graphdef": (NODE * 3 + field(4, field(1, 27)), formats.GRAPH_DEF),
     "savedmodel": (field(1, 1) + field(2, field(1, b"\x22\x05serve") + field(2, NODE)), formats.SAVED_MODEL),
     "caffemodel": (field(1, b"LeNet") + field(100, field(1, b"conv1")), formats.CAFFE_WEIGHTS),
+    "caffemodel.h5": (b"\x89HDF\r\n\x1a\n" + bytes(64) + b"HEAP\0data\0", formats.CAFFE_WEIGHTS),
     "caffemodel v1": (
         field(1, b"t") + field(2, field(4, b"c") + field(5, 4) + field(6, b"\x08\1")),
         formats.CAFFE_WEIGHTS,

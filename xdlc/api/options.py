@@ -65,6 +65,8 @@ _VERBS = {
     "xdlc-to-onnx": "xdlc.to_onnx",
 }
 _OTHER_NAMES = {
+    "input_network": "path",
+    "predict_net": "path",
     "input_dim": "input_dims",
     "set_input": "set_inputs",
     "caffe_bin": "weights",

@@ -69,6 +69,9 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
         if isinstance(option, DimsOption) and values and not (glued or index > len(args)):
             values, used = split_dims(values)
             index -= used
+        if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
+            fix = f"write --output_path {values[0]}"
+            problems.append(UsageError(f"{name} takes a name and a shape, found {values[0]!r}", fix=fix))
         if isinstance(option, PathsOption) and values:
             files = name
         found += values

@@ -100,13 +100,14 @@ _MODELS = ("*.onnx", "*.tflite", "*.pb", "*.meta", "*.keras", "*.h5", "*/saved_m
 """Models that a folder may hold."""
 _TABLE_END = 0xDB4775248B80FB57.to_bytes(8, "little")
 """Last bytes of a table of LevelDB, the index of a TensorFlow checkpoint."""
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 _MAGIC = (
     (b"\x1f\x8b", Format("compressed with gzip", "decompress it: `gunzip FILE`, or `tar xf FILE`")),
     (b"BZh", Format("compressed with bzip2", "decompress it: `bunzip2 FILE`, or `tar xf FILE`")),
     (b"\xfd7zXZ\0", Format("compressed with xz", "decompress it: `unxz FILE`, or `tar xf FILE`")),
     (b"\x28\xb5\x2f\xfd", Format("compressed with zstd", "decompress it: `unzstd FILE`")),
     (b"7z\xbc\xaf\x27\x1c", Format("a 7z archive", _UNPACK)),
-    (b"\x89HDF\r\n\x1a\n", KERAS),
+    (_HDF5, KERAS),
     (b"GGUF", GGUF),
     (b"\x93NUMPY", NUMPY),
     (b"7767517\n", NCNN),
@@ -165,6 +166,8 @@ def recognize(path: str | os.PathLike[str]) -> Format | None:
         tail = file.read(HEAD)
     if not head:
         return EMPTY
+    if head.startswith(_HDF5) and b"\0data\0" in head[:4096] and b"keras" not in head:
+        return CAFFE_WEIGHTS  # its layers are in the group of that name
     for magic, found in _MAGIC:
         if head.startswith(magic):
             return found

@@ -12,11 +12,13 @@ from xdlc.converter.caffe.frontend import FRONTEND
 from xdlc.converter.caffe.net import source_graph
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.caffe.weights_file import open_weights
+from xdlc.converter.formats import CAFFE, CAFFE_WEIGHTS, recognize
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.protobuf_text import read_text
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.errors import ModelError, UsageError
 
 
 def convert(
@@ -47,6 +49,7 @@ def convert(
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
     """
+    _check_place(Path(path), None if weights is None else Path(weights))
     net = read_text(ir.MappedFile(path))
     held = open_weights(weights) if weights is not None else None
     notices: list[str] = []
@@ -71,3 +74,16 @@ def convert(
         notify=notify,
         step=step,
     )
+
+
+def _check_place(path: Path, weights: Path | None) -> None:
+    """Refuse weights in the place of the net."""
+    if recognize(path) is not CAFFE_WEIGHTS:
+        return
+    if weights is not None and weights.is_file() and recognize(weights) is CAFFE:
+        raise UsageError(
+            "net and weights are exchanged: this file holds weights",
+            where=str(path),
+            fix=f"give --input_network {weights} and --weights {path}",
+        )
+    raise ModelError(f"is {CAFFE_WEIGHTS.name}", where=str(path), fix=CAFFE_WEIGHTS.fix_for(path))
