@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ def fill(name: str, array: np.ndarray[Any, Any], *, packed: bool = False) -> byt
 
 
 def net(
-    ops: Sequence[bytes], inputs: Sequence[str] = (), outputs: Sequence[str] = (), name: str = "n"
+    ops: Sequence[bytes], inputs: Iterable[str] = (), outputs: Sequence[str] = (), name: str = "n"
 ) -> Net:
     """Return a ``NetDef``."""
     parts = [field(1, name)] if name else []
@@ -113,21 +113,28 @@ class TinyNet:
         self.filled.append(name)
         return name
 
-    def op(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **args: Any) -> None:
+    def op(self, type: str, inputs: Sequence[str], outputs: Sequence[str], **args: Any) -> TinyNet:
         """Add an operator to the predict net; ``name`` is its name, the others are its arguments."""
         self.ops.append(operator(type, inputs, outputs, **args))
+        return self
 
-    def init(self, type: str, outputs: Sequence[str], inputs: Sequence[str] = (), **args: Any) -> None:
+    def again(self, index: int, name: str, value: Any) -> TinyNet:
+        """Add an argument to an operator of the predict net."""
+        self.ops[index] += field(5, argument(name, value))
+        return self
+
+    def init(self, type: str, outputs: Sequence[str], inputs: Sequence[str] = (), **args: Any) -> TinyNet:
         """Add an operator to the init net."""
         self.fills.append(operator(type, inputs, outputs, **args))
         self.filled += outputs
+        return self
 
     def write(
         self, folder: Path, inputs: Sequence[str] = ("data",), outputs: Sequence[str] = ("y",)
     ) -> tuple[Path, Path]:
         """Write both nets; return their paths."""
         predict, init = folder / "predict_net.pb", folder / "init_net.pb"
-        predict.write_bytes(net(self.ops, [*inputs, *self.filled], outputs))
+        predict.write_bytes(net(self.ops, dict.fromkeys([*inputs, *self.filled]), outputs))
         init.write_bytes(net(self.fills, name="init"))
         return predict, init
 

@@ -25,6 +25,7 @@ def convert(
     path: str | os.PathLike[str],
     *,
     weights: str | os.PathLike[str] | None = None,
+    out_name: Sequence[str] | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
     set_inputs: Mapping[str, Any] | None = None,
     diagnostics: Diagnostics | None = None,
@@ -37,6 +38,7 @@ def convert(
     Args:
         path: The predict net (``predict_net.pb`` or ``.pbtxt``).
         weights: The init net, which fills the weights.
+        out_name: Values at which the graph ends.
         input_dims: Shapes by input name, which no net states; a file ``value_info.json`` beside it may.
         set_inputs: Values by name of inputs that become constants.
         diagnostics: Collects the problems, which are then not raised.
@@ -55,6 +57,7 @@ def convert(
         init,
         given={*(input_dims or ()), *(set_inputs or ())},
         stated=_value_info(predict.path, notices),
+        ends=out_name or (),
         notices=notices,
     )
     return convert_graph(
@@ -62,7 +65,7 @@ def convert(
         Caffe2Source("caffe2", str(path), unit="operator", init=init.path.name if init else ""),
         operator,
         FRONTEND.tool,
-        {**options, "input_dims": input_dims, "set_inputs": set_inputs},
+        {**options, "out_name": out_name, "input_dims": input_dims, "set_inputs": set_inputs},
         nbytes=sum(net.path.stat().st_size for net in (predict, init) if net is not None),
         arguments={"weights": init.path.name} if init else None,
         notices=notices,

@@ -22,6 +22,7 @@ bytes and for each run of floats.  ``line`` is the line of the text in which the
 
 _MOST_OBJECTS = 1 << 18
 """Operators, arguments, names and runs of values in a file."""
+_LONGEST_NAME = 1 << 12
 _DEPTH = 32
 """Nets that nest in arguments."""
 _FIELDS: Mapping[str, Mapping[int, tuple[str, str]]] = {
@@ -136,7 +137,7 @@ class _Binary(_Reader):
                 continue
             self.count()
             if form == "text":
-                values.append(file.text(field))
+                values.append(file.text(field, _LONGEST_NAME))
             elif form == "bytes":
                 values.append(file.lazy_bytes(field))
             elif form in _WIRES:
@@ -180,7 +181,7 @@ class _Text(_Reader):
         if form == "int":
             return [_integer(each) for each in values]
         if form == "text":
-            return [_string(each) for each in values]
+            return [_string(each)[:_LONGEST_NAME] for each in values]
         if form == "bytes":
             octets = (_string(each).encode("utf-8", "surrogateescape") for each in values)
             return [ir.ArrayData(np.frombuffer(each, np.uint8)) for each in octets]

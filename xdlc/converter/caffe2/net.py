@@ -8,18 +8,16 @@ overwrite blobs at will.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-import numpy as np
-
-from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, dims_of, fill_dtype, filled, is_constant
+from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, filled, is_constant
+from xdlc.converter.caffe2.inputs import find_inputs, unmade
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import Node
-from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import ModelError, UsageError, XdlcError, raise_all
 from xdlc.ir import dtype as types
 
 _SECONDS = frozenset(
@@ -29,11 +27,7 @@ _SECONDS = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be 12 lines
 )
 """Operators whose outputs but the first are for training or for other operators."""
-_INDICES = {"Gather": (1,), "BatchGather": (1,), "BatchOneHot": (0,), "OneHot": (0, 1)}
-"""Inputs that are integers, by operator."""
-_MOST_SHOWN = 120
 _MOST_TYPOS = 8
-_MOST_COMPARED = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +56,7 @@ def source_graph(
     *,
     given: Collection[str],
     stated: Mapping[str, GraphInput],
+    ends: Sequence[str] = (),
     notices: list[str],
 ) -> SourceGraph:
     """Return the graph of a predict net with the tensors that its init net fills.
@@ -71,29 +66,29 @@ def source_graph(
         init: The init net, if there is one.
         given: Names whose shape or value the user states: inputs, also where the init net fills them.
         stated: Inputs whose shapes a file beside the nets states, by name.
+        ends: Values at which the user ends the graph.
         notices: Gets what the user should know.
 
     Raises:
         XdlcError: Every name without data; several errors make a ProblemList.
     """
     _check_roles(predict, init)
-    walk = _Walk(predict, init)
-    walk.add_inputs(given, stated, notices)
+    walk = _Walk(predict, init, find_inputs(predict, init, given, stated, notices))
     if init is not None:
         walk.run(init.ops, _INIT)
     walk.run(predict.ops)
     raise_all(walk.problems, where=str(predict.path))
     outputs = walk.outputs(notices)
-    read = {name for node in walk.nodes for name in node.names} | set(outputs)
+    read = {name for node in walk.nodes for name in node.names}.union(outputs, ends)
     constants, spent = {}, Allowance(MOST_CONSTANT)
-    for name in read & walk.fills.keys():
-        try:
-            constants[name] = filled(walk.fills[name], spent)
-        except XdlcError as problem:
-            walk.problems.append(problem)
+    for name, op in walk.fills.items():
+        if name in read:
+            try:
+                constants[name] = filled(op, spent)
+            except XdlcError as problem:
+                walk.problems.append(problem)
     raise_all(walk.problems, where=str(predict.path))
-    ordered = {name: constants[name] for name in walk.fills if name in constants}
-    return SourceGraph(list(walk.inputs.values()), outputs, walk.nodes, ordered)
+    return SourceGraph(list(walk.inputs.values()), outputs, walk.nodes, constants)
 
 
 def _check_roles(predict: NetDef, init: NetDef | None) -> None:
@@ -106,12 +101,10 @@ def _check_roles(predict: NetDef, init: NetDef | None) -> None:
             raise UsageError(problem, where=str(init.path), fix=fix)
         return
     problem = "only fills tensors: it is an init net, not a predict net"
-    fix = "give the predict net with --predict_net, and this one with --exec_net"
+    fix = f"give the predict net, and this one with --exec_net {predict.path}"
     if init is not None and not init.has_only_fills:
-        problem = (
-            f"init and predict net are exchanged: this one only fills tensors, {init.path.name} computes"
-        )
-        fix = f"--predict_net {init.path} --exec_net {predict.path}"
+        problem = f"is the init net, and {init.path.name} the predict net: they are exchanged"
+        fix = f"give {init.path}, and this one with --exec_net {predict.path}"
     raise UsageError(problem, where=str(predict.path), fix=fix)
 
 
@@ -125,109 +118,19 @@ class _Walk:
         problems: Errors.
     """
 
-    def __init__(self, predict: NetDef, init: NetDef | None) -> None:
-        self.inputs: dict[str, GraphInput] = {}
+    def __init__(self, predict: NetDef, init: NetDef | None, inputs: Mapping[str, GraphInput]) -> None:
+        self.inputs = inputs
         self.nodes: list[Node] = []
         self.fills: dict[str, OperatorDef] = {}
         self.problems: list[XdlcError] = []
         self._predict = predict
-        self._init = init
-        self._first = init.ops if init is not None else ()
-        every = [*self._first, *predict.ops]
+        every = [*(init.ops if init is not None else ()), *predict.ops]
         self._writes = Counter(name for op in every for name in op.outputs)
-        self._taken = {*self._writes, *(name for op in every for name in op.inputs)}
+        self._taken = {*self._writes, *inputs}
         self._done: Counter[str] = Counter()
-        self._values: dict[str, str] = {}
+        self._values = {name: name for name in inputs}
         self._names: set[str] = set()
         self._numbers: Counter[str] = Counter()
-        self._indices = {
-            op.inputs[at] for op in predict.ops for at in _INDICES.get(op.type, ()) if at < len(op.inputs)
-        }
-
-    # ------------------------------------------------------------------ inputs
-
-    def add_inputs(
-        self, given: Collection[str], stated: Mapping[str, GraphInput], notices: list[str]
-    ) -> None:
-        """Add the inputs: what nothing makes, and what the init net fills as a stand-in."""
-        fills = {op.outputs[0]: op for op in self._first if is_constant(op)}
-        made = {name for op in self._first for name in op.outputs}
-        free = self._unmade(made)
-        stand_in = self._stand_in(fills)
-        found: list[str] = []
-        for name in dict.fromkeys((*self._predict.inputs, *free)):
-            if name in free:
-                found.append(name)
-            elif name in fills and (name in given or name in stated or name == stand_in):
-                found.append(name)
-                notices.append(f"{name!r} is an input: its value in the init net is a stand-in")
-        unknown = []
-        for name in found:
-            dims, dtype = None, types.INT32 if name in self._indices else types.FLOAT32
-            if name in stated:
-                _, dtype, dims = stated[name]
-            elif name in fills:
-                dtype = types.from_numpy(fill_dtype(fills[name]))
-                shape = dims_of(fills[name])
-                dims = shape if name not in given and np.prod(shape) > 1 else None
-            if dims is None and name not in given:
-                unknown.append(name)
-            self.inputs[name] = GraphInput(name, dtype, dims)
-            self._values[name] = name
-        if unknown:
-            self.problems += self._unknown(unknown, [name for name in found if name not in unknown], made)
-        raise_all(self.problems, where=str(self._predict.path))
-
-    def _unmade(self, made: set[str]) -> list[str]:
-        """Return the names that are read before anything makes them, in order."""
-        made = set(made)
-        found: dict[str, None] = {}
-        for op in self._predict.ops:
-            found.update((name, None) for name in op.inputs if name and name not in made)
-            made.update(op.outputs)
-        return list(found)
-
-    def _stand_in(self, fills: Mapping[str, OperatorDef]) -> str:
-        """Return the first stated input, if the first operator reads it and one number fills it."""
-        first = next((op for op in self._predict.ops if op.inputs), None)
-        name = next(iter(self._predict.inputs), "")
-        held = first is not None and first.inputs[0] == name and name in fills
-        return name if held and fills[name].type == "ConstantFill" else ""
-
-    def _unknown(self, names: Sequence[str], known: Sequence[str], made: Collection[str]) -> list[XdlcError]:
-        """Return the errors of names without a shape and without data."""
-        predict, init = self._predict, self._init
-        shown = ", ".join(map(repr, names[:_MOST_SHOWN])) + (
-            f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-        )
-        where = str(predict.path)
-        shape = f"--input_dim {names[0]} N,C,H,W (its sizes, batch included)"
-        if init is None:
-            beside = predict.path.with_name("init_net.pb")
-            file = beside if beside.is_file() and beside != predict.path else "init_net.pb"
-            missing = "weights" if known else "weights and input shape"
-            fix = f"give --exec_net {file}" + ("" if known else f" and {shape}")
-            problem = f"{missing} are missing: nothing fills or makes {len(names)} names: {shown}"
-            return [UsageError(problem, where=where, fix=fix)]
-        listed = predict.inputs
-        typos = [name for name in names if listed and name not in listed]
-        found: list[XdlcError] = []
-        for name in typos[:_MOST_TYPOS]:
-            op = next(op for op in predict.ops if name in op.inputs)
-            found.append(_unmade(name, [*listed, *made, *self._writes], op.where))
-        if typos:
-            return found
-        if len(names) == 1 and not known:
-            return [
-                UsageError(f"the shape of input {shown} is nowhere stated", where=where, fix=f"give {shape}")
-            ]
-        problem = (
-            f"no operator makes {shown}, {init.path.name} fills none of that name, and no shape is given"
-        )
-        fix = f"give the init net of the same model; the shape, if an input: --input_dim {names[0]} N,.."
-        return [ModelError(problem, where=where, fix=fix)]
-
-    # ------------------------------------------------------------------ nodes
 
     def run(self, ops: Sequence[OperatorDef], mark: object = None) -> None:
         """Add the nodes of operators.
@@ -257,7 +160,7 @@ class _Walk:
         if name in self._values or not name:
             return self._values.get(name, "")
         if len(self.problems) < _MOST_TYPOS:
-            self.problems.append(_unmade(name, self._values, op.where))
+            self.problems.append(unmade(name, self._values, op.where))
         return name
 
     def _next(self, name: str) -> str:
@@ -280,15 +183,15 @@ class _Walk:
     def _attributes(self, op: OperatorDef) -> dict[str, object]:
         """Return the arguments of an operator as attributes."""
         held: dict[str, object] = {}
+        is_int8 = op.type in INT8 and op.is_fill
         for name, argument in op.args.items():
+            if is_int8 and name in ("shape", "values"):
+                continue
             nets = [_inner(net) for net in argument.nets(self._predict.path)]
             held[name] = (nets[0] if "n" in argument.fields else nets) if nets else argument.value()
-        if op.type in INT8 and op.is_fill:
-            held.pop("shape", None)
+        if is_int8:
             held["values"] = filled(op, Allowance(0))
         return held
-
-    # ------------------------------------------------------------------ outputs
 
     def outputs(self, notices: list[str]) -> list[str]:
         """Return the outputs: those that the net states, or else what nothing reads."""
@@ -297,7 +200,7 @@ class _Walk:
         stated = list(dict.fromkeys(self._predict.outputs))
         where = f"{self._predict.path}: external_output"
         missing = [name for name in stated if name not in self._values]
-        self.problems += [_unmade(name, self._values, where) for name in missing[:_MOST_TYPOS]]
+        self.problems += [unmade(name, self._values, where) for name in missing[:_MOST_TYPOS]]
         values = {self._values[name]: name for name in stated if name in self._values}
         useless = [value for value in values if value in seconds or value in self.fills]
         if len(useless) < len(values):
@@ -318,19 +221,10 @@ class _Walk:
         return list(values)
 
 
-def _unmade(name: str, known: Iterable[str], where: str) -> ModelError:
-    """Return the error of a place that reads a name without a value."""
-    near = [each for each in islice(known, _MOST_COMPARED) if each != name and len(each) < _MOST_SHOWN]
-    fix = nearest_names(name[:_MOST_SHOWN], near) or "export the net again"
-    return ModelError(f"reads {name!r}, which nothing makes", where=where, fix=fix)
-
-
 def _inner(net: NetDef) -> SourceGraph:
     """Return a net that an operator runs, with everything that it reads as inputs."""
     made = {name for op in net.ops for name in op.outputs}
     reads = dict.fromkeys((*net.inputs, *(name for op in net.ops for name in op.inputs if name not in made)))
-    walk = _Walk(net, None)
-    walk.inputs = {name: GraphInput(name, types.FLOAT32) for name in reads}
-    walk._values = {name: name for name in reads}
+    walk = _Walk(net, None, {name: GraphInput(name, types.FLOAT32) for name in reads})
     walk.run(net.ops)
     return SourceGraph(list(walk.inputs.values()), walk.outputs([]), walk.nodes)
