@@ -86,6 +86,19 @@ def test_a_plugin_takes_the_convolutions_of_one_shape(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_the_example_of_a_layer_with_parameters_of_its_own(tmp_path: Path) -> None:
+    file = EXAMPLES / "bounded_scale.py"
+    text = next(part for part in file.read_text().split('"""') if "layer {" in part)
+    layer = text[text.index("layer {") : text.index("\n\nxconv")]
+    path = net(tmp_path, layer, 1, 3, 4)
+    x = np.random.default_rng(1).uniform(-9, 9, (1, 3, 4)).astype(np.float32)
+    centred = 2 * x - (2 * x).mean((1, 2), keepdims=True)
+    for other, wanted in ((layer, np.mod(centred, 6)), (layer.replace("WRAP", "0"), np.clip(centred, 0, 6))):
+        path.write_text(path.read_text().replace(layer, other))
+        found = xdlc.run(xdlc.convert(path, plugin=[str(file)]), {"x": x}, udo_package_path=file)["y"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
 OWN = """
 class Mine(Plugin):
     framework = "Caffe"
