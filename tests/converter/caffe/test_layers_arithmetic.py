@@ -38,6 +38,8 @@ FUNCTIONS = [
     ("Exp", "exp_param { base: 2 scale: -0.5 shift: 1 }", lambda x: 2 ** (1 - 0.5 * x)),
     ("Exp", "exp_param { shift: 0.5 }", lambda x: np.exp(x + 0.5)),
     ("HardSigmoid", "hard_sigmoid_param { alpha: 0.5 }", lambda x: np.clip(0.5 * x + 0.5, 0, 1)),
+    ("HardSigmoid", "hard_sigmoid_param { beta: 0 }", lambda x: np.clip(0.2 * x, 0, 1)),
+    ("HardSigmoid", "hard_sigmoid_param { alpha: -1 beta: -0.5 }", lambda x: np.clip(-x - 0.5, 0, 1)),
     ("HardSwish", "", lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
     ("Log", "log_param { base: 10 scale: 0.5 shift: 9 }", lambda x: np.log10(9 + 0.5 * x)),
     ("Power", "power_param { power: 0 shift: 3 }", np.ones_like),
@@ -219,7 +221,7 @@ def test_layers_of_other_ranks(tmp_path):
         ("Scale", "cube", [V], cube * V.reshape(3, 1, 1, 1)),
         ("Softmax", "cube", [], softmax(cube, 1)),
         ("Softmax", "row", [], softmax(row, 1)),
-        ("MVN", "row", [], np.zeros_like(row)),
+        ("MVN", "row", [], np.zeros((4, 3, 1, 1))),
         ("Sigmoid", "line", [], sigmoid(line)),
         ("Normalize", "row", [V], V * row / np.sqrt((row * row).sum(1, keepdims=True) + 1e-4)),
     ]

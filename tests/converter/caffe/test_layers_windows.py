@@ -306,6 +306,7 @@ def test_weights_of_a_batch_norm_and_a_scale_are_folded(tmp_path):
         ("Pooling", "pooling_param { kernel_size: 2 pad: 2 }"),
         ("Pooling", "pooling_param { kernel_size: 2 kernel_h: 2 kernel_w: 2 }"),
         ("Pooling", "pooling_param { kernel_size: 2 stride_h: 2 }"),
+        ("Pooling", "pooling_param { kernel_size: 2 pad_h: 1 }"),
         ("Pooling", "pooling_param { kernel_size: 2 round_mode: CEIL ceil_mode: true }"),
         ("Pooling", "pooling_param { global_pooling: true stride: 2 }"),
         ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 pad: 1 }"),

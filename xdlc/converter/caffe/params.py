@@ -195,7 +195,14 @@ class Params:
         return value
 
     def sizes(
-        self, name: str, rank: int, default: int, *, least: int = 0, h_and_w: str | None = None
+        self,
+        name: str,
+        rank: int,
+        default: int,
+        *,
+        least: int = 0,
+        h_and_w: str | None = None,
+        both: bool = False,
     ) -> list[int]:
         """Return one integer per spatial axis: of ``name``, or of its parts ``_h`` and ``_w``.
 
@@ -205,6 +212,7 @@ class Params:
             default: The value of all axes if it is omitted.
             least: The least value.
             h_and_w: Common part of the names of the parts: ``kernel`` for ``kernel_size``; default: ``name``.
+            both: Refuse one of the parts alone even if the default is 0.
 
         Raises:
             ModelError: If there is another number of values, both spellings, or half of one.
@@ -218,7 +226,7 @@ class Params:
                 )
             if rank != 2:
                 raise ModelError(f"states {stem}_h and {stem}_w for {rank} spatial axes", fix=f"state {name}")
-            if default and not all(map(self.has, parts)):
+            if (default or both) and not all(map(self.has, parts)):
                 raise misfit(f"states one of {parts[0]} and {parts[1]}: both are wanted")
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]

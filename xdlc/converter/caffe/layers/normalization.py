@@ -102,8 +102,12 @@ def lrn(node: Node, g: Operators) -> Value:
 
 @layer("MVN", layout=CHANNEL_LAST)
 def mean_variance(node: Node, g: Operators) -> Value:
-    """Subtract means of planes, or images, and divide by deviations, to which ``eps`` is added."""
+    """Subtract means of planes, or images, and divide by deviations, to which ``eps`` is added.
+
+    Fewer than four dimensions become four (Caffe's mvn_layer.cpp).
+    """
     (x,), p = bottoms(node, 1), params(node, "mvn_param")
+    x = reshape(g, x, (*dims(x), *[1] * (4 - x.rank)))
     epsilon, across = p.number("eps", 1e-9), p.flag("across_channels", False)
     divides, channels = p.flag("normalize_variance", True), dims(x)[1:2]
     if divides and not across and x.rank == 4 and 0 < epsilon <= _NEGLIGIBLE:

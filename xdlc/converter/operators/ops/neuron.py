@@ -8,7 +8,19 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.elementwise_enums import ELU, GELU, HARD_SIGMOID, HARD_SWISH, RELU, SIGMOID, SOFTPLUS, TANH
+from xdlc.opdefs.elementwise_enums import (
+    ADD,
+    ELU,
+    GELU,
+    HARD_SIGMOID,
+    HARD_SWISH,
+    MULTIPLY,
+    RELU,
+    RELU_MIN_MAX,
+    SIGMOID,
+    SOFTPLUS,
+    TANH,
+)
 
 
 def neuron(b: Builder, value: Value, operation: int, params: Mapping[str, ir.Param] | None = None) -> Value:
@@ -42,9 +54,13 @@ def elu(node: Node, b: Builder) -> Value:
 
 @importer("HardSigmoid", layout=ANY, dynamic=True)
 def hard_sigmoid(node: Node, b: Builder) -> Value:
-    """Map max(0, min(1, alpha * x + beta))."""
-    params = {"alpha": ir.f32(node.attr("alpha", 0.2)), "beta": ir.f32(node.attr("beta", 0.5))}
-    return neuron(b, node.required(0), HARD_SIGMOID, params)
+    """Map max(0, min(1, alpha * x + beta)); QNN's own takes no beta of 0 or less."""
+    x, alpha, beta = node.required(0), node.attr("alpha", 0.2), node.attr("beta", 0.5)
+    if beta > 0:
+        return neuron(b, x, HARD_SIGMOID, {"alpha": ir.f32(alpha), "beta": ir.f32(beta)})
+    factor, term = (b.const(x.dtype.numpy.type(number)) for number in (alpha, beta))
+    line = b.binary(ADD, b.binary(MULTIPLY, x, factor), term)
+    return neuron(b, line, RELU_MIN_MAX, {"min_value": ir.f32(0.0), "max_value": ir.f32(1.0)})
 
 
 @importer("Gelu", since=20, layout=ANY, dynamic=True)
