@@ -1,68 +1,11 @@
 """Tests of Caffe2's operators against formulas in numpy, and of the refusal of wrong arguments."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import xdlc
-from xdlc import ir
-from xdlc.converter.caffe2.registry import operator
-from xdlc.converter.importer import GraphInput, SourceGraph, convert_graph
-from xdlc.converter.session.context import Source
-from xdlc.converter.session.node import Node
+from tests.converter.caffe2.operators import LAST, model_of, pooled, run, some, windows
 from xdlc.errors import ModelError, UnsupportedOp
-
-
-def model_of(nodes, inputs, constants, outputs, notices=None):
-    """Return the model of nodes: (type, inputs, outputs, arguments)."""
-    graph = SourceGraph(
-        [GraphInput(name, ir.dtype.from_numpy(array.dtype), array.shape) for name, array in inputs.items()],
-        outputs,
-        [Node(type, names, made, args, made[0]) for type, names, made, args in nodes],
-        {name: ir.ArrayData(array) for name, array in constants.items()},
-    )
-    source = Source("caffe2", "net.pb", unit="operator")
-    found = [] if notices is None else notices
-    return convert_graph(graph, source, operator, "test", {}, notify=found.append)
-
-
-def run(type, values, args, outputs=1, constants=()):
-    """Return the outputs of one operator; values at the positions ``constants`` are stored."""
-    names = [f"x{index}" for index in range(len(values))]
-    given = dict(zip(names, values, strict=True))
-    stored = {names[index]: given.pop(names[index]) for index in constants}
-    ends = [f"y{index}" for index in range(outputs)]
-    made = model_of([(type, names, ends, args)], given, stored, ends)
-    found = xdlc.run(made, given)
-    return [found[end] for end in ends]
-
-
-RNG = np.random.default_rng(3)
-
-
-def some(*shape):
-    return RNG.normal(size=shape).astype(np.float32)
-
-
-def windows(x, kernel, stride, before, after, fill):
-    """Iterate over output places, with the elements of each window of [N, C, H, W]."""
-    pads = [(0, 0), (0, 0), (before[0], after[0]), (before[1], after[1])]
-    x = np.pad(x, pads, constant_values=fill)
-    counts = [(size - width) // stride + 1 for size, width in zip(x.shape[2:], kernel, strict=True)]
-    for i, j in itertools.product(*map(range, counts)):
-        yield (i, j), x[..., i * stride : i * stride + kernel[0], j * stride : j * stride + kernel[1]]
-
-
-def pooled(x, function, kernel=(3, 3), stride=1, before=(0, 0), after=(0, 0), fill=np.nan):
-    found = dict(windows(x, kernel, stride, before, after, fill))
-    rows, columns = (max(place[axis] for place in found) + 1 for axis in (0, 1))
-    values = [function(part, axis=(2, 3)) for part in found.values()]
-    return np.stack(values, -1).reshape(*x.shape[:2], rows, columns)
-
-
-def pooled_last(x, function):
-    return pooled(x.transpose(0, 3, 1, 2), function, (2, 2)).transpose(LAST)
 
 
 def convolved(x, weight, bias, stride=1, before=(0, 0), after=(0, 0), group=1):
@@ -128,7 +71,6 @@ def test_unary_operators():
 C = some(3)
 W = some(6, 3, 3, 3)
 B = some(6)
-LAST = (0, 2, 3, 1)
 M = some(4, 5)
 G = some(2, 4, 3, 5)
 IDS = np.array([[2, 0], [1, 1]], np.int32)
@@ -405,6 +347,12 @@ CASES = {
         {"pads": [1, 0, 0, 2], "value": 1.5, "order": "NHWC"},
         lambda x: np.pad(x, [(0, 0), (1, 0), (0, 2), (0, 0)], constant_values=1.5),
     ),
+    "pad that cuts": (
+        "PadImage",
+        [X],
+        {"pads": [-1, 2, 1, 0], "mode": "reflect"},
+        lambda x: np.pad(x[:, :, 1:], [(0, 0), (0, 0), (0, 1), (2, 0)], mode="reflect"),
+    ),
     "channel shuffle": (
         "ChannelShuffle",
         [G],
@@ -435,82 +383,6 @@ def test_operator(name):
     want = np.asarray(formula(*(x.astype(float) if x.dtype == np.float32 else x for x in values)))
     assert got.shape == want.shape or (got.size == want.size == 1)
     np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-4, atol=1e-5)
-
-
-def moved(rois, deltas, info, weights=(1, 1, 1, 1), scales=True, extra=1):
-    """Return boxes of regions [image, x1, y1, x2, y2] moved by deltas, one by one."""
-    found = np.zeros(deltas.shape)
-    for row, (image, *corners) in enumerate(rois):
-        height, width, scale = info[int(image)]
-        x1, y1, x2, y2 = np.array(corners) / scale
-        w, h = x2 - x1 + extra, y2 - y1 + extra
-        for place in range(0, deltas.shape[1], 4):
-            dx, dy, dw, dh = deltas[row, place : place + 4] / weights
-            cx, cy = dx * w + x1 + w / 2, dy * h + y1 + h / 2
-            pw, ph = (np.exp(min(d, np.log(1000 / 16))) * size for d, size in ((dw, w), (dh, h)))
-            box = [cx - pw / 2, cy - ph / 2, cx + pw / 2 - extra, cy + ph / 2 - extra]
-            limits = [int(width / scale + 0.5) - extra, int(height / scale + 0.5) - extra] * 2
-            found[row, place : place + 4] = np.clip(box, 0, limits) * (scale if scales else 1)
-    return found
-
-
-def test_boxes_are_moved_by_deltas():
-    rois = np.array([[0, 1, 2, 9, 8], [0, 0, 0, 4, 5], [1, 3, 3, 20, 30]], np.float32)
-    info = np.array([[30, 21, 1.5], [40, 50, 2]], np.float32)
-    deltas = some(3, 8)
-    deltas[0, 2] = 9  # above the limit
-    args = {"weights": [10.0, 10.0, 5.0, 5.0]}
-    got = run("BBoxTransform", [rois, deltas, info], args, 2)
-    np.testing.assert_allclose(got[0], moved(rois, deltas, info, (10, 10, 5, 5)), rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(got[1], [2, 1])
-    args = {"apply_scale": 0, "legacy_plus_one": 0}
-    got = run("BBoxTransform", [rois[:2, 1:].copy(), deltas[:2], info[:1]], args, 2)
-    want = moved(rois[:2], deltas[:2], info[:1], scales=False, extra=0)
-    np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(got[1], [2])
-
-
-def aligned(x, rois, size, scale, samples, shift):
-    """Return the means of samples x samples bilinear samples of each part of regions."""
-    found = np.zeros((len(rois), x.shape[1], size, size))
-    for row, (image, *corners) in enumerate(rois):
-        x1, y1, x2, y2 = np.array(corners) * scale - shift
-        w, h = (max(length, 0 if shift else 1) for length in (x2 - x1, y2 - y1))
-        for i, j, s, t in itertools.product(range(size), range(size), range(samples), range(samples)):
-            y = max(0, y1 + h / size * (i + (s + 0.5) / samples))
-            z = max(0, x1 + w / size * (j + (t + 0.5) / samples))
-            a, b = min(int(y), x.shape[2] - 2), min(int(z), x.shape[3] - 2)
-            fy, fz = min(y - a, 1), min(z - b, 1)
-            part = x[int(image), :, a : a + 2, b : b + 2]
-            found[row, :, i, j] += np.einsum("chw,h,w->c", part, [1 - fy, fy], [1 - fz, fz])
-    return found / samples**2
-
-
-@pytest.mark.parametrize("shift", [0, 0.5])
-def test_regions_are_aligned(shift):
-    x = some(2, 3, 6, 7)
-    rois = np.array([[1, 2, 2, 9, 8], [0, 1, 1, 6, 10]], np.float32)
-    args = {
-        "pooled_h": 2,
-        "pooled_w": 2,
-        "spatial_scale": 0.5,
-        "sampling_ratio": 2,
-        "aligned": int(shift * 2),
-    }
-    (got,) = run("RoIAlign", [x.transpose(LAST).copy(), rois], {"order": "NHWC", **args})
-    np.testing.assert_allclose(
-        got.transpose(0, 3, 1, 2), aligned(x, rois, 2, 0.5, 2, shift), rtol=1e-4, atol=1e-5
-    )
-    (got,) = run("RoIAlign", [x[:1], rois[1:, 1:].copy()], args)
-    np.testing.assert_allclose(got, aligned(x, rois[1:], 2, 0.5, 2, shift), rtol=1e-4, atol=1e-5)
-
-
-def test_regions_are_pooled():
-    x = some(2, 3, 6, 7)
-    rois = np.array([[1, 2, 2, 5, 5]], np.float32)
-    (got,) = run("RoIPool", [x, rois], {"pooled_h": 2, "pooled_w": 2})
-    want = [[x[1, :, i : i + 2, j : j + 2].max((1, 2)) for j in (2, 4)] for i in (2, 4)]
-    np.testing.assert_allclose(got[0], np.array(want).transpose(2, 0, 1))
 
 
 def test_further_outputs():
@@ -594,86 +466,3 @@ def test_arguments_without_effect_are_accepted_and_dropout_is_noticed():
     made = model_of(nodes, {"x": X}, {}, ["w"], notices)
     assert [op.type for op in made.main.ops] == ["ElementWiseNeuron", "ElementWiseUnary"]
     assert any("is_test" in notice for notice in notices)
-
-
-# ---------------------------------------------------------------------- Int8
-
-
-def fill(name, array, scale, zero=0):
-    type = "Int8GivenTensorFill" if array.dtype == np.uint8 else "Int8GivenIntTensorFill"
-    return (type, [], [name], {"values": ir.ArrayData(array), "Y_scale": scale, "Y_zero_point": zero})
-
-
-def steps(x, scale, zero):
-    return np.clip(np.round(np.asarray(x) / scale) + zero, 0, 255)
-
-
-def reals(x, scale, zero):
-    return (steps(x, scale, zero) - zero) * scale
-
-
-def between(nodes, inputs, scales):
-    """Return nodes with an Int8Quantize of each input, and an Int8Dequantize of value q as y."""
-    before = [
-        ("Int8Quantize", [name], [f"{name}q"], {"Y_scale": scale, "Y_zero_point": zero})
-        for name, (scale, zero) in zip(inputs, scales, strict=True)
-    ]
-    return [*before, *nodes, ("Int8Dequantize", ["q"], ["y"], {})]
-
-
-IMAGE = RNG.uniform(-1, 1, (1, 5, 6, 4)).astype(np.float32)
-SECOND = RNG.uniform(-1, 1, (1, 5, 6, 4)).astype(np.float32)
-OUT = {"Y_scale": 0.05, "Y_zero_point": 110}
-INT8 = {
-    "Int8AveragePool": (1, {"kernel": 2, **OUT}, lambda x: pooled_last(x, np.mean)),
-    "Int8MaxPool": (1, {"kernel": 2}, lambda x: pooled_last(x, np.max)),
-    "Int8Add": (2, OUT, np.add),
-    "Int8SumRelu": (2, OUT, lambda a, b: np.maximum(a + b, 0)),
-    "Int8Concat": (2, {"Y_scale": 0.01, "Y_zero_point": 128}, lambda a, b: np.concatenate([a, b], 3)),
-    "Int8LeakyRelu": (1, {"alpha": 0.3, **OUT}, lambda x: np.where(x > 0, x, 0.3 * x)),
-    "Int8Slice": (1, {"starts": [0, 1, 0, 0], "ends": [-1, 3, -1, -1]}, lambda x: x[:, 1:3]),
-    "Int8Transpose": (1, {"axes": [0, 3, 1, 2]}, lambda x: x.transpose(0, 3, 1, 2)),
-    "Int8Reshape": (1, {"shape": [1, -1]}, lambda x: x.reshape(1, -1)),
-    "Int8ResizeNearest": (1, {"height_scale": 2.0}, lambda x: x.repeat(2, 1)),
-    "Int8ChannelShuffle": (1, {"group": 2}, lambda x: x[..., [0, 2, 1, 3]]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("type", INT8)
-def test_int8_operators_become_operations_on_fixed_point(type):
-    count, args, formula = INT8[type]
-    values = dict(zip(("a", "b"), (IMAGE, SECOND)[:count], strict=False))
-    scales = [(0.01, 128)] * count
-    nodes = between([(type, [f"{name}q" for name in values], ["q"], args)], values, scales)
-    model = model_of(nodes, values, {}, ["y"])
-    assert all(tensor.dtype.is_fixed or tensor.is_static for op in model.main.ops for tensor in op.outputs)
-    got = xdlc.run(model, values)["y"]
-    scale, zero = args.get("Y_scale", 0.01), args.get("Y_zero_point", 128)
-    want = reals(formula(*(reals(x, 0.01, 128) for x in values.values())), scale, zero)
-    assert got.shape == want.shape
-    assert np.abs(got - want).max() <= 1.01 * scale
-
-
-def test_int8_products_take_the_scale_of_their_bias_from_the_others():
-    weight = RNG.integers(0, 255, (3, 120)).astype(np.uint8)
-    bias = RNG.integers(-500, 500, 3).astype(np.int32)
-    nodes = [
-        fill("w", weight, 0.02, 120),
-        fill("b", bias, 1.0),  # states no scale
-        *between(
-            [("Int8FC", ["aq", "w", "b"], ["f"], OUT), ("Int8Relu", ["f"], ["q"], OUT)], ["a"], [(0.01, 128)]
-        ),
-    ]
-    model = model_of(nodes, {"a": IMAGE}, {}, ["y"])
-    assert [op.type for op in model.main.ops] == ["Reshape", "FullyConnected", "ElementWiseNeuron"]
-    assert model.main.tensors["f"].encoding == ir.ScaleOffset(0.05, -110)
-    full = reals(IMAGE, 0.01, 128).reshape(1, -1) @ ((weight - 120.0) * 0.02).T + bias * 0.0002
-    want = np.maximum(reals(full, 0.05, 110), 0)
-    assert np.abs(xdlc.run(model, {"a": IMAGE})["y"] - want).max() <= 0.0505
-
-
-def test_an_encoding_that_contradicts_the_one_that_is_kept_is_noticed():
-    notices = []
-    nodes = between([("Int8MaxPool", ["aq"], ["q"], {"kernel": 2, "Y_scale": 0.5})], ["a"], [(0.01, 128)])
-    model_of(nodes, {"a": IMAGE}, {}, ["y"], notices)
-    assert any("Y_scale" in notice for notice in notices)

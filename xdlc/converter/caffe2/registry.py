@@ -31,7 +31,6 @@ _REASONS = {
         CollectAndDistributeFpnRpnProposals CollectRpnProposals DistributeFpnProposals
         Unique UniqueUniform BooleanMask LengthsToRanges NonZero FindDuplicateElements
         """,
-    "no operation refines the places of the greatest elements as it does": "HeatmapMaxKeypoint",
     "it fills a tensor with random numbers": """
         XavierFill MSRAFill UniformFill GaussianFill UniformIntFill UniqueUniformFill
         """,

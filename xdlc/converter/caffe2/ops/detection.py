@@ -103,7 +103,9 @@ def _moved(
     node: Node, g: Operators, corners: Value, deltas: Value, weights: list[float], limits: list[Value]
 ) -> Value:
     """Return corners moved by deltas [R, 4 K] over weights, cut at the width and height of their images."""
-    extra = scalar(g, corners, 1.0 if flag(node, "legacy_plus_one", True) else 0.0)
+    legacy = flag(node, "legacy_plus_one", True)
+    extra = scalar(g, corners, float(legacy))
+    beyond = scalar(g, corners, float(legacy and flag(node, "correct_transform_coords", True)))
     half = scalar(g, corners, 0.5)
     count, classes = dims(corners)[0], deltas.shape[1] // 4
     starts, ends = split(g, corners, [2, 2], 1)
@@ -119,7 +121,7 @@ def _moved(
         middle, reach = g("Add", [g("Mul", [moves[axis], size]), center]), g("Mul", [growth, size])
         most = g("Sub", [g("Floor", [g("Add", [limits[axis], half])]), extra])
         first = g("Sub", [middle, g("Mul", [reach, half])])
-        last = g("Sub", [g("Add", [middle, g("Mul", [reach, half])]), extra])
+        last = g("Sub", [g("Add", [middle, g("Mul", [reach, half])]), beyond])
         for place, corner in enumerate((first, last)):
             found[place].append(g("Max", [g("Min", [corner, most]), scalar(g, deltas, 0)]))
     return reshape(g, stack(g, [*found[0], *found[1]], 2), (count, 4 * classes))
@@ -131,3 +133,86 @@ def _counts(g: Operators, image: Value | None, images: int, count: int) -> Value
         return g.builder.const(np.full(images, count, np.float32))
     belongs = g("Equal", [reshape(g, image, (count, 1)), vector(g, range(images))])
     return g("ReduceSum", [cast(g, belongs, FLOAT32), vector(g, [0])], keepdims=0)
+
+
+@operator("HeatmapMaxKeypoint")
+def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
+    """Return [N, 4, K] of x, y, score and probability: the greatest elements of maps [N, K, S, S] in boxes.
+
+    A place is refined by the quadratic form through its 3 x 3 neighbours, mirrored at the borders, as
+    Caffe2's heatmap_max_keypoint_op.cc computes it.
+    """
+    maps, boxes = inputs(node, 2)
+    shape = dims(maps)
+    if len(shape) != 4 or shape[2] != shape[3] or shape[2] < 2 or boxes.rank != 2 or boxes.shape[1] < 4:
+        raise node.invalid(f"maps {list(shape)} and boxes {list(boxes.shape)}")
+    if boxes.shape[0] != shape[0]:
+        raise node.invalid(f"{boxes.shape[0]} boxes for {shape[0]} sets of maps")
+    count, points, size = shape[:3]
+    flat = reshape(g, maps, (count * points, size * size))
+    place = g("ArgMax", [flat], axis=1, keepdims=1)
+    row = g("Div", [place, scalar(g, place, size)])
+    column = g("Sub", [place, g("Mul", [row, scalar(g, row, size)])])
+    rows, columns = (g("Concat", _neighbours(g, at, size), axis=1) for at in (row, column))
+    lines = g("Mul", [g("Unsqueeze", [rows, vector(g, [2])]), scalar(g, rows, size)])
+    places = g("Add", [lines, g("Unsqueeze", [columns, vector(g, [1])])])
+    places = reshape(g, places, (count * points, 9))
+    near = split(g, g("GatherElements", [flat, places], axis=1), [1] * 9, 1)
+    *moves, score = _refined(g, near)
+    found = []
+    for axis, (at, move) in enumerate(zip((column, row), moves, strict=True)):
+        start, end = (
+            g("Slice", [boxes, *(vector(g, [each]) for each in (first, first + 1, 1))])
+            for first in (axis, axis + 2)
+        )
+        reach = g("Max", [g("Sub", [end, start]), scalar(g, boxes, 1)])
+        inside = g("Add", [g("Add", [cast(g, at, FLOAT32), move]), scalar(g, move, 0.5)])
+        inside = reshape(g, g("Mul", [inside, scalar(g, inside, 1 / size)]), (count, points))
+        found.append(g("Add", [start, g("Mul", [inside, reach])]))
+    if flag(node, "should_output_softmax"):
+        chance = g("ReduceMax", [g("Softmax", [flat], axis=1), vector(g, [1])])
+    else:
+        chance = g("Mul", [score, scalar(g, score, 0)])
+    return stack(g, [*found, *(reshape(g, value, (count, points)) for value in (score, chance))], 1)
+
+
+def _neighbours(g: Operators, at: Value, size: int) -> list[Value]:
+    """Return the places before, at and after places of an axis, mirrored at its ends."""
+    before = g("Abs", [g("Sub", [at, scalar(g, at, 1)])])
+    after = g("Sub", [scalar(g, at, size - 1), g("Abs", [g("Sub", [scalar(g, at, size - 2), at])])])
+    return [before, at, after]
+
+
+def _refined(g: Operators, near: list[Value]) -> list[Value]:
+    """Return the moves along x and y, at most 1.5, to the extreme of a quadratic form, and its value."""
+
+    def weighted(*parts: tuple[float, Value]) -> Value:
+        terms = [g("Mul", [value, scalar(g, value, factor)]) for factor, value in parts]
+        return g("Sum", terms)
+
+    def product(*values: Value) -> Value:
+        made = values[0]
+        for value in values[1:]:
+            made = g("Mul", [made, value])
+        return made
+
+    center = near[4]
+    slope_x, slope_y = weighted((0.5, near[3]), (-0.5, near[5])), weighted((0.5, near[1]), (-0.5, near[7]))
+    bend_x = weighted((1, near[3]), (-2, center), (1, near[5]))
+    bend_y = weighted((1, near[1]), (-2, center), (1, near[7]))
+    twist = weighted((0.25, near[8]), (-0.25, near[6]), (-0.25, near[2]), (0.25, near[0]))
+    area = g("Sub", [product(bend_x, bend_y), product(twist, twist)])
+    is_flat = g("Less", [g("Abs", [area]), scalar(g, area, 1e-4)])
+    divisor = g("Where", [is_flat, scalar(g, area, 1), area])
+    moves = [
+        g("Div", [g("Sub", [product(bend, own), product(twist, other)]), divisor])
+        for bend, own, other in ((bend_y, slope_x, slope_y), (bend_x, slope_y, slope_x))
+    ]
+    widest = g("Max", [*(g("Abs", [move]) for move in moves), scalar(g, area, 1.5)])
+    share = g("Div", [scalar(g, area, 1.5), widest])
+    x, y = (g("Where", [is_flat, scalar(g, area, 0), product(move, share)]) for move in moves)
+    score = weighted(
+        *((1, center), (-1, product(slope_x, x)), (-1, product(slope_y, y)), (1, product(twist, x, y))),
+        *((0.5, product(bend_x, x, x)), (0.5, product(bend_y, y, y))),
+    )
+    return [x, y, score]

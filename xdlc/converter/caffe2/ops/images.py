@@ -103,7 +103,7 @@ def _upsample_bilinear(node: Node, g: Operators) -> Value:
     return stored(node, g, g("Resize", [x, None, None, vector(g, wanted)], axes=[2, 3], **mode))
 
 
-@operator("PadImage", layout=ANY)
+@operator("PadImage", layout=ANY, ignores=("kernel", "kernels", "kernel_h", "kernel_w"))
 def _pad_image(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
     x = planes(node, g, x)
@@ -112,9 +112,11 @@ def _pad_image(node: Node, g: Operators) -> Value:
     fill = number(node, "value", 0.0)
     if integer(node, "legacy_pad", 0):
         raise node.invalid("legacy_pad of PadImage must be 0")
-    before, after = padding(node, 2)
-    if mode == "reflect" and any(max(pair) >= size for *pair, size in zip(before, after, sizes, strict=True)):
-        raise node.invalid(f"padding {[*before, *after]} reflects more than {list(sizes)} elements")
+    before, after = padding(node, 2, cuts=True)
+    for first, last, size in zip(before, after, sizes, strict=True):
+        left = size + min(0, first) + min(0, last)
+        if left < 1 or (mode == "reflect" and max(first, last) >= left):
+            raise node.invalid(f"padding {[*before, *after]} of {list(sizes)} elements")
     if not any((*before, *after)):
         return stored(node, g, x)
     operands = [x, vector(g, [0, 0, *before, 0, 0, *after])]

@@ -24,15 +24,15 @@ from xdlc.ir.dequantized_data import Dequantized
 
 _STEMS = """
 Add AveragePool ChannelShuffle Concat Conv ConvTranspose FC Flatten LeakyRelu MaxPool Relu Reshape
-ResizeNearest Sigmoid Slice Softmax Split Sum Transpose
+ResizeNearest RoIAlign Sigmoid Slice Softmax Split Sum Transpose
 """.split()  # noqa: SIM905 - a list literal would be 19 lines
 _TYPES = {f"Int8{stem}": stem for stem in _STEMS} | {
     f"Int8{stem}Relu": stem
     for stem in ("Add", "AveragePool", "Conv", "ConvTranspose", "FC", "MaxPool", "Sum")
 }
 """Operators on floats by type."""
-_WINDOWS = {"AveragePool", "Conv", "ConvTranspose", "MaxPool", "ResizeNearest"}
-_ORDERED = _WINDOWS | {"ChannelShuffle", "Concat", "Split"}
+_WINDOWS = {"AveragePool", "Conv", "ConvTranspose", "MaxPool", "ResizeNearest", "RoIAlign"}
+_ORDERED = _WINDOWS | {"ChannelShuffle", "Split"}
 """Operators with argument order, which is NHWC by default here."""
 _PRODUCTS = {"Conv", "ConvTranspose", "FC"}
 """Operators of a value, weights and a bias whose scale is the product of theirs."""
@@ -138,6 +138,8 @@ def _int8(node: Node, g: Operators) -> list[Value]:
     own = {name: value for name, value in node.attributes.items() if name not in _ENCODING}
     if stem in _ORDERED:
         own.setdefault("order", "NHWC")
+    if stem == "Concat" and "order" not in own:
+        own.setdefault("axis", 0)
     handler = operator.find("", stem)
     assert handler is not None
     made = cast("Value | Sequence[Value]", handler.function(replace(node, type=stem, attributes=own), g))
@@ -164,6 +166,6 @@ operator(*(type for type in _TYPES if _TYPES[type] in _WINDOWS), layout=CHANNEL_
 
 def _default(stem: str, first: ScaleOffset) -> tuple[float, int]:
     """Return the scale and zero point of a result without arguments."""
-    if stem in _KEEPING:
+    if stem in _KEEPING or stem in ("AveragePool", "LeakyRelu"):
         return first.scale, -first.offset
     return _NARROW.get(stem, 1.0), 0

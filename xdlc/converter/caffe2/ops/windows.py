@@ -81,11 +81,12 @@ def per_axis(node: Node, rank: int, name: str, default: int | None, least: int) 
     return found[0]
 
 
-def padding(node: Node, rank: int) -> tuple[list[int], list[int]]:
+def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], list[int]]:
     """Return the padding before and after each spatial axis that arguments state.
 
     Raises:
-        ModelError: If they contradict one another or do not fit the axes, or an amount is negative.
+        ModelError: If they contradict one another or do not fit the axes, or an amount is negative without
+            ``cuts``.
     """
     found = []
     single, several = integers(node, "pad"), integers(node, "pads")
@@ -101,7 +102,7 @@ def padding(node: Node, rank: int) -> tuple[list[int], list[int]]:
     if any(form != found[0] for form in found):
         raise node.invalid("arguments pad, pads and pad_t, pad_l, pad_b, pad_r contradict one another")
     given = found[0] if found else [0] * (2 * rank)
-    if min(given) < 0:
+    if min(given) < 0 and not cuts:
         raise node.invalid(f"padding {min(given)} is negative")
     return given[:rank], given[rank:]
 
