@@ -401,7 +401,7 @@ def test_arg(models, type, axis, keep):
 
 @pytest.mark.parametrize("type", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize(("axis", "opset"), [(-1, 17), (1, 17), (0, 17), (1, 11), (2, 11)])
-@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 1, 1), (3, 5, 1)])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 1, 1), (3, 5, 1), (2, 2, 3)])
 def test_softmax(models, type, axis, opset, shape):
     check(models, [node(type, axis=axis)], {"x": floats(*shape)}, opset=opset)
 

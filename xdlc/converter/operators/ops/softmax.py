@@ -6,8 +6,11 @@ import math
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import reversed_along
+from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.elementwise_enums import SIGMOID, SUBTRACT
 
 _TYPES = {"Softmax": "Softmax", "LogSoftmax": "LogSoftmax"}
 
@@ -31,11 +34,13 @@ def flattening_softmax(node: Node, b: Builder) -> Value:
 
 
 def along(b: Builder, type: str, value: Value, axis: int) -> Value:
-    """Append a softmax along a source axis."""
+    """Append a softmax along a source axis; of two elements not at the end, the sigmoid of differences."""
     if axis != value.rank - 1 and math.prod(value.shape[axis + 1 :]) == 1:
         rest = [dim for position, dim in enumerate(value.shape) if position != axis]
         moved = b.reshape(value, (*rest, value.shape[axis]))
         return b.reshape(along(b, type, moved, value.rank - 1), value.shape)
+    if type == "Softmax" and value.shape[axis] == 2 and value.order[-1] != axis:
+        return neuron(b, b.binary(SUBTRACT, value, reversed_along(b, value, axis)), SIGMOID)
     order = (*(held for held in value.order if held != axis), axis)
     tensor = b.to_layout(value, order, why=f"{b.node} works along the last axis")
     params = {"axis": ir.u32(len(order) - 1), "beta": ir.f32(1.0)}
