@@ -15,7 +15,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import FLOAT32, INT64
+from xdlc.ir.dtype import FLOAT32, INT32
 
 _CLIP = math.log(1000.0 / 16.0)
 """Greatest logarithm of a box's growth."""
@@ -32,7 +32,7 @@ def _regions(node: Node, g: Operators, rois: Value, images: int) -> tuple[Value,
     if rois.shape[1] == 4:
         return rois, None
     image, corners = split(g, rois, [1, 4], 1)
-    return corners, cast(g, reshape(g, image, dims(rois, [0])), INT64) if images > 1 else None
+    return corners, cast(g, reshape(g, image, dims(rois, [0])), INT32) if images > 1 else None
 
 
 @operator("RoIAlign", "RoIPool", layout=CHANNEL_LAST)
@@ -131,7 +131,7 @@ def _counts(g: Operators, image: Value | None, images: int, count: int) -> Value
     """Return the number of regions of each image, float32."""
     if image is None:
         return g.builder.const(np.full(images, count, np.float32))
-    belongs = g("Equal", [reshape(g, image, (count, 1)), vector(g, range(images))])
+    belongs = g("Equal", [reshape(g, image, (count, 1)), g.builder.const(np.arange(images, dtype=np.int32))])
     return g("ReduceSum", [cast(g, belongs, FLOAT32), vector(g, [0])], keepdims=0)
 
 
@@ -150,7 +150,7 @@ def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
         raise node.invalid(f"{boxes.shape[0]} boxes for {shape[0]} sets of maps")
     count, points, size = shape[:3]
     flat = reshape(g, maps, (count * points, size * size))
-    place = g("ArgMax", [flat], axis=1, keepdims=1)
+    place = cast(g, g("ArgMax", [flat], axis=1, keepdims=1), INT32)
     row = g("Div", [place, scalar(g, place, size)])
     column = g("Sub", [place, g("Mul", [row, scalar(g, row, size)])])
     rows, columns = (g("Concat", _neighbours(g, at, size), axis=1) for at in (row, column))

@@ -86,7 +86,6 @@ def _softmax(node: Node, g: Operators) -> Value:
     """Return the softmax over all axes from axis on as one."""
     (x,) = inputs(node, 1)
     axis = node.axis(integer(node, "axis", 1), x.rank)
-    node.attr("order")
     shape = dims(x)
     wide = [place for place in range(axis, x.rank) if shape[place] != 1]
     if len(wide) <= 1:
