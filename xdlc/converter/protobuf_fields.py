@@ -6,8 +6,9 @@ of many values where its values have a fixed size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import math
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from xdlc.errors import ModelError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MOST_FIELDS = 1 << 21
-RELEASED = 1 << 20
 _SIZES = {FIXED64: 8, FIXED32: 4}
 _CHUNK = 1 << 16
 
@@ -175,12 +175,7 @@ class ProtobufFile:
         self.require(field, wire)
         if field.values == 1:
             return ir.MappedData(self.file, field.start, (1,), dtype)
-        rows = ir.MappedData(self.file, field.start - 1, (field.values, size + 1), np.uint8)
-        return rows.transform(
-            lambda array: np.ascontiguousarray(array[:, 1:]).view(dtype)[:, 0],
-            shape=(field.values,),
-            dtype=dtype,
-        )
+        return _Spaced(self.file, field.start, (field.values,), dtype)
 
     def require(self, field: Field, wire: int) -> None:
         """Refuse a field of another wire type.
@@ -202,6 +197,7 @@ class ProtobufFile:
             others = np.flatnonzero(keys != key)
             if len(others):
                 return count + int(others[0])
+            self.file.release(position, rows * step if size == _CHUNK else 0)
             count, position, size = count + rows, position + rows * step, min(size * 8, _CHUNK)
         return count
 
@@ -224,3 +220,46 @@ class ProtobufFile:
             where=str(self.file.path),
             fix="check that the path names a complete file",
         )
+
+
+class _Spaced(ir.TensorData):
+    """Values in a file with a key of one byte before each but the first.
+
+    Args:
+        file: The file.
+        start: First byte of the first value.
+        shape: Shape of the array.
+        dtype: Its numpy dtype.
+    """
+
+    __slots__ = ("_file", "_start")
+
+    def __init__(self, file: ir.MappedFile, start: int, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+        self._file = file
+        self._start = start
+        self.shape = tuple(shape)
+        self.dtype = dtype
+
+    def numpy(self) -> np.ndarray:
+        made = np.empty(math.prod(self.shape), self.dtype)
+        position = 0
+        for rows in self._chunks():
+            made[position : position + len(rows)] = rows
+            position += len(rows)
+        return made.reshape(self.shape)
+
+    def write_to(self, file: IO[bytes]) -> None:
+        for rows in self._chunks():
+            file.write(np.ascontiguousarray(rows).data)
+
+    def reshape(self, shape: Sequence[int]) -> ir.TensorData:
+        return _Spaced(self._file, self._start, shape, self.dtype)
+
+    def _chunks(self) -> Iterator[np.ndarray]:
+        """Iterate over the values; the pages of those that are done are released."""
+        step, count = self.dtype.itemsize + 1, math.prod(self.shape)
+        for first in range(0, count, _CHUNK):
+            start, rows = self._start + first * step, min(count - first, _CHUNK)
+            view = self._file.view(start, rows * step - 1)
+            yield np.ndarray((rows,), self.dtype, view, 0, (step,))
+            self._file.release(start, rows * step - 1)

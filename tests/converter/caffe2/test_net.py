@@ -102,6 +102,16 @@ def test_a_stand_in_of_one_element_states_no_shape(tmp_path):
         with_stand_in([1, 1]).convert(tmp_path, None)
 
 
+def test_a_net_whose_names_are_all_filled_needs_the_name_of_its_input(tmp_path):
+    made = scaled()
+    made.fill("data", X)
+    predict, init = made.write(tmp_path, ["w"])
+    with pytest.raises(UsageError, match="no input") as caught:
+        xdlc.convert(predict, weights=init)
+    assert "input_dims data" in str(caught.value.fix)
+    assert xdlc.convert(predict, SHAPE, weights=init).main.inputs[0].name == "data"
+
+
 def test_shapes_beside_the_nets(tmp_path):
     (tmp_path / "value_info.json").write_text(json.dumps({"data": [2, [4, 3]]}))
     model = scaled().convert(tmp_path, None)

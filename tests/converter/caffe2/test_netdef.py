@@ -56,6 +56,15 @@ def test_values_stay_in_the_file(tmp_path):
     assert not isinstance(result(tmp_path, ARRAYS["unpacked"]), ir.ArrayData)
 
 
+def test_values_are_written_as_they_are_read(tmp_path):
+    array = np.arange(1 << 17, dtype=np.float32).reshape(2, -1)
+    data = result(tmp_path, fill("w", array)).reshape([1 << 17])
+    with open(tmp_path / "out", "wb") as file:
+        data.write_to(file)
+    assert (tmp_path / "out").read_bytes() == array.tobytes()
+    np.testing.assert_array_equal(data.numpy(), array.reshape(-1))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int64, np.bool_, np.uint8])
 def test_fills_of_every_type(tmp_path, dtype):
     array = (np.arange(-3, 3).reshape(2, 3) % 200).astype(dtype)
@@ -162,7 +171,7 @@ def nested(depth):
 
 
 RELU = operator("Relu", ["data"], ["y"])
-FILL = operator("Relu", ["w"], ["y"])
+FILL = operator("Mul", ["data", "w"], ["y"])
 UNTRUSTED = {
     "nested nets": ([nested(2000)], "nest"),
     "nested text": ([b"op { arg { n { " * 2000], "nest"),
@@ -201,9 +210,7 @@ def test_untrusted_input(tmp_path, case):
         path.write_bytes(content)
     weights = paths[1] if len(files) > 1 else None
     with pytest.raises(XdlcError) as caught:
-        xdlc.convert(
-            paths[0], {"data": [1]} if weights is None else None, weights=weights, framework="caffe2"
-        )
+        xdlc.convert(paths[0], {"data": [1]}, weights=weights, framework="caffe2")
     assert words in str(caught.value)
     assert isinstance(caught.value, (ModelError, UnsupportedOp))
     assert caught.value.fix

@@ -65,6 +65,11 @@ def find_inputs(
         if name in fills:
             notices.append(f"{name!r} is an input: its value in the init net is a stand-in")
         found[name] = GraphInput(name, dtype, None if name in given and name not in stated else dims)
+    if not found and _first_read(predict) in made:
+        name = _first_read(predict)
+        problem = f"has no input: the init net fills all that it reads, {name!r} first"
+        fix = f"name the input with its shape: --input_dim {name} N,C,H,W"
+        raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in found.items() if entry.dims is None and name not in given]
     if unknown:
         raise_all(_unknown(predict, init, unknown, len(found), made), where=str(predict.path))
@@ -91,10 +96,15 @@ def _free(predict: NetDef, made: Collection[str]) -> dict[str, OperatorDef]:
 
 def _stand_in(predict: NetDef, fills: Mapping[str, OperatorDef]) -> set[str]:
     """Return the first stated input, if the first operator reads it and one number fills it."""
-    first = next((op for op in predict.ops if op.inputs), None)
     name = next(iter(predict.inputs), "")
-    is_read = first is not None and first.inputs[0] == name and name in fills
-    return {name} if is_read and fills[name].type == "ConstantFill" else set()
+    if name not in fills or name != _first_read(predict):
+        return set()
+    return {name} if fills[name].type == "ConstantFill" or _shape(fills[name]) is None else set()
+
+
+def _first_read(predict: NetDef) -> str:
+    """Return the first input of the first operator that has any."""
+    return next((op.inputs[0] for op in predict.ops if op.inputs), "")
 
 
 def _shape(stand_in: OperatorDef) -> list[int] | None:
