@@ -67,10 +67,10 @@ def attributes_named(name: str, attributes: Iterable[str]) -> list[str]:
     return [path for path in paths if "." in path and name in _ends(path)]
 
 
-def _ends(path: str) -> set[str]:
-    """Return the ends of a path, with dots and with underscores."""
+def _ends(path: str) -> list[str]:
+    """Return the ends of a path with dots and with underscores, the longest first."""
     ends = [path, *(path[at + 1 :] for at, letter in enumerate(path) if letter == ".")]
-    return {*ends, *(end.replace(".", "_") for end in ends)}
+    return list(dict.fromkeys(form for end in ends for form in (end, end.replace(".", "_"))))
 
 
 def by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
@@ -195,13 +195,15 @@ class UdoSet:
     def candidates(self, framework: str, type: str, domain: str = "") -> tuple[Udo, ...]:
         """Return the ops that match an operator of a source model, those with hooks first.
 
-        Ops that replace a native one are excluded: they have its type, not the source's.
+        Of ``module.layer``, a type of Caffe, the layer is enough where no op names more.  Ops that replace a
+        native one are excluded: they have its type, not the source's.
         """
-        types = {type, *_ends(type)}  # of ``module.layer``, a type of Caffe, the layer is enough
+        types = _ends(type)
+        named = next((each for each in types if any(each in op.source_types for op in self.ops)), type)
         found = [
             op
             for op in self.ops
-            if not types.isdisjoint(op.source_types)
+            if named in op.source_types
             and not op.definition.use_default_translation
             and (not op.frameworks or framework in op.frameworks)
             and (op.domain is None or op.domain == domain)

@@ -181,6 +181,8 @@ DRAFTED = """layer { name: "a" type: "Mine" bottom: "x" top: "a"
 layer { name: "b" type: "Mine" bottom: "a" top: "b" my_param { alpha: 1 size: [1, 2] inner { kind: true } } }
 layer { name: "c" type: "Python" bottom: "b" top: "c"
   python_param { module: "rpn" layer: "Twist" param_str: "1" } }
+layer { name: "d" type: "Twist" bottom: "c" top: "d" }
+layer { name: "e" type: "Python" bottom: "d" top: "e" python_param { module: "m.n" layer: "Mean" } }
 """
 
 
@@ -191,8 +193,8 @@ def test_drafted_definitions_fit_the_layers(tmp_path: Path, form: str) -> None:
     made = xdlc.api.draft_udo_config(path, config, weights=weights, same_shapes=True)
     made.write()
     model = xdlc.convert(path, weights=weights, udo_config_paths=[config])
-    assert types(model) == [("MyOps", "Mine")] * 2 + [("MyOps", "Twist")]
-    first, second, third = (op for op in model.main.ops if op.package == "MyOps")
+    assert [name for _, name in types(model)] == ["Mine", "Mine", "rpn_Twist", "Twist", "Mean"]
+    first, second, third, *_ = (op for op in model.main.ops if op.package == "MyOps")
     assert (first.param("alpha"), first.param("my_param_kind"), first.param("beta")) == (0.5, "FAST", 3)
     assert (second.param("size").tolist(), second.param("inner_kind")) == ([1, 2], True)
     assert third.param("param_str") == "1"

@@ -11,7 +11,7 @@ from xdlc.opdefs import check_collection
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_elements import VERSION
-from xdlc.udo.config.skeleton_parts import Place, drafted_params, drafted_tensor, places_of
+from xdlc.udo.config.skeleton_parts import Place, drafted_params, drafted_tensor, places_of, shortest_name
 
 FLOAT_TYPES = (FLOAT32, UFIXED8, UFIXED16)
 """Data types of float inputs and outputs: floats, and those of a quantizer."""
@@ -63,7 +63,8 @@ def draft(
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    drafting = _Drafting(package, model, same_shapes, tuple(float_types), tuple(backends))
+    types = list(dict.fromkeys(node.type for node in nodes))
+    drafting = _Drafting(package, model, same_shapes, tuple(float_types), tuple(backends), types)
     problems: list[XdlcError] = []
     for group in groups.values():
         reasons: list[XdlcError] = [problem for node in group for problem in _odd(node)]
@@ -81,12 +82,14 @@ class _Drafting:
         same_shapes: bool,
         float_types: tuple[DType, ...],
         backends: tuple[str, ...],
+        types: Sequence[str],
     ) -> None:
         self._package = package
         self._model = model
         self._same_shapes = same_shapes
         self._reals = float_types
         self._backends = backends
+        self._types = types
         self._made: dict[str, tuple[DType, ...]] = {}
         self.opdefs: list[tuple[str, OpDef]] = []
         self.notices: list[str] = []
@@ -106,7 +109,7 @@ class _Drafting:
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
         order = "Axes are in the model's order, as long as no Layout states another."
         definition = OpDef(
-            first.type.rpartition(".")[2],
+            shortest_name(first.type, self._types),
             self._package,
             tuple(map(self._storable, inputs)),
             tuple(map(self._storable, outputs)),

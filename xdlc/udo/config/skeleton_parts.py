@@ -40,21 +40,25 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
         UnsupportedOp: If an attribute is nothing that a parameter can be.
     """
     names = dict.fromkeys(name for node in nodes for name in node.attributes)
-    found = [_param(name, _parameter_of(name, names), nodes) for name in names]
+    found = [_param(name, shortest_name(name, names), nodes) for name in names]
     return {param.name: param for param in found}
 
 
-def _parameter_of(path: str, attributes: Collection[str]) -> str:
-    """Return the shortest name that denotes an attribute alone, and can be that of a parameter.
+def shortest_name(path: str, others: Collection[str]) -> str:
+    """Return the shortest end of a path that denotes it alone, and can be a name in a definition.
+
+    Args:
+        path: Path of an attribute, or a type.
+        others: All of them.
 
     Example:
-        >>> _parameter_of("my_param.alpha", ["my_param.alpha"]), _parameter_of("a.x", ["a.x", "b.x"])
+        >>> shortest_name("my_param.alpha", ["my_param.alpha"]), shortest_name("a.x", ["a.x", "b.x"])
         ('alpha', 'a_x')
     """
     parts = path.split(".")
     ends = ("_".join(parts[at:]) for at in reversed(range(len(parts))))
     fitting = (end for end in ends if not identifier_problem(end))
-    return next((end for end in fitting if attributes_named(end, attributes) == [path]), path)
+    return next((end for end in fitting if attributes_named(end, others) == [path]), path)
 
 
 def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
