@@ -96,8 +96,8 @@ def _clip(node: Node, g: Operators) -> Value:
     if node.type == "ReluN":
         return elementwise.clipped(g, x, 0.0, number(node, "n", 6.0))
     low, high = number(node, "min", -math.inf), number(node, "max", math.inf)
-    if low > high:
-        raise node.invalid(f"its limits {low:g} and {high:g} are exchanged")
+    if low > high or low == math.inf or high == -math.inf:
+        raise node.invalid(f"its limits {low:g} and {high:g} leave nothing")
     least, most = (None if math.isinf(limit) else limit for limit in (low, high))
     return x if least is None and most is None else elementwise.clipped(g, x, least, most)
 
@@ -150,7 +150,7 @@ def _cast(node: Node, g: Operators) -> Value:
 _COPIES = """
 Alias AliasWithName AsyncNetBarrier Copy CopyCPUToGPU CopyCPUToIDEEP CopyCPUToMKL CopyCPUToOpenGL
 CopyFromCPUInput CopyFromOpenGL CopyGPUToCPU CopyIDEEPToCPU CopyMKLToCPU CopyOnDeviceLike CopyToOpenGL
-EnsureClipped EnsureCPUOutput EnsureDense NanCheck StopGradient
+EnsureCPUOutput EnsureDense NanCheck StopGradient
 """
 
 
@@ -228,10 +228,10 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
                 raise node.invalid(f"shapes {list(x.shape)} and {list(y.shape)} do not broadcast")
         return x, y
     if letter:
-        if axis != -1 or not isinstance(order, str) or letter not in order:
+        if axis != -1 or not isinstance(order, str) or letter not in list(order):
             raise node.invalid(f"axis_str {letter!r:.20} with axis {axis} and order {order!r:.20}")
         axis = order.index(letter)
-    shape, own = dims(x), dims(y)
+    shape, own = x.dims or dims(x), dims(y)
     if y.size == 1:
         return x, reshape(g, y, (1,) * x.rank)
     start = x.rank - y.rank if axis == -1 else axis
