@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+MOST_SHOWN = 200
+"""Problems of a list that its text shows."""
+MOST_COMPARED = 1000
+LONGEST_COMPARED = 100
+"""Names, and their characters, that are compared with a name."""
+
 
 class XdlcError(Exception):
     """Base of all errors that are reported to the user.
@@ -114,7 +120,9 @@ class ProblemList(XdlcError):
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem
-        return "\n".join([head, *(f"- {problem}" for problem in self.problems)])
+        more = len(self.problems) - MOST_SHOWN
+        lines = [f"- {problem}" for problem in self.problems[:MOST_SHOWN]]
+        return "\n".join([head, *lines, *([f"- and {more} more"] if more > 0 else ())])
 
 
 def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
@@ -143,13 +151,19 @@ def reword(error: XdlcError, words: Callable[[str], str]) -> None:
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
     """Return ``"nearest: a, b"`` for the known names closest to ``name``, or an empty string.
 
+    Of very many names only the first are compared, and no very long ones: untrusted input may have both.
+
     Example:
         >>> nearest_names("sm8560", ["sm8550", "sm8650", "qcs6490"])
         'nearest: sm8650, sm8550'
     """
-    lowered = {candidate.lower(): candidate for candidate in known}
     import difflib
+    from itertools import islice
 
+    if len(name) > LONGEST_COMPARED:
+        return ""
+    close = (candidate for candidate in known if len(candidate) <= LONGEST_COMPARED)
+    lowered = {candidate.lower(): candidate for candidate in islice(close, MOST_COMPARED)}
     found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.5)
     return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
 

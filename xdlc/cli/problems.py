@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.cli import text
-from xdlc.errors import XdlcError, each_problem
+from xdlc.errors import MOST_SHOWN, XdlcError, each_problem
 
 if TYPE_CHECKING:
     from xdlc.converter.report import Report
@@ -48,12 +48,14 @@ def error_lines(error: XdlcError) -> Iterator[str]:
         return
     yield f"{error.where}: {error.problem}" if error.where else error.problem
     groups: dict[str, list[XdlcError]] = {}
-    for problem in each:
+    for problem in each[:MOST_SHOWN]:
         groups.setdefault(_context(problem), []).append(problem)
     for context, problems in groups.items():
         if len(groups) > 1:
             yield f"{text.clean(context)}: {len(problems)} problem(s)"
         yield from problem_table([_cells(problem) for problem in problems], every_node=True)
+    if len(each) > MOST_SHOWN:
+        yield f"and {len(each) - MOST_SHOWN} more"
 
 
 def _context(problem: XdlcError) -> str:

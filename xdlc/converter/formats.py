@@ -133,16 +133,16 @@ _IN_ZIP = (
 """Names of entries that archives of a format have."""
 
 _TEXTS = (
-    (rb"\A\s*(<!--.*?-->\s*)*<(!doctype html|html|head)\b", HTML),
+    (rb"\A\s*(?><!--.*?-->\s*)*+<(!doctype html|html|head)\b", HTML),
     (rb"\A\s*(<\?xml.*?\?>\s*)?<net\b", OPENVINO),
     (rb"\A\s*<\?xml\b", XML),
     (rb"\A\s*(<\s*)?ir_version\s*:", ONNX_TEXT),
-    (rb"(^|[\s}>,;])(layers?|input_shape|input_param)\s*:?\s*[{<]", CAFFE),
-    (rb"^\s*((train_)?net|base_lr|lr_policy|max_iter)\s*:", CAFFE_SOLVER),
-    (rb"(^|[\s}>,;])op\s*:?\s*[{<]", CAFFE2),
+    (rb"(^|[\s}>,;])(layers?|input_shape|input_param)\s*+:?\s*+[{<]", CAFFE),
+    (rb"^[ \t]*((train_)?net|base_lr|lr_policy|max_iter)\s*:", CAFFE_SOLVER),
+    (rb"(^|[\s}>,;])op\s*+:?\s*+[{<]", CAFFE2),
     (rb"\A\s*saved_model_schema_version\s*:", SAVED_MODEL),
     (rb"\A\s*meta_info_def\s*\{", META_GRAPH),
-    (rb"^\s*node\s*\{", GRAPH_DEF),
+    (rb"^[ \t]*node\s*\{", GRAPH_DEF),
     (rb"\A\s*[\[{]\s*[\"\[{\]}]", JSON),
 )
 

@@ -216,10 +216,10 @@ class _GraphImport:
                 f"variable {state.name!r}: output {state.written!r} is the next value of input {state.read!r}"
             )
         check_outputs(context, ends, [name for node in graph.nodes for name in node.outputs if name])
-        needed = set(map(id, nodes))
+        needed, final = set(map(id, nodes)), set(ends)
         for node in graph.nodes:
             inner = [each for held in _graphs(node) for each in held.all_nodes()]
-            context.diagnostics.note_node(context.frame, ends, node, id(node) in needed, inner)
+            context.diagnostics.note_node(context.frame, final, node, id(node) in needed, inner)
         add_outputs(context, ends)
         context.diagnostics.note_values(context.values)
         return ir.Model(context.graphs)

@@ -16,7 +16,7 @@ from xdlc import ir
 from xdlc.errors import ModelError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-MOST_FIELDS = 1 << 21
+MOST_FIELDS = 1 << 20
 _SIZES = {FIXED64: 8, FIXED32: 4}
 _CHUNK = 1 << 16
 

@@ -17,19 +17,22 @@ from xdlc.errors import ModelError
 
 LARGEST = 1 << 26
 """Bytes of a file of text that is read."""
-MOST_VALUES = 1 << 20
+MOST_VALUES = 1 << 19
+"""Values of a text; each of the strings that join counts."""
 DEPTH = 64
 """Messages that nest."""
 _DIGITS = 64
 """Characters of a number."""
+_LETTERS = 256
+"""Characters of a name, and of a path of names."""
 _FIX = "correct the text there, or get the file again"
 _TOKEN = re.compile(
-    r"""(?:[\s]|\#[^\n]*)*+
-    (?: (?P<word>[A-Za-z_][A-Za-z0-9_./-]*)
+    r"""(?:\s++|\#[^\n]*+)*+
+    (?: (?P<word>[A-Za-z_][A-Za-z0-9_./-]*+)
       | (?P<number>[-+]?(?:\.?[0-9](?:[eE][-+][0-9]|[0-9A-Za-z_.])*+))
       | (?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+')
       | (?P<mark>[-{}<>\[\]:,;])
-      | (?P<end>\Z) )""",
+      | (?P<end>\Z) | (?P<other>.) )""",
     re.VERBOSE,
 )
 _CLOSES = {"{": "}", "<": ">"}
@@ -198,6 +201,7 @@ class _Parser:
         if kind == "string" and not sign:
             parts = []
             while self._kind == "string":
+                self._counting()
                 parts.append(self._unescaped(self._token[1:-1]))
                 self._next()
             return "".join(parts)
@@ -266,12 +270,14 @@ class _Parser:
 
     def _next(self) -> None:
         found = _TOKEN.match(self._text, self._position)
-        if found is None:
-            self._start = self._position + len(re.match(r"(?:\s|#[^\n]*)*", self._text[self._position :])[0])  # type: ignore[index]
-            raise self._error(f"{self._text[self._start : self._start + 12]!r} is no text of this format")
+        assert found is not None  # any character matches
         self._kind = found.lastgroup or ""
         self._token = found[self._kind]
         self._start, self._position = found.start(self._kind), found.end()
+        if self._kind == "other":
+            raise self._error(f"{self._text[self._start : self._start + 12]!r} is no text of this format")
+        if self._kind == "word" and len(self._token) > _LETTERS:
+            raise self._error(f"a name has {len(self._token)} characters, more than {_LETTERS}")
 
     def _shown(self) -> str:
         return "the text ends" if self._kind == "end" else repr(self._token[:40])
@@ -291,7 +297,12 @@ def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value |
     """Iterate over the scalar fields of a message and of those inside it, by path like ``param.inner.alpha``.
 
     A field with several values is a list; messages of a repeated field are numbered: ``param.1.name``.
+
+    Raises:
+        ModelError: If a path has more than 256 characters.
     """
+    if len(prefix) > _LETTERS:
+        raise ModelError(f"its fields nest too deep, in line {message.line}", fix=_FIX)
     for name in message.fields:
         scalars = message.scalars(name)
         if scalars:

@@ -35,7 +35,11 @@ class Origin:
 
     def merged(self, other: Origin) -> Origin:
         """Return the origin of an op made from two ops."""
-        return Origin(tuple(dict.fromkeys((*self.nodes, *other.nodes))), self.reason or other.reason)
+        if len(other.nodes) == 1:
+            nodes = self.nodes if other.nodes[0] in self.nodes else self.nodes + other.nodes
+        else:
+            nodes = tuple(dict.fromkeys((*self.nodes, *other.nodes)))
+        return Origin(nodes, self.reason or other.reason)
 
 
 class Op:

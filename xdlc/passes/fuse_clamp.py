@@ -41,6 +41,8 @@ def _fuse(graph: Graph, last: Op) -> bool:
         limits = {"min_value": ir.f32(max(low, -_MOST)), "max_value": ir.f32(min(high, _MOST))}
         params = {"operation": ir.u32(RELU_MIN_MAX), **limits}
     replace_by(graph, last, "ElementWiseNeuron", [source], params, name=f"{last.name}_clamp")
+    if not graph.consumers(first.outputs[0]) and not graph.is_output(first.outputs[0]):
+        graph.remove(first)  # now: of a long chain, each would hold the origins of all before it
     return True
 
 

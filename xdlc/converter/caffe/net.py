@@ -6,9 +6,9 @@ Source of the rules: net.cpp (``FilterNet``, ``AppendBottom``, ``AppendTop``) an
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 from xdlc import ir
@@ -49,6 +49,14 @@ _DROPPED = {
 }
 """Fields of every layer that its handler does not get."""
 _LARGEST = 1 << 31
+_MOST_LAYERS = 8_000
+_MOST_ENDS = 30_000
+"""Bottoms and tops of a net."""
+_MOST_DIMS = 32  # Caffe's own limit
+_LETTERS = 1024
+"""Characters of a name."""
+_HINTS = 8
+"""Problems that come with the nearest names."""
 _DATA = (
     "Data",
     "AnnotatedData",
@@ -134,7 +142,11 @@ def source_graph(
     """
     found = _Net(where, notices)
     _check_root(net, where)
-    entries = [_entry(found, layer) for layer in current_layers(net, where) if _is_in_test(found, layer)]
+    layers = [layer for layer in current_layers(net, where) if _is_in_test(found, layer)]
+    entries = [_entry(found, layer) for layer in layers]
+    stated = sum(len(entry.bottoms) + len(entry.tops) for entry in entries) + len(net.fields.get("input", ()))
+    if stated > _MOST_ENDS:
+        raise ModelError(f"has {stated} bottoms, tops and inputs", where=where, fix="split the net")
     entries = [each for entry in entries if (each := _without_training(found, entry, ends)) is not None]
     found.inputs.update((entry.name, entry) for entry in _stated_inputs(net, where))
     _add_input_layers(found, entries)
@@ -142,8 +154,9 @@ def source_graph(
     outputs = _add_nodes(found, [entry for entry in entries if entry.type not in ("Input", *_DATA)], weights)
     used = {name for node in found.nodes for name in node.names}
     inputs = [entry for entry in found.inputs.values() if entry.name in used or entry.dims is not None]
+    makers = {top: entry for entry in reversed(entries) if not entry.bottoms for top in entry.tops}
     for entry in inputs:
-        _check_input(found, entry, given, entries)
+        _check_input(found, entry, given, makers.get(entry.name))
     raise_all(found.problems, where=where)
     if not found.nodes:
         raise ModelError("has no layers for inference", where=where, fix="give the net of deployment")
@@ -158,6 +171,9 @@ def _check_root(net: Message, where: str) -> None:
         raise ModelError(
             "has no layers", where=where, fix="give the text of a Caffe net, like deploy.prototxt"
         )
+    layers = len(net.fields.get("layer", ())) + len(net.fields.get("layers", ()))
+    if layers > _MOST_LAYERS:
+        raise ModelError(f"has {layers} layers, more than {_MOST_LAYERS}", where=where, fix="split the net")
     for name, values in net.fields.items():
         if name not in _ROOT:
             raise ModelError(f"field {name!r} is none of a net", where=where, fix="remove it")
@@ -170,18 +186,31 @@ def _entry(found: _Net, layer: Message) -> _Entry:
     """Return a layer, its fields checked as far as the net needs them."""
     texts = {}
     for name in ("name", "type", "bottom", "top"):
-        texts[name] = [str(value) for value in layer.scalars(name) if isinstance(value, str)]
+        texts[name] = [
+            _plain(value, found.where, layer.line) for value in layer.scalars(name) if isinstance(value, str)
+        ]
         stated = layer.fields.get(name, [])
         entry = _Entry(layer, next(iter(texts["name"]), ""), next(iter(texts.get("type", [])), ""), [], [])
         if len(texts[name]) != len(stated) or (len(stated) > 1 and name in ("name", "type")):
             found.problems.append(found.error(entry, f"{name} is no name, or stated {len(stated)} times"))
+        if "" in texts[name] and name in ("bottom", "top"):
+            found.problems.append(found.error(entry, f"has a {name} without a name"))
     entry.bottoms, entry.tops = texts["bottom"], texts["top"]
     if not entry.type:
         found.problems.append(found.error(entry, "has no type", "state the type of the layer"))
     if entry.type == "Python":
         python = next(iter(layer.messages("python_param")), layer)
-        entry.type = ".".join(str(name) for key in ("module", "layer") for name in python.scalars(key)[:1])
+        words = [str(name) for key in ("module", "layer") for name in python.scalars(key)[:1]]
+        entry.type = _plain(".".join(words), found.where, layer.line)
     return entry
+
+
+def _plain(text: str, where: str, line: int) -> str:
+    """Return a name whose bytes that are no UTF-8 are written as escapes."""
+    if len(text) > _LETTERS:
+        problem = f"line {line}: a name has {len(text)} characters, more than {_LETTERS}"
+        raise ModelError(problem, where=where, fix=_CORRECT)
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _is_in_test(found: _Net, layer: Message) -> bool:
@@ -222,7 +251,7 @@ def _without_training(found: _Net, entry: _Entry, ends: Sequence[str]) -> _Entry
 
 def _stated_inputs(net: Message, where: str) -> Iterator[GraphInput]:
     """Iterate over the inputs of the form ``input: "data" input_dim: 1 ...``."""
-    names = [str(name) for name in net.scalars("input")]
+    names = [_plain(str(name), where, net.line) for name in net.scalars("input")]
     dims, shapes = net.scalars("input_dim"), net.messages("input_shape")
     if len(set(names)) != len(names):
         raise ModelError("states an input twice", where=where, fix="remove one")
@@ -283,15 +312,15 @@ def _labels(dims: Sequence[Any]) -> list[int | str]:
     return [size if isinstance(size, int) else 0 for size in dims]
 
 
-def _check_input(found: _Net, entry: GraphInput, given: Collection[str], entries: Sequence[_Entry]) -> None:
+def _check_input(found: _Net, entry: GraphInput, given: Collection[str], maker: _Entry | None) -> None:
     """Report an input whose shape is impossible or missing; ``--input_dim`` replaces it."""
-    sizes = [size for size in entry.dims or () if isinstance(size, int)]
-    is_possible = all(size > 0 for size in sizes) and math.prod(sizes) < _LARGEST
-    if entry.name in given or (entry.dims is not None and is_possible):
+    dims = entry.dims or ()
+    sizes = [size for size in dims[: _MOST_DIMS + 1] if isinstance(size, int)]
+    is_possible = all(0 < size < _LARGEST for size in sizes) and math.prod(sizes) < _LARGEST
+    if entry.name in given or (entry.dims is not None and is_possible and len(dims) <= _MOST_DIMS):
         return
     state = f"the impossible shape {sizes[:8]}" if entry.dims is not None else "no shape"
     problem, fix = f"input {entry.name!r} has {state}", f"give it: --input_dim {entry.name} N,C,H,W"
-    maker = next((each for each in entries if entry.name in each.tops and not each.bottoms), None)
     found.problems.append(
         ModelError(problem, where=found.where, fix=fix) if maker is None else found.error(maker, problem, fix)
     )
@@ -310,31 +339,30 @@ def _add_nodes(found: _Net, entries: Sequence[_Entry], weights: WeightsFile | No
     values = {name: name for name in found.inputs}
     read: set[str] = set()
     owners: dict[str, str] = {}
-    taken = {*found.inputs, *writers}
+    makers: dict[str, str] = {}
+    taken = dict.fromkeys([*found.inputs, *writers], 1)
     for index, entry in enumerate(entries):
         missing = [name for name in entry.bottoms if name not in values]
         for name in missing:
-            hint = nearest_names(name, list(values)) or "name a blob that a layer before makes"
-            found.problems.append(found.error(entry, f"bottom {name!r} is made by no layer before it", hint))
+            close = nearest_names(name, values) if len(found.problems) < _HINTS else ""
+            fix = close or "name a blob that a layer before makes"
+            found.problems.append(found.error(entry, f"bottom {name!r} is made by no layer before it", fix))
         reads = [values.get(name, name) for name in entry.bottoms]
         read.update(reads)
         writes = []
         for top in entry.tops:
             if top in values and top not in entry.bottoms and not missing:
-                maker = next(
-                    (each.name for each in reversed(entries[:index]) if top in each.tops), "the input"
-                )
+                maker = makers.get(top, "the input")
                 problem = f"makes blob {top!r}, which {maker!r} makes already"
                 found.problems.append(found.error(entry, problem, "give the blob another name"))
             is_last = writers[top][-1] == index and top not in found.inputs
             values[top] = top if is_last else _free(f"{top}@{entry.name}", taken)
+            makers[top] = entry.name
             writes.append(values[top])
         if entry.type == "Silence":
             continue
-        blobs, reason = _blobs(found, entry, weights, owners)
-        attributes = {
-            name: value for name, value in flattened(entry.message) if name.split(".")[0] not in _DROPPED
-        }
+        blobs, reason = _blobs(found, entry, weights, owners, taken)
+        attributes = _attributes(found, entry)
         node = Node(entry.type, [*reads, *blobs], writes, attributes, entry.name, line=entry.message.line)
         node.message = Layer(entry.message, len(reads), len(blobs), reason)
         found.nodes.append(node)
@@ -346,29 +374,40 @@ def _add_nodes(found: _Net, entries: Sequence[_Entry], weights: WeightsFile | No
     return list(dict.fromkeys(outputs))
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _attributes(found: _Net, entry: _Entry) -> dict[str, Any]:
+    """Return the parameters of a layer by path."""
+    kept = {name: values for name, values in entry.message.fields.items() if name not in _DROPPED}
+    try:
+        return dict(flattened(Message(entry.message.line, kept)))
+    except ModelError as problem:
+        found.problems.append(found.error(entry, problem.problem))
+        return {}
+
+
+def _free(name: str, taken: dict[str, int]) -> str:
     """Return a name that is not taken yet, numbered if need be, and take it."""
-    found = next(
-        each for each in chain([name], (f"{name}#{number}" for number in count(2))) if each not in taken
-    )
-    taken.add(found)
+    found = name
+    while found in taken:
+        taken[name] += 1
+        found = f"{name}#{taken[name]}"
+    taken[found] = 1
     return found
 
 
 def _blobs(
-    found: _Net, entry: _Entry, weights: WeightsFile | None, owners: dict[str, str]
-) -> tuple[list[str], str]:
+    found: _Net, entry: _Entry, weights: WeightsFile | None, owners: dict[str, str], taken: dict[str, int]
+) -> tuple[list[str], Callable[[], str]]:
     """Return the names of the constants of a layer's weights, and why it has none.
 
     Layers that share weights by the names of their ``param`` have those of the first.
     """
     if weights is None:
-        return [], "no file of weights is given"
+        return [], lambda: "no file of weights is given"
     try:
         held = weights.blobs(entry.name)
     except XdlcError as problem:
         found.problems.append(problem)
-        return [], ""
+        return [], str
     shared = [str(next(iter(each.scalars("name")), "")) for each in entry.message.messages("param")]
     names = []
     for index in range(max(len(held), len(shared))):
@@ -377,9 +416,9 @@ def _blobs(
         if owner is not None:
             names.append(owner)
         elif index < len(held):
-            name = f"{entry.name}.blob{index}"
+            name = _free(f"{entry.name}.blob{index}", taken)
             found.constants[name] = held[index]
             names.append(name)
             if label:
                 owners[label] = name
-    return names, "" if names else weights.lacks(entry.name)
+    return names, lambda: weights.lacks(entry.name)

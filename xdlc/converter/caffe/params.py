@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +29,13 @@ class Layer:
         fields: Its fields in the text.
         bottoms: Number of its bottoms, which are the first inputs of the node.
         blobs: Number of its weights, which are the others.
-        weights: What the errors of missing weights state: the file, and why they are missing.
+        weights: Returns what the errors of missing weights state: the file, and why they are missing.
     """
 
     fields: Message
     bottoms: int
     blobs: int
-    weights: str = ""
+    weights: Callable[[], str] = str
 
 
 def misfit(problem: str) -> ModelError:
@@ -80,7 +80,7 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     if not layer.blobs and shapes:
         sizes = " and ".join(str(list(shape)) for shape in shapes)
         fix = "give the file that was trained with this net: --caffe_bin FILE.caffemodel"
-        raise ModelError(f"needs weights {sizes}, and {layer.weights or 'there are none'}", fix=fix)
+        raise ModelError(f"needs weights {sizes}, and {layer.weights() or 'there are none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(
             f"the number of its blobs of weights is {layer.blobs}, and its parameters imply {len(shapes)}",

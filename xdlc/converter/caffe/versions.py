@@ -95,7 +95,7 @@ def _of_v1(layer: Message, where: str) -> Message:
         if type is None or type == "NONE":
             raise _invalid(
                 layer,
-                f"type {types[0]} is none of the types of 'layers'",
+                f"type {str(types[0])[:40]} is none of the types of 'layers'",
                 where,
                 "write 'layer' and its type in quotes",
             )
@@ -111,7 +111,7 @@ def _of_v0(connection: Message, where: str) -> Message:
     name = next(iter(layer.scalars("type")), "")
     type = "Padding" if name == "padding" else _TYPES_OF_V0.get(str(name))
     if type is None:
-        raise _invalid(layer, f"type {name!r} is none of Caffe's first version", where, _CORRECT)
+        raise _invalid(layer, f"type {str(name)[:40]!r} is none of Caffe's first version", where, _CORRECT)
     fields: dict[str, list[Value]] = {"type": [type]}
     own: dict[str, list[Value]] = {}
     for key, values in layer.fields.items():
@@ -156,4 +156,4 @@ def _with_padding(layer: Message, padding: Message, where: str) -> Message:
 
 def _invalid(layer: Message, problem: str, where: str, fix: str) -> ModelError:
     name = next(iter(layer.scalars("name")), "")
-    return ModelError(f"layer {name!r}, line {layer.line}: {problem}", where=where, fix=fix)
+    return ModelError(f"layer {str(name)[:40]!r}, line {layer.line}: {problem}", where=where, fix=fix)

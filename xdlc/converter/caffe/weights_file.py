@@ -27,6 +27,11 @@ _DATA, _SHAPE, _DOUBLE_DATA = 5, 7, 8
 _OLD_SIZES = range(1, 5)  # num, channels, height, width
 _MOST_DIMS = 32  # Caffe's own limit
 _MOST_BLOBS = 1 << 16
+_MOST_RUNS = 1 << 16
+_LETTERS = 1024
+"""Bytes of a layer's name."""
+_HINTS = 8
+"""Errors that come with the nearest names."""
 _DAMAGED = "the file is damaged: get it again"
 
 
@@ -80,6 +85,7 @@ class _Caffemodel(WeightsFile):
         super().__init__(file.path, file.size)
         self._file = ProtobufFile(file, "a .caffemodel")
         self._blobs: dict[str, list[Field]] = {}
+        self._hints = _HINTS
         for field in self._file.fields():
             if field.number == _LAYERS and field.wire == BYTES:
                 self._add(field, _NAME, _BLOBS)
@@ -98,7 +104,8 @@ class _Caffemodel(WeightsFile):
     def lacks(self, layer: str) -> str:
         held = [name for name, blobs in self._blobs.items() if blobs]
         shown = ", ".join(map(repr, held[:8])) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
-        close = nearest_names(layer, held)
+        close = nearest_names(layer, held) if self._hints > 0 else ""
+        self._hints -= 1
         return f"{self.path.name} has none of that name; it has weights of {shown}" + (
             f" ({close})" if close else ""
         )
@@ -107,7 +114,7 @@ class _Caffemodel(WeightsFile):
         name, blobs = "", []
         for field in self._file.fields(layer.start, layer.end):
             if field.number == name_number and field.wire == BYTES:
-                name = self._file.text(field)
+                name = self._file.text(field, _LETTERS)
             elif field.number == blobs_number and field.wire == BYTES:
                 blobs.append(field)
         if len(blobs) > _MOST_BLOBS:
@@ -149,10 +156,15 @@ class _Caffemodel(WeightsFile):
                 where=where,
                 fix="save the weights as float32: other forms, as of forks for half floats, are not read",
             )
-        if wire == FIXED32 and len(found) == 1 and found[0].wire == BYTES:
+        if len(found) == 1 and found[0].wire == BYTES:
             start, end = found[0].start, found[0].end
-            return mapped(file.file, start, end - start, sizes, np.dtype("<f4"), where)
-        values = np.concatenate([file.reals(field, wire) for field in found]).astype(np.float32)
+            dtype = np.dtype("<f4" if wire == FIXED32 else "<f8")
+            data = mapped(file.file, start, end - start, sizes, dtype, where)
+            return data if wire == FIXED32 else _as_float(data)
+        if len(found) > _MOST_RUNS:
+            raise ModelError(f"a blob whose data is in {len(found)} parts", where=where, fix=_DAMAGED)
+        parts = [file.reals(field, wire) for field in found]
+        values = (parts[0] if len(parts) == 1 else np.concatenate(parts)).astype(np.float32, copy=False)
         if values.size != math.prod(sizes):
             problem = f"has {values.size} elements for shape {sizes}"
             raise ModelError(problem, where=where, fix=_DAMAGED)

@@ -96,10 +96,10 @@ def import_model(
     if has_udos:
         diagnostics.notices += udos().contradictions()
     check_outputs(context, ends, [name for proto in graph.node for name in proto.output if name])
-    needed = {id(node.message) for node in nodes}
+    needed, final = {id(node.message) for node in nodes}, set(ends)
     for proto in graph.node:
         inner = map(reader.node, inner_nodes(proto))
-        diagnostics.note_node(context.frame, ends, reader.node(proto), id(proto) in needed, inner)
+        diagnostics.note_node(context.frame, final, reader.node(proto), id(proto) in needed, inner)
     add_outputs(context, ends)
     diagnostics.note_values(context.values)
     return ir.Model(context.graphs)

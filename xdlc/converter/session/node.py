@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
 
 _EXPORT = "the node contradicts itself: correct the model, or export it again"
+_MOST_SHOWN = 16
+"""Unread attributes that an error names."""
 
 
 class TypeName(str):
@@ -150,8 +152,9 @@ class Node:
         if unread and self.is_applied:
             raise AssertionError(f"{self.type} is applied with {sorted(unread)}, which nothing reads")
         if unread:
+            more = " and others" if len(unread) > _MOST_SHOWN else ""
             raise self.problem(
-                f"attribute {', '.join(sorted(unread))} is not understood here",
+                f"attribute {', '.join(sorted(unread)[:_MOST_SHOWN])}{more} is not understood here",
                 "remove the attribute if it has no effect, or rewrite the node",
             )
 
