@@ -108,11 +108,12 @@ def _unknown(definition: OpDef, name: str, value: Any) -> Issue:
             f"attribute {name!r} is an input in the definition",
             f"make {name!r} a parameter of the definition: the model has it as an attribute",
         )
-    near = nearest_names(name, definition.params)
+    end = name.rpartition(".")[2]
+    near = nearest_names(end, definition.params)
     listed = ", ".join(definition.params) or "none"
     return Issue(
         f"attribute {name!r} is none of the parameters: {listed}{f'; {near}' if near else ''}",
-        f"add the parameter {name!r} to the definition, or take the attribute out of the model",
+        f"add the parameter {end!r} to the definition, or take the attribute out of the model",
     )
 
 
