@@ -48,6 +48,7 @@ def _regions_of_images(node: Node, g: Operators) -> Value:
         raise node.invalid(f"spatial_scale is {scale:g}")
     corners, image = _regions(node, g, rois, dims(x, [0])[0])
     count = dims(rois, [0])
+    g.builder.check_table(*count)
     if node.type == "RoIPool":
         if rois.shape[1] != 5:
             raise node.invalid(f"regions {list(rois.shape)} instead of [R, 5]")
@@ -129,6 +130,7 @@ def _moved(
 
 def _counts(g: Operators, image: Value | None, images: int, count: int) -> Value:
     """Return the number of regions of each image, float32."""
+    g.builder.check_table(images)
     if image is None:
         return g.builder.const(np.full(images, count, np.float32))
     belongs = g("Equal", [reshape(g, image, (count, 1)), g.builder.const(np.arange(images, dtype=np.int32))])

@@ -144,6 +144,7 @@ def _layer_norm(node: Node, g: Operators) -> list[Value]:
         if value.shape != inner:
             raise node.invalid(f"{what} of shape {list(value.shape)} instead of {list(inner)}")
     if not weights:
+        g.builder.check_table(*inner)
         weights = [g.builder.const(np.full(inner, fill, x.dtype.numpy)) for fill in (1, 0)]
     results = [g("LayerNormalization", [x, *weights], axis=axis, epsilon=epsilon)]
     if wants(node, 1) or wants(node, 2):

@@ -254,11 +254,11 @@ def _pool(node: Node, g: Operators) -> Value:
 
 
 def _lp_pool(node: Node, g: Operators, x: Value, power: float, given: dict[str, list[int]]) -> Value:
-    """Return the root of windows' sums of powers; a power that is no integer goes by way of the mean."""
+    """Return the root of sums of powers in windows; of others than squares by way of the mean."""
     if not 0 < power < math.inf:
         raise node.invalid(f"argument p is {power:g}")
-    if power == int(power):
-        return g("LpPool", [x], p=int(power), **given)
+    if power == 2:
+        return g("LpPool", [x], p=2, **given)
     powers = g("Pow", [g("Abs", [x]), scalar(g, x, power)])
     mean = g("AveragePool", [powers], count_include_pad=1, **given)
     total = g("Mul", [mean, scalar(g, x, math.prod(given["kernel_shape"]))])
