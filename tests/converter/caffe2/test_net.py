@@ -151,6 +151,13 @@ REFUSED = {
         "reads 'dta', which nothing makes",
         "nearest: data",
     ),
+    "operators in another order": (
+        lambda: TinyNet().op("Relu", ["a"], ["y"]).op("Abs", ["data"], ["a"]),
+        SHAPE,
+        ModelError,
+        "reads 'a', which only a later operator makes",
+        "order",
+    ),
     "random weights": (
         lambda: TinyNet().init("XavierFill", ["w"], shape=[1]).op("Mul", ["data", "w"], ["y"]),
         SHAPE,

@@ -6,7 +6,7 @@ Nets state no shapes; they are given, or in a file beside the nets, or those of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from xdlc.converter.caffe2.fills import dims_of, fill_dtype, is_constant
@@ -76,9 +76,12 @@ def find_inputs(
     return found
 
 
-def unmade(name: str, known: Iterable[str], where: str) -> ModelError:
+def unmade(name: str, known: Collection[str], where: str) -> ModelError:
     """Return the error of a place that reads a name without a value."""
-    near = nearest_names(name, [each for each in islice(known, _MOST_COMPARED) if each != name])
+    if name in known:
+        fix = "write the operators in the order in which they run"
+        return ModelError(f"reads {name!r}, which only a later operator makes", where=where, fix=fix)
+    near = nearest_names(name, islice(known, _MOST_COMPARED))
     return ModelError(f"reads {name!r}, which nothing makes", where=where, fix=near or "export the net again")
 
 
@@ -140,7 +143,7 @@ def _unknown(
     listed, readers = set(predict.inputs), _free(predict, made)
     typos = [name for name in names if listed and name not in listed]
     if typos:
-        known = [*predict.inputs, *made, *(name for op in predict.ops for name in op.outputs)]
+        known = dict.fromkeys([*predict.inputs, *made, *(name for op in predict.ops for name in op.outputs)])
         return [unmade(name, known, readers[name].where) for name in typos[:_MOST_TYPOS]]
     if count == 1:
         return [UsageError(f"the shape of input {shown} is nowhere stated", where=where, fix=f"give {shape}")]
