@@ -143,7 +143,9 @@ def _unknown(
     listed, readers = set(predict.inputs), _free(predict, made)
     typos = [name for name in names if listed and name not in listed]
     if typos:
-        known = dict.fromkeys([*predict.inputs, *made, *(name for op in predict.ops for name in op.outputs)])
+        known = dict.fromkeys(
+            [*predict.inputs, *sorted(made), *(name for op in predict.ops for name in op.outputs)]
+        )
         return [unmade(name, known, readers[name].where) for name in typos[:_MOST_TYPOS]]
     if count == 1:
         return [UsageError(f"the shape of input {shown} is nowhere stated", where=where, fix=f"give {shape}")]
