@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, wants, word
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.elementwise import one_hot
-from xdlc.converter.nhwc.gathering import split, stack, unstack
+from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
 from xdlc.converter.nhwc.shapes import dims, ints, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -191,6 +191,28 @@ def _tile(node: Node, g: Operators) -> Value:
         raise node.invalid(f"{tiles} repetitions")
     place = node.axis(axis, x.rank)
     return g("Tile", [x, vector(g, [tiles if each == place else 1 for each in range(x.rank)])])
+
+
+@operator("NumpyTile", "Expand", layout=ANY)
+def _by_shape(node: Node, g: Operators) -> Value:
+    """Return x repeated along each axis, or broadcast as in numpy, by numbers of the second input."""
+    x, *given = inputs(node, 1, 2)
+    wanted = ints(given[0], "the shape") if given else integers(node, "shape")
+    if not wanted or min(wanted) < 1 or (node.type == "NumpyTile" and len(wanted) != x.rank):
+        raise node.invalid(f"{list(x.shape)} by numbers {wanted}")
+    pairs = zip(reversed(dims(x)), reversed(wanted), strict=False)
+    if node.type == "Expand" and any(size != new and 1 not in (size, new) for size, new in pairs):
+        raise node.invalid(f"{list(x.shape)} does not broadcast with {wanted}")
+    return g("Tile" if node.type == "NumpyTile" else "Expand", [x, vector(g, wanted)])
+
+
+@operator("Glu")
+def _glu(node: Node, g: Operators) -> Value:
+    """Return the first half along an axis times the sigmoid of the second."""
+    (x,) = inputs(node, 1)
+    axis = node.axis(integer(node, "dim", -1), x.rank)
+    first, second = split_evenly(g, x, 2, axis)
+    return g("Mul", [first, g("Sigmoid", [second])])
 
 
 @operator("Gather", "BatchGather", layout=ANY, ignores=("wrap_indices",))

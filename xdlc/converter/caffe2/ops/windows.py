@@ -204,10 +204,15 @@ def _conv_transpose(node: Node, g: Operators) -> Value:
     strides, dilations = (per_axis(node, rank, name, 1, 1) for name in ("stride", "dilation"))
     adjust = per_axis(node, rank, "adj", 0, 0)
     before, after = padding(node, rank)
-    if integer(node, "legacy_pad", 0) not in (0, _VALID):
-        raise node.invalid("legacy_pad of a transposed convolution must be 0 or 1")
-    if any(extra >= step for extra, step in zip(adjust, strides, strict=True)):
-        raise node.invalid(f"adj {adjust} is not below stride {strides}")
+    legacy = integer(node, "legacy_pad", 0)
+    if legacy not in (0, _VALID, _SAME) or (legacy and any((*before, *after))):
+        raise node.invalid(
+            f"legacy_pad {legacy} with padding {[*before, *after]}; it must be 0, or 1 or 2 without"
+        )
+    if any(extra > step for extra, step in zip(adjust, strides, strict=True)):
+        raise node.invalid(f"adj {adjust} is above stride {strides}")
+    if any(extra == step for extra, step in zip(adjust, strides, strict=True)):
+        raise node.problem(f"adj {adjust} of stride {strides}, which adds elements of no input", "lower adj")
     given = {"strides": strides, "dilations": dilations, "pads": [*before, *after], "group": group}
     made = g("ConvTranspose", [x, weight, *bias], output_padding=adjust, **given)
     return stored(node, g, made)
