@@ -6,7 +6,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -72,6 +72,20 @@ class Frontend:
     options: Sequence[FrontendOption] = ()
     spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     uncovered: Callable[..., tuple[list[UncoveredNode], list[XdlcError]]] | None = None
+
+
+def deferred(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a module that is imported at the first call: tools list all frontends."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments, **options)
+
+    return call
+
+
+def drafted(convert: Callable[..., Model]) -> Callable[..., Any]:
+    """Return the ``uncovered`` of a frontend whose importer stands on ``converter.importer``."""
+    return partial(deferred("xdlc.converter.checking", "uncovered"), convert)
 
 
 @cache

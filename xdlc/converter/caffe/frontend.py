@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption
-
-if TYPE_CHECKING:
-    from xdlc.errors import XdlcError
-    from xdlc.ir import Model
-    from xdlc.opdefs.source_match import UncoveredNode
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
 
 
 def _recognizes(path: Path, found: formats.Format | None) -> bool:
     return found is formats.CAFFE or (found is None and path.suffix == ".prototxt")
 
 
-def _convert(path: Any, **options: Any) -> Model:
-    from xdlc.converter.caffe.convert import convert
-
-    return convert(path, **options)
-
-
-def _uncovered(path: Any, **options: Any) -> tuple[list[UncoveredNode], list[XdlcError]]:
-    from xdlc.converter.checking import uncovered
-
-    return uncovered(_convert, path, **options)
-
-
+_convert = deferred("xdlc.converter.caffe.convert", "convert")
 FRONTEND = Frontend(
     framework="caffe",
     model="a Caffe net",
@@ -46,5 +29,5 @@ FRONTEND = Frontend(
         ),
     ),
     spellings={"--input_network": ("-c", "--caffe_txt"), "--output_path": ("--dlc",)},
-    uncovered=_uncovered,
+    uncovered=drafted(_convert),
 )

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption
-
-if TYPE_CHECKING:
-    from xdlc.errors import XdlcError
-    from xdlc.ir import Model
-    from xdlc.opdefs.source_match import UncoveredNode
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
 
 
 def _recognizes(_path: Path, found: formats.Format | None) -> bool:
     return found in (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL)
 
 
-def _convert(path: Any, **options: Any) -> Model:
-    from xdlc.converter.tensorflow.convert import convert
-
-    return convert(path, **options)
-
-
-def _uncovered(path: Any, **options: Any) -> tuple[list[UncoveredNode], list[XdlcError]]:
-    from xdlc.converter.checking import uncovered
-
-    return uncovered(_convert, path, **options)
-
-
+_convert = deferred("xdlc.converter.tensorflow.convert", "convert")
 FRONTEND = Frontend(
     framework="tensorflow",
     model="a TensorFlow model",
@@ -60,5 +43,5 @@ FRONTEND = Frontend(
             "show_unconsumed_nodes", "switch", "List the nodes of the graph that no output needs."
         ),
     ),
-    uncovered=_uncovered,
+    uncovered=drafted(_convert),
 )

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption
-
-if TYPE_CHECKING:
-    from xdlc.errors import XdlcError
-    from xdlc.ir import Model
-    from xdlc.opdefs.source_match import UncoveredNode
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
 
 
 def _recognizes(_path: Path, found: formats.Format | None) -> bool:
     return found is formats.TFLITE
 
 
-def _convert(path: Any, **options: Any) -> Model:
-    from xdlc.converter.tflite.convert import convert
-
-    return convert(path, **options)
-
-
-def _uncovered(path: Any, **options: Any) -> tuple[list[UncoveredNode], list[XdlcError]]:
-    from xdlc.converter.checking import uncovered
-
-    return uncovered(_convert, path, **options)
-
-
+_convert = deferred("xdlc.converter.tflite.convert", "convert")
 FRONTEND = Frontend(
     framework="tflite",
     model="a TFLite model",
@@ -56,5 +39,5 @@ FRONTEND = Frontend(
             "Dequantize a quantized TFLite model: weights and activations become float32, without encodings.",
         ),
     ),
-    uncovered=_uncovered,
+    uncovered=drafted(_convert),
 )
