@@ -1,4 +1,4 @@
-"""LSTM and RNN of Caffe, step by step against formulas in numpy."""
+"""LSTM, LSTMUnit and RNN of Caffe, step by step against formulas in numpy."""
 
 from __future__ import annotations
 
@@ -73,3 +73,13 @@ def test_steps(type: str, is_fixed: bool, steps: int, tmp_path: Path) -> None:
     wanted = formula(inputs["x"], cont, inputs["extra"], [each[0] for each in states.values()], blobs)
     for name, array in zip(ends, wanted, strict=True):
         np.testing.assert_allclose(got[name], array, rtol=1e-4, atol=1e-5)
+
+
+def test_last_part_of_one_step(tmp_path: Path) -> None:
+    inputs = {"c": real(1, BATCH, UNITS), "gates": real(1, BATCH, 4 * UNITS), "cont": np.float32([[0, 1]])}
+    text = "".join(nets.data(*array.shape, name=name) for name, array in inputs.items())
+    got = nets.run(tmp_path, text + nets.layer("LSTMUnit", "", "c gates cont", "new h"), inputs)
+    i, f, o, g = np.split(inputs["gates"], 4, 2)
+    cell = sigmoid(f) * inputs["cont"][..., None] * inputs["c"] + sigmoid(i) * np.tanh(g)
+    np.testing.assert_allclose(got["new"], cell, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got["h"], sigmoid(o) * np.tanh(cell), rtol=1e-4, atol=1e-5)

@@ -92,6 +92,13 @@ CONVOLUTIONS = [
     ),
     (
         "Convolution",
+        LINE,
+        "num_output: 6 kernel_size: 3 stride: 3 dilation: 5",  # of size 11, once over the 9 elements
+        [W1, B6],
+        convolved(np.pad(LINE, [(0, 0), (0, 0), (0, 2)]), W1, B6, [3], [0], [5]),
+    ),
+    (
+        "Convolution",
         LINE[..., 0],
         "num_output: 6 kernel_size: 1",
         [W1[..., 0], B6],

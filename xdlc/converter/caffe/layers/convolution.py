@@ -28,21 +28,31 @@ class _Window(NamedTuple):
     pads: list[int]
     dilations: list[int]
 
-    @property
-    def attributes(self) -> dict[str, list[int]]:
-        """Attributes of canonical operators, without the kernel."""
-        return {"strides": self.strides, "dilations": self.dilations, "pads": self.pads * 2}
+    def attributes(self, spatial: Sequence[int] = ()) -> dict[str, list[int]]:
+        """Return the attributes of canonical operators, without the kernel.
+
+        A window that is larger than the padded data by less than the stride is at one place, where zeros
+        follow the data, as Caffe divides integers; only convolutions have such, for which ``spatial`` is
+        given.
+        """
+        ends = list(self.pads)
+        for axis, size in enumerate(spatial):
+            over = self._reach(axis) - size - 2 * self.pads[axis]
+            ends[axis] += over if 0 < over < self.strides[axis] else 0
+        return {"strides": self.strides, "dilations": self.dilations, "pads": [*self.pads, *ends]}
 
     def sizes(self, spatial: Sequence[int], *, is_transposed: bool) -> list[int]:
         """Return the output sizes, as Caffe's conv_layer.cpp and deconv_layer.cpp compute them."""
         found = []
-        for size, kernel, stride, pad, dilation in zip(spatial, *self, strict=True):
-            reach = dilation * (kernel - 1) + 1
+        for axis, (size, stride, pad) in enumerate(zip(spatial, self.strides, self.pads, strict=True)):
             if is_transposed:
-                found.append(stride * (size - 1) + reach - 2 * pad)
+                found.append(stride * (size - 1) + self._reach(axis) - 2 * pad)
             else:
-                found.append((size + 2 * pad - reach) // stride + 1)
+                found.append(int((size + 2 * pad - self._reach(axis)) / stride) + 1)
         return found
+
+    def _reach(self, axis: int) -> int:
+        return self.dilations[axis] * (self.kernel[axis] - 1) + 1
 
 
 @layer("Convolution", "Deconvolution", *_DEPTHWISE, layout=CHANNEL_LAST)
@@ -63,8 +73,10 @@ def convolution(node: Node, g: Operators) -> list[Value]:
     rows, columns = (channels, outputs) if is_transposed else (outputs, channels)
     shapes = [[rows, columns // group, *window.kernel], *([[outputs]] if bias_term else [])]
     operands = _weights(node, g, p, shapes)
-    type = "ConvTranspose" if is_transposed else "Conv"
-    return _mapped(g, images, axis, lambda x: g(type, [x, *operands], group=group, **window.attributes))
+    type, given = "ConvTranspose", window.attributes()
+    if not is_transposed:
+        type, given = "Conv", window.attributes(images[0].shape[axis + 1 :])
+    return _mapped(g, images, axis, lambda x: g(type, [x, *operands], group=group, **given))
 
 
 @layer("Im2col", layout=CHANNEL_LAST)
@@ -74,8 +86,8 @@ def im2col(node: Node, g: Operators) -> list[Value]:
     channels, size = images[0].shape[axis], math.prod(window.kernel)
     check_table(channels, size, size)
     table = np.tile(np.eye(size, dtype=np.float32), (channels, 1)).reshape(-1, 1, *window.kernel)
-    weight = g.builder.const(table)
-    return _mapped(g, images, axis, lambda x: g("Conv", [x, weight], group=channels, **window.attributes))
+    weight, given = g.builder.const(table), window.attributes(images[0].shape[axis + 1 :])
+    return _mapped(g, images, axis, lambda x: g("Conv", [x, weight], group=channels, **given))
 
 
 def _operands(node: Node, p: Params, *, is_transposed: bool = False) -> tuple[list[Value], int, _Window]:

@@ -135,15 +135,31 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
         every, *last = recurrent.lstm(g, given.x, parts, given.states)
         return given.tops(every, last)
 
-    def step(total: Value, states: Sequence[Value]) -> list[Value]:
-        gate = dict(zip(_GATES, split_evenly(g, total, 4, 1), strict=True))
-        taken, kept, shown = (g("Sigmoid", [gate[name]]) for name in "ifo")
-        new = g("Tanh", [gate["c"]])
-        cell = g("Add", [g("Mul", [kept, states[1]]), g("Mul", [taken, new])])
-        return [g("Mul", [shown, g("Tanh", [cell])]), cell]
-
-    every, *last = given.scan(node, [weight, bias], recurrence, step)
+    every, *last = given.scan(
+        node, [weight, bias], recurrence, lambda total, states: _lstm_step(g, total, states[1])
+    )
     return given.tops(every, last)
+
+
+def _lstm_step(g: Operators, total: Value, held: Value) -> list[Value]:
+    """Return the output and the cell after a step, from the sum of the gates and the cell before."""
+    gate = dict(zip(_GATES, split_evenly(g, total, 4, total.rank - 1), strict=True))
+    taken, kept, shown = (g("Sigmoid", [gate[name]]) for name in "ifo")
+    new = g("Tanh", [gate["c"]])
+    cell = g("Add", [g("Mul", [kept, held]), g("Mul", [taken, new])])
+    return [g("Mul", [shown, g("Tanh", [cell])]), cell]
+
+
+@layer("LSTMUnit")
+def _lstm_unit(node: Node, g: Operators) -> list[Value]:
+    """Apply the last part of one step: the cell [1, N, units] before, gates [1, N, 4 units], cont [1, N]."""
+    cell, gates, cont = bottoms(node, 3)
+    units = cell.shape[-1] if cell.rank == 3 else 0
+    if cell.shape != (1, *cont.shape[1:], units) or gates.shape != (*cell.shape[:2], 4 * units):
+        shapes = [list(each.shape) for each in (cell, gates, cont)]
+        raise ModelError(f"has bottoms {shapes} instead of [1, N, H], [1, N, 4 H] and [1, N]", fix=_CORRECT)
+    keep = reshape(g, cont, (*cell.shape[:2], 1))
+    return _lstm_step(g, gates, g("Mul", [cell, keep]))[::-1]
 
 
 @layer("RNN")
