@@ -24,6 +24,8 @@ MEGABYTES = 500
 MODULES = {
     "xconv-tflite-to-dlc": "tflite_to_dlc",
     "xconv-onnx-to-dlc": "onnx_to_dlc",
+    "xconv-caffe-to-dlc": "caffe_to_dlc",
+    "xconv-caffe2-to-dlc": "caffe2_to_dlc",
     "xconv-tensorflow-to-dlc": "tensorflow_to_dlc",
     "xdlc-info": "info",
     "xdlc-net-run": "net_run",

@@ -129,3 +129,20 @@ def test_elided_data_has_a_size_but_no_values():
     assert data.nbytes == 16
     with pytest.raises(ModelError, match="sha256 abc"):
         data.numpy()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.transpose((0, 2, 1)).reshape((2, 12)),
+        lambda data: data.cast(np.float64).reshape((2, 1, 12)).transpose((0, 2, 1)),
+        lambda data: data.transpose((2, 0, 1)),
+        lambda data: data.cast(np.float64).reshape((24,)),
+    ],
+)
+def test_rows_are_computed_and_written_in_parts(weight, monkeypatch, change):
+    monkeypatch.setattr("xdlc.ir.data.ROWS_CHUNK", 8)
+    data = change(weight)
+    assert written(data, io.BytesIO()) == b"before" + data.numpy().tobytes() + b"after"
+    if data.has_rows:
+        np.testing.assert_array_equal(data.rows(1, 2), data.numpy()[1:2])

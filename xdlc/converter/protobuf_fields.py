@@ -240,6 +240,25 @@ class _Spaced(ir.TensorData):
         self.shape = tuple(shape)
         self.dtype = dtype
 
+    @property
+    def has_rows(self) -> bool:
+        return bool(self.shape)
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        values = (stop - start) * math.prod(self.shape[1:])
+        begin, nbytes = self._range(start, stop)
+        view = self._file.view(begin, nbytes)
+        found = np.ndarray((values,), self.dtype, view, 0, (self.dtype.itemsize + 1,))
+        return found.reshape(stop - start, *self.shape[1:])
+
+    def release_rows(self, start: int, stop: int) -> None:
+        self._file.release(*self._range(start, stop))
+
+    def _range(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the first byte of some rows, and their number of bytes."""
+        row = math.prod(self.shape[1:]) * (self.dtype.itemsize + 1)
+        return self._start + start * row, (stop - start) * row - 1
+
     def numpy(self) -> np.ndarray:
         made = np.empty(math.prod(self.shape), self.dtype)
         position = 0

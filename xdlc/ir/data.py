@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Array = Any  # numpy.ndarray of any dtype
 COPY_CHUNK = 1 << 26
+ROWS_CHUNK = 1 << 22  # bytes of rows that are computed and written at a time
 BUFFER = 1 << 18  # fits into the cache of a core
 WRITEBACK = 1 << 24  # bytes after which the disk begins to write
 SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
@@ -57,15 +58,31 @@ class TensorData(ABC):
         """Return the data itself, which does not change."""
         return self
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether ``rows`` costs no more than the elements that it returns."""
+        return False
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Return a range of the first axis, for which callers have checked the shape."""
+        return self.numpy()[start:stop]
+
     def write_to(self, file: IO[bytes]) -> None:
         """Append the bytes to ``file``, an unbuffered or buffered binary file."""
-        import numpy
-
-        array: Array = numpy.ascontiguousarray(self.numpy())
-        file.write(memoryview(array.reshape(-1).view(numpy.uint8)))
+        if self.has_rows and self.shape and self.nbytes > ROWS_CHUNK:
+            step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
+            for start in range(0, self.shape[0], step):
+                stop = min(start + step, self.shape[0])
+                _write(self.rows(start, stop), file)
+                self.release_rows(start, stop)
+        else:
+            _write(self.numpy(), file)
 
     def release(self) -> None:  # noqa: B027 - most data has nothing to release
         """Return memory used by reading to the operating system where possible."""
+
+    def release_rows(self, start: int, stop: int) -> None:  # noqa: B027
+        """Return memory used by reading a range of the first axis."""
 
     def transform(
         self,
@@ -73,6 +90,7 @@ class TensorData(ABC):
         *,
         shape: tuple[int, ...] | None = None,
         dtype: np.dtype[Any] | type | None = None,
+        by_rows: bool = False,
     ) -> TensorData:
         """Return ``function`` applied to this data, computed when needed.
 
@@ -80,8 +98,11 @@ class TensorData(ABC):
             function: From the array to the new array; pure.
             shape: Shape of the result; default: unchanged.
             dtype: Dtype of the result; default: unchanged.
+            by_rows: Whether the function computes each element of the first axis from the same one, and so
+                may get a range of them.
         """
-        return Transform([self], function, self.shape if shape is None else shape, dtype or self.dtype)
+        wanted = self.shape if shape is None else shape
+        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
         """Return the data with its axes permuted: axis i of the result is axis ``perm[i]``."""
@@ -93,13 +114,17 @@ class TensorData(ABC):
             axis for axis in range(len(order)) if self.shape[axis] != 1
         ]:
             return self.reshape(shape)  # only axes of size 1 move: same bytes
-        return self.transform(lambda array: array.transpose(order), shape=shape)
+        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=order[0] == 0)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
         """Return the same bytes under another shape."""
         wanted = tuple(shape)
         if wanted == self.shape:
             return self
+        if wanted[:1] == self.shape[:1] and 0 not in wanted:
+            return self.transform(
+                lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted)
+            )
         return self.transform(lambda array: array.reshape(wanted), shape=wanted)
 
     def cast(self, dtype: np.dtype[Any] | type) -> TensorData:
@@ -107,7 +132,9 @@ class TensorData(ABC):
         import numpy
 
         wanted = numpy.dtype(dtype)
-        return self if wanted == self.dtype else self.transform(lambda a: a.astype(wanted), dtype=wanted)
+        if wanted == self.dtype:
+            return self
+        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True)
 
 
 class ArrayData(TensorData):
@@ -123,6 +150,10 @@ class ArrayData(TensorData):
         self._array = given.astype(little, copy=False)
         self.shape = tuple(given.shape)
         self.dtype = self._array.dtype
+
+    @property
+    def has_rows(self) -> bool:
+        return True
 
     def numpy(self) -> Array:
         return self._array
@@ -228,11 +259,19 @@ class MappedData(TensorData):
         view = self._source.view(self._offset, self.nbytes)
         return numpy.frombuffer(view, self.dtype).reshape(self.shape)
 
+    @property
+    def has_rows(self) -> bool:
+        return True
+
     def write_to(self, file: IO[bytes]) -> None:
         copy_range(self._source, self._offset, self.nbytes, file)
 
     def release(self) -> None:
         self._source.release(self._offset, self.nbytes)
+
+    def release_rows(self, start: int, stop: int) -> None:
+        row = self.nbytes // self.shape[0]
+        self._source.release(self._offset + start * row, (stop - start) * row)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
         if tuple(shape) == self.shape:
@@ -244,9 +283,9 @@ class MappedData(TensorData):
 
 
 class Transform(TensorData):
-    """A pure function of other data, computed on each use."""
+    """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``."""
 
-    __slots__ = ("_bases", "_function")
+    __slots__ = ("_bases", "_by_rows", "_function")
 
     def __init__(
         self,
@@ -254,10 +293,13 @@ class Transform(TensorData):
         function: Callable[..., Array],
         shape: Sequence[int],
         dtype: np.dtype[Any] | type,
+        *,
+        by_rows: bool = False,
     ) -> None:
         import numpy
 
         self._bases = tuple(bases)
+        self._by_rows = by_rows
         self._function = function
         self.shape = tuple(int(dim) for dim in shape)
         self.dtype = numpy.dtype(dtype)
@@ -272,9 +314,24 @@ class Transform(TensorData):
             raise ValueError(f"transform returned shape {result.shape} instead of {self.shape}")
         return result.astype(self.dtype, copy=False)
 
+    @property
+    def has_rows(self) -> bool:
+        return self._by_rows and all(base.has_rows for base in self._bases)
+
+    def rows(self, start: int, stop: int) -> Array:
+        import numpy
+
+        parts = [base.rows(start, stop) for base in self._bases]
+        with numpy.errstate(all="ignore"):
+            return numpy.asarray(self._function(*parts)).astype(self.dtype, copy=False)
+
     def release(self) -> None:
         for base in self._bases:
             base.release()
+
+    def release_rows(self, start: int, stop: int) -> None:
+        for base in self._bases:
+            base.release_rows(start, stop)
 
 
 class Elided(TensorData):
@@ -317,6 +374,13 @@ def packed(data: TensorData) -> TensorData:
         return halves[::2] | halves[1::2] << 4
 
     return data.transform(pack, shape=((math.prod(data.shape) + 1) // 2,), dtype=numpy.uint8)
+
+
+def _write(array: Array, file: IO[bytes]) -> None:
+    import numpy
+
+    whole: Array = numpy.ascontiguousarray(array)
+    file.write(memoryview(whole.reshape(-1).view(numpy.uint8)))
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.hdf5 import Hdf5
 from xdlc.converter.protobuf_fields import BYTES, FIXED32, FIXED64, VARINT, Field, ProtobufFile
-from xdlc.converter.weights import mapped
 from xdlc.errors import ModelError, UsageError, nearest_names
 
 _LAYERS_V1, _LAYERS = 2, 100
@@ -156,19 +155,14 @@ class _Caffemodel(WeightsFile):
                 where=where,
                 fix="save the weights as float32: other forms, as of forks for half floats, are not read",
             )
-        if len(found) == 1 and found[0].wire == BYTES:
-            start, end = found[0].start, found[0].end
-            dtype = np.dtype("<f4" if wire == FIXED32 else "<f8")
-            data = mapped(file.file, start, end - start, sizes, dtype, where)
-            return data if wire == FIXED32 else _as_float(data)
         if len(found) > _MOST_RUNS:
             raise ModelError(f"a blob whose data is in {len(found)} parts", where=where, fix=_DAMAGED)
-        parts = [file.reals(field, wire) for field in found]
-        values = (parts[0] if len(parts) == 1 else np.concatenate(parts)).astype(np.float32, copy=False)
-        if values.size != math.prod(sizes):
-            problem = f"has {values.size} elements for shape {sizes}"
-            raise ModelError(problem, where=where, fix=_DAMAGED)
-        return ir.ArrayData(values.reshape(sizes))
+        parts = [file.lazy_reals(field, wire) for field in found]
+        count, wanted = sum(part.shape[0] for part in parts), math.prod(sizes)
+        if count != wanted:
+            raise ModelError(f"has {count} elements for shape {sizes[:8]}", where=where, fix=_DAMAGED)
+        data = parts[0] if len(parts) == 1 else ir.ArrayData(np.concatenate([each.numpy() for each in parts]))
+        return data.reshape(sizes).cast(np.float32)
 
     def _dims(self, shape: Field) -> list[int]:
         self._file.require(shape, BYTES)
@@ -199,4 +193,4 @@ class _Hdf5Weights(WeightsFile):
 
 
 def _as_float(data: ir.TensorData) -> ir.TensorData:
-    return data.transform(lambda array: array.astype(np.float32), dtype=np.float32)
+    return data.cast(np.float32)
