@@ -91,15 +91,6 @@ class ProtobufFile:
                 position += (count - 1) * (size + 1)
             yield Field(number, wire, 0, payload, position, count)
 
-    def bytes_of(self, field: Field) -> bytes:
-        """Return the payload of a field of bytes.
-
-        Raises:
-            ModelError: If it has another wire type.
-        """
-        self.require(field, BYTES)
-        return bytes(self._data[field.start : field.end])
-
     def text(self, field: Field, most: int = 1 << 16) -> str:
         """Return the payload of a field of text.
 
@@ -108,7 +99,8 @@ class ProtobufFile:
         """
         if field.end - field.start > most:
             raise self._error(f"the text at byte {field.start} has {field.end - field.start} bytes")
-        return self.bytes_of(field).decode("utf-8", "backslashreplace")
+        self.require(field, BYTES)
+        return bytes(self._data[field.start : field.end]).decode("utf-8", "backslashreplace")
 
     def signed(self, field: Field) -> int:
         """Return the value of a varint as a signed integer of 64 bits.
@@ -137,22 +129,6 @@ class ProtobufFile:
                 raise self._error(f"it has more than {MOST_FIELDS} values")
         return values
 
-    def reals(self, field: Field, wire: int = FIXED32) -> np.ndarray:
-        """Return the values of a repeated float (``FIXED32``) or double (``FIXED64``), packed or not.
-
-        Raises:
-            ModelError: If it has another wire type, or a part of a value.
-        """
-        size = _SIZES[wire]
-        dtype = np.dtype("<f4" if wire == FIXED32 else "<f8")
-        nbytes = field.end - field.start
-        if field.wire == BYTES and nbytes % size == 0:
-            return np.frombuffer(self._data, dtype, nbytes // size, field.start)
-        self.require(field, wire)
-        rows = np.ndarray((field.values,), dtype, self._data, field.start, (size + 1,))
-        values: np.ndarray = np.ascontiguousarray(rows)
-        return values
-
     def lazy_bytes(self, field: Field) -> ir.TensorData:
         """Return the payload of a field of bytes as uint8, in one dimension, that stays in the file.
 
@@ -163,7 +139,9 @@ class ProtobufFile:
         return ir.MappedData(self.file, field.start, (field.end - field.start,), np.uint8)
 
     def lazy_reals(self, field: Field, wire: int = FIXED32) -> ir.TensorData:
-        """Return the values that ``reals`` returns, in one dimension, which stay in the file.
+        """Return the values of a repeated float (``FIXED32``) or double (``FIXED64``) that stay in the file.
+
+        They are in one dimension, whether they are packed or have a key each.
 
         Raises:
             ModelError: If it has another wire type, or a part of a value.
