@@ -187,7 +187,8 @@ def recognize(path: str | os.PathLike[str]) -> Format | None:
     message = _protobuf(head)
     if message is ONNX:  # even if its first bytes pass for text
         return ONNX
-    return _text(head) or message or (ONNX if _is_model_proto(place) else None)
+    other = ONNX if _is_model_proto(place) else CAFFE if place.suffix == ".prototxt" else None
+    return _text(head) or message or other
 
 
 def looks_like(path: Path) -> str:

@@ -74,6 +74,11 @@ class Frontend:
     uncovered: Callable[..., tuple[list[UncoveredNode], list[XdlcError]]] | None = None
 
 
+def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
+    """Return the ``recognizes`` of a frontend of formats that ``xdlc.converter.formats`` knows."""
+    return lambda _path, found: found in known
+
+
 def deferred(module: str, name: str) -> Callable[..., Any]:
     """Return a function of a module that is imported at the first call: tools list all frontends."""
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
-
-
-def _recognizes(path: Path, found: formats.Format | None) -> bool:
-    return found is formats.CAFFE or (found is None and path.suffix == ".prototxt")
-
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
 
 _convert = deferred("xdlc.converter.caffe.convert", "convert")
 FRONTEND = Frontend(
     framework="caffe",
     model="a Caffe net",
     tool="xconv-caffe-to-dlc",
-    recognizes=_recognizes,
+    recognizes=reads(formats.CAFFE),
     convert=_convert,
     options=(
         FrontendOption(

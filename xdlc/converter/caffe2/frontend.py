@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
-
-
-def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found is formats.CAFFE2
-
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
 
 _convert = deferred("xdlc.converter.caffe2.convert", "convert")
 FRONTEND = Frontend(
     framework="caffe2",
     model="a Caffe2 net",
     tool="xconv-caffe2-to-dlc",
-    recognizes=_recognizes,
+    recognizes=reads(formats.CAFFE2),
     convert=_convert,
     options=(
         FrontendOption(

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, deferred
-
-
-def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found is formats.KERAS
-
+from xdlc.converter.frontends import Frontend, deferred, reads
 
 _convert = deferred("xdlc.converter.keras.convert", "convert")
 FRONTEND = Frontend(
     framework="keras",
     model="a Keras model",
     tool="xconv-tensorflow-to-dlc",
-    recognizes=_recognizes,
+    recognizes=reads(formats.KERAS),
     convert=_convert,
 )

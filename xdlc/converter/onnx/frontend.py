@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred
-
-
-def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found is formats.ONNX
-
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, reads
 
 _convert = deferred("xdlc.converter.onnx.convert", "convert")
 FRONTEND = Frontend(
     framework="onnx",
     model="an ONNX model",
     tool="xconv-onnx-to-dlc",
-    recognizes=_recognizes,
+    recognizes=reads(formats.ONNX),
     convert=_convert,
     options=(
         FrontendOption(

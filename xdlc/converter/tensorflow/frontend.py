@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
-
-
-def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found in (formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL)
-
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
 
 _convert = deferred("xdlc.converter.tensorflow.convert", "convert")
 FRONTEND = Frontend(
     framework="tensorflow",
     model="a TensorFlow model",
     tool="xconv-tensorflow-to-dlc",
-    recognizes=_recognizes,
+    recognizes=reads(formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL),
     convert=_convert,
     options=(
         FrontendOption(

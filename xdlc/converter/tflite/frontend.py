@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted
-
-
-def _recognizes(_path: Path, found: formats.Format | None) -> bool:
-    return found is formats.TFLITE
-
+from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
 
 _convert = deferred("xdlc.converter.tflite.convert", "convert")
 FRONTEND = Frontend(
     framework="tflite",
     model="a TFLite model",
     tool="xconv-tflite-to-dlc",
-    recognizes=_recognizes,
+    recognizes=reads(formats.TFLITE),
     convert=_convert,
     options=(
         FrontendOption(
