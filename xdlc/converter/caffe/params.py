@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.protobuf_text import Message, Word
 from xdlc.converter.session.node import Node
@@ -111,10 +113,6 @@ class Params:
         self._node = node
         self._prefix = f"{name}." if name else ""
 
-    def __bool__(self) -> bool:
-        """Return whether the layer states any of them."""
-        return any(name.startswith(self._prefix) for name in self._node.attributes)
-
     def has(self, *names: str) -> bool:
         """Return whether the layer states any of some parameters."""
         return any(f"{self._prefix}{name}" in self._node.attributes for name in names)
@@ -125,8 +123,7 @@ class Params:
         Raises:
             ModelError: If it is none, below ``least``, or omitted without a default.
         """
-        value = self._one(name, default)
-        return self._integer(name, value, least)
+        return self._integer(name, self._one(name, default), least)
 
     def integers(self, name: str, *, least: int = -_LARGEST) -> list[int]:
         """Return the integers of a repeated parameter, none if it is omitted.
@@ -221,9 +218,7 @@ class Params:
         parts = [f"{stem}_h", f"{stem}_w"]
         if self.has(*parts):
             if self.has(name):
-                raise ModelError(
-                    f"states {name}, and {stem}_h or {stem}_w: one of both is wrong", fix=_CORRECT
-                )
+                raise misfit(f"states {name}, and {stem}_h or {stem}_w: one of both is wrong")
             if rank != 2:
                 raise ModelError(f"states {stem}_h and {stem}_w for {rank} spatial axes", fix=f"state {name}")
             if (default or both) and not all(map(self.has, parts)):
@@ -231,7 +226,7 @@ class Params:
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]
         if len(values) not in (1, rank):
-            raise ModelError(f"states {len(values)} values of {name} for {rank} spatial axes", fix=_CORRECT)
+            raise misfit(f"states {len(values)} values of {name} for {rank} spatial axes")
         return values * rank if len(values) == 1 else values
 
     def _all(self, name: str) -> list[Any]:
@@ -241,9 +236,9 @@ class Params:
     def _one(self, name: str, default: Any) -> Any:
         value = self._node.attr(f"{self._prefix}{name}", default)
         if value is None:
-            raise ModelError(f"states no {self._prefix}{name}", fix=_CORRECT)
+            raise misfit(f"states no {self._prefix}{name}")
         if isinstance(value, list):
-            raise ModelError(f"states {self._prefix}{name} {len(value)} times", fix=_CORRECT)
+            raise misfit(f"states {self._prefix}{name} {len(value)} times")
         return value
 
     def _integer(self, name: str, value: Any, least: int) -> int:
@@ -254,8 +249,6 @@ class Params:
         return value
 
     def _real(self, name: str, value: Any) -> float:
-        import numpy as np
-
         if not isinstance(value, (int, float)) or math.isnan(value):
             raise self._wrong(name, value, "a number")
         with np.errstate(over="ignore"):
