@@ -155,3 +155,20 @@ def test_files_with_changed_bytes_do_no_harm(tmp_path: Path) -> None:
             (tmp_path / "net.prototxt").write_bytes(whole)
             with contextlib.suppress(XdlcError):
                 xdlc.convert(tmp_path / "net.prototxt", notify=lambda _: None)
+
+
+def test_large_weights_stay_in_their_file(server: Server, tmp_path: Path) -> None:
+    text = data(1, 256, 8, 8) + layer("Pooling", "pooling_param { kernel_size: 1 }", top="p")
+    text += layer("InnerProduct", "inner_product_param { num_output: 2048 bias_term: false }", bottom="p")
+    net, _ = nets.write(tmp_path, text)
+    nbytes = 2048 * 256 * 8 * 8 * 4
+    held = field(7, field(1, varint(2048) + varint(256 * 8 * 8))) + b"\x2a" + varint(nbytes)
+    head = field(1, "y") + b"\x3a" + varint(len(held) + nbytes) + held
+    with (tmp_path / "net.caffemodel").open("wb") as file:
+        file.write(b"\xa2\x06" + varint(len(head) + nbytes) + head)
+        file.truncate(file.tell() + nbytes)
+    target = tmp_path / "net.dlc"
+    end = server.call("xconv-caffe-to-dlc", "-i", net, "-b", tmp_path / "net.caffemodel", "-o", target)
+    assert end.status == 0, end
+    assert target.stat().st_size > nbytes
+    assert end.megabytes < nbytes / 1e6, end
