@@ -163,6 +163,8 @@ def test_silence_reads():
         (data(1, 2) + 'layer { name: "m" bottom: "data" top: "m" }', "layer 'm' (without a type, line 2)"),
         (data(1, 2) + layer("ReLU", bottom="dta", name="r"), "layer 'r' (ReLU, line 2)"),
         (data(1, 2) + layer("ReLU") + layer("ReLU", name="r"), "layer 'r' (ReLU, line 3)"),
+        (data(1, 2) + layer("Split", top="data data", name="r"), "layer 'r' (Split, line 2)"),
+        (data(1, 2) + layer("ReLU", name="r").replace('top: "y"', ""), "layer 'r' (ReLU, line 2)"),
         (data(1, 0) + layer("ReLU"), "layer 'data' (Input, line 1)"),
         (data(1, 2_000_000_000, 2_000_000_000) + layer("ReLU"), "layer 'data' (Input, line 1)"),
         (data(1, 2) + layer("ReLU", "include { } exclude { }", name="r"), "layer 'r'"),

@@ -274,13 +274,16 @@ class _Net:
                 self._report(entry, f"bottom {name!r} is made by no layer before it", fix)
             reads, writes = [values.get(name, name) for name in entry.bottoms], []
             for top in entry.tops:
-                if top in values and top not in entry.bottoms and not missing:
+                is_new = top not in entry.bottoms or entry.tops.count(top) > 1
+                if top in values and is_new and not missing:
                     problem = f"makes blob {top!r}, which {makers.get(top, 'the input')!r} makes already"
                     self._report(entry, problem, "give the blob another name")
                 is_last = last[top] == index and top not in self.inputs
                 values[top] = top if is_last else self._free(f"{top}@{entry.name}")
                 makers[top] = entry.name
                 writes.append(values[top])
+            if not writes and entry.type != "Silence":
+                self._report(entry, "has no top", "name the blob that it makes")
             self._add_node(entry, reads, writes, weights)
         read = {name for node in self.nodes for name in node.names}
         made = {name: top for top, name in values.items()}
