@@ -76,6 +76,13 @@ CONVOLUTIONS = [
     ),
     (
         "Convolution",
+        IMAGE,
+        "num_output: 6 group: 2 kernel_h: 2 kernel_w: 3 stride_h: 2 pad_w: 1",
+        [W2, B6],
+        convolved(IMAGE, W2, B6, [2, 1], [0, 1], [1, 1], 2),
+    ),
+    (
+        "Convolution",
         CUBE,
         "axis: 2 num_output: 3 kernel_size: 2 bias_term: false",
         [W2[:3, :1].repeat(4, 1)[..., :2]],
@@ -314,6 +321,7 @@ def test_weights_of_a_batch_norm_and_a_scale_are_folded(tmp_path):
         ("Pooling", "pooling_param { kernel_size: 2 kernel_h: 2 kernel_w: 2 }"),
         ("Pooling", "pooling_param { kernel_size: 2 stride_h: 2 }"),
         ("Pooling", "pooling_param { kernel_size: 2 pad_h: 1 }"),
+        ("Pooling", 'pooling_param { pool: "AVE" kernel_size: 2 }'),
         ("Pooling", "pooling_param { kernel_size: 2 round_mode: CEIL ceil_mode: true }"),
         ("Pooling", "pooling_param { global_pooling: true stride: 2 }"),
         ("Pooling", "pooling_param { pool: STOCHASTIC kernel_size: 2 pad: 1 }"),

@@ -113,10 +113,14 @@ def test_the_last_write_has_the_name_of_the_blob():
         ("include { min_level: 1 }", False),
         ("include { max_level: -1 }", False),
         ("include { min_level: -1 max_level: 0 }", True),
+        ('include { stage: "of the net" }', True),
+        ('include { stage: "of the net" stage: "deploy" }', False),
+        ('include { not_stage: "of the net" }', False),
     ],
 )
 def test_rules_choose_the_layers_of_the_test_phase(rule, stays):
-    graph, _ = graph_of(data(1, 2) + layer("Power") + layer("ReLU", rule, top="z"))
+    text = 'state { stage: "of the net" phase: TRAIN level: 3 }' + data(1, 2)
+    graph, _ = graph_of(text + layer("Power") + layer("ReLU", rule, top="z"))
     assert ("z" in graph.outputs) is stays
 
 
@@ -163,6 +167,8 @@ def test_silence_reads():
         (data(1, 2) + 'layer { name: "m" bottom: "data" top: "m" }', "layer 'm' (without a type, line 2)"),
         (data(1, 2) + layer("ReLU", bottom="dta", name="r"), "layer 'r' (ReLU, line 2)"),
         (data(1, 2) + layer("ReLU") + layer("ReLU", name="r"), "layer 'r' (ReLU, line 3)"),
+        (data(1, 2) + layer("ReLU").replace('"ReLU"', "ReLU"), "layer 'y' (without a type, line 2)"),
+        (data(1, 2) + 'layers { name: "r" type: RELU bottom: "data" top: "y" }', "line 2"),
         (data(1, 2) + layer("Split", top="data data", name="r"), "layer 'r' (Split, line 2)"),
         (data(1, 2) + layer("ReLU", name="r").replace('top: "y"', ""), "layer 'r' (ReLU, line 2)"),
         (data(1, 0) + layer("ReLU"), "layer 'data' (Input, line 1)"),
@@ -217,11 +223,13 @@ def test_weights_of_hdf5(tmp_path):
     assert open_weights(path).blobs("c") == []
 
 
-def test_weights_shared_by_name_are_stored_once(tmp_path):
+def test_weights_shared_by_name_are_those_of_the_last(tmp_path):
     shared = 'param { name: "w" } convolution_param { num_output: 3 }'
     text = data(1, 2, 4, 4) + layer("Convolution", shared, top="a") + layer("Convolution", shared, top="b")
     graph, _ = graph_of(text, stored(tmp_path, caffemodel({"a": [KERNEL, BIAS], "b": [KERNEL, BIAS]})))
     assert [list(node.names[1:]) for node in graph.nodes] == [["a.blob0", "a.blob1"], ["a.blob0", "b.blob1"]]
+    graph, _ = graph_of(text, stored(tmp_path, caffemodel({"a": [KERNEL, BIAS], "b": [-KERNEL, BIAS]})))
+    np.testing.assert_array_equal(graph.constants["a.blob0"].numpy(), -KERNEL)
     graph, _ = graph_of(text, stored(tmp_path, caffemodel({"a": [KERNEL]})))
     assert [list(node.names[1:]) for node in graph.nodes] == [["a.blob0"], ["a.blob0"]]
 

@@ -16,7 +16,7 @@ from xdlc.converter.caffe.params import Layer
 from xdlc.converter.caffe.versions import current_layers
 from xdlc.converter.caffe.weights_file import WeightsFile
 from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.protobuf_text import Message, flattened
+from xdlc.converter.protobuf_text import Message, Word, flattened
 from xdlc.converter.session.node import Node
 from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
 
@@ -86,10 +86,12 @@ def source_graph(
     """
     _check_root(net, where)
     found = _Net(where, notices)
+    stages = {stage for state in net.messages("state") for stage in state.scalars("stage")}
     entries = [found.entry(layer) for layer in current_layers(net, where)]
     if sum(len(each.bottoms) + len(each.tops) for each in entries) > _MOST_ENDS:
         raise ModelError(f"has more than {_MOST_ENDS} bottoms and tops", where=where, fix="split the net")
-    entries = [entry for entry in entries if found.is_in_test(entry) and found.is_for_inference(entry, ends)]
+    entries = [each for each in entries if found.is_in_test(each, stages)]
+    entries = [entry for entry in entries if found.is_for_inference(entry, ends)]
     found.add_inputs(net, entries)
     raise_all(found.problems, where=where)
     outputs = found.add_nodes([each for each in entries if each.type not in ("Input", *_DATA)], weights)
@@ -112,6 +114,10 @@ def _check_root(net: Message, where: str) -> None:
     if not 0 < count <= _MOST_LAYERS:
         fix = "give the text of a Caffe net, like deploy.prototxt" if not count else "split the net"
         raise ModelError(f"has {count or 'no'} layers", where=where, fix=fix)
+    if "layer" in net.fields and "layers" in net.fields:
+        line = min(each.line for each in net.messages("layers"))
+        problem = f"has layers of the form 'layer', and in line {line} of the earlier form 'layers'"
+        raise ModelError(problem, where=where, fix="write all of them in one form", line=line)
     for name, values in net.fields.items():
         if name not in _ROOT:
             raise ModelError(f"field {name!r} is none of a net", where=where, fix="remove it")
@@ -172,18 +178,20 @@ class _Net:
 
     def _names(self, message: Message, key: str) -> list[str]:
         """Return the texts of a field; bytes that are no UTF-8 are written as escapes."""
-        found = [value for value in message.scalars(key) if isinstance(value, str)]
+        quoted = [each for each in message.scalars(key) if not isinstance(each, Word)]
+        found = [each for each in quoted if isinstance(each, str)]
         if any(len(text) > _LETTERS for text in found):
             problem = f"line {message.line}: a {key} has more than {_LETTERS} characters"
             raise ModelError(problem, where=self._where, fix=_CORRECT)
         return [text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in found]
 
-    def is_in_test(self, entry: _Entry) -> bool:
-        """Return whether a layer is part of the net in phase TEST, without stages."""
+    def is_in_test(self, entry: _Entry, stages: Collection[Any]) -> bool:
+        """Return whether a layer is part of the net in phase TEST and the stages of the net's own state."""
         include, exclude = entry.message.messages("include"), entry.message.messages("exclude")
         if include and exclude:
             self._report(entry, "has rules both to include and to exclude it")
-        return any(map(_holds, include)) if include else not any(map(_holds, exclude))
+        holds = any(_holds(rule, stages) for rule in include or exclude)
+        return holds if include else not holds
 
     def is_for_inference(self, entry: _Entry, ends: Sequence[str]) -> bool:
         """Return whether a layer stays; SoftmaxWithLoss becomes Softmax where its result is an output."""
@@ -314,7 +322,7 @@ class _Net:
     def _blobs(self, entry: _Entry, weights: WeightsFile | None) -> tuple[list[str], Callable[[], str]]:
         """Return the names of the constants of a layer's weights, and why it has none.
 
-        Layers that share weights by the names of their ``param`` have those of the first.
+        Layers that share weights by the names of their ``param`` have those that are stored with the last.
         """
         if weights is None:
             return [], lambda: "no file of weights is given"
@@ -329,9 +337,10 @@ class _Net:
             name = self._owners.get(label) if label else None
             if name is None and data is not None:
                 name = self._free(f"{entry.name}.blob{index}")
-                self.constants[name] = data
                 if label:
                     self._owners[label] = name
+            if name is not None and data is not None:
+                self.constants[name] = data
             names += [name] if name is not None else []
         return names, lambda: weights.lacks(entry.name)
 
@@ -345,9 +354,10 @@ class _Net:
         return found
 
 
-def _holds(rule: Message) -> bool:
-    """Return whether a rule holds for phase TEST, level 0, without stages."""
+def _holds(rule: Message, stages: Collection[Any]) -> bool:
+    """Return whether a rule holds for phase TEST, level 0, and some stages."""
     low, high = (next(iter(rule.scalars(name)), 0) for name in ("min_level", "max_level"))
-    if isinstance(low, str) or isinstance(high, str) or rule.scalars("stage"):
+    wanted, unwanted = (set(rule.scalars(name)) for name in ("stage", "not_stage"))
+    if isinstance(low, str) or isinstance(high, str) or not wanted <= set(stages) or unwanted & set(stages):
         return False
     return low <= 0 <= high and rule.scalars("phase")[:1] in ([], ["TEST"], [1])

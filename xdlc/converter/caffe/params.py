@@ -174,9 +174,9 @@ class Params:
         Raises:
             ModelError: If it is another.
         """
-        value = self._one(name, default)
+        value = self._one(name, Word(default))
         for word, number in values.items():
-            if value == word or (value == number and isinstance(value, int)):
+            if value == (word if isinstance(value, Word) else number):
                 return word
         raise self._wrong(name, value, " or ".join(values))
 
@@ -206,10 +206,10 @@ class Params:
         Args:
             name: Name of the repeated parameter: one value for all axes, or one each.
             rank: Number of spatial axes.
-            default: The value of all axes if it is omitted.
+            default: The value of axes without one.
             least: The least value.
             h_and_w: Common part of the names of the parts: ``kernel`` for ``kernel_size``; default: ``name``.
-            both: Refuse one of the parts alone even if the default is 0.
+            both: Refuse one of the parts alone, where others have the default.
 
         Raises:
             ModelError: If there is another number of values, both spellings, or half of one.
@@ -221,7 +221,7 @@ class Params:
                 raise misfit(f"states {name}, and {stem}_h or {stem}_w: one of both is wrong")
             if rank != 2:
                 raise ModelError(f"states {stem}_h and {stem}_w for {rank} spatial axes", fix=f"state {name}")
-            if (default or both) and not all(map(self.has, parts)):
+            if both and not all(map(self.has, parts)):
                 raise misfit(f"states one of {parts[0]} and {parts[1]}: both are wanted")
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]

@@ -24,7 +24,7 @@ def pooling(node: Node, g: Operators) -> list[Value]:
     method = p.word("pool", _METHODS, "MAX")
     spatial = _spatial(x)
     kernel = p.sizes("kernel_size", 2, 0, least=1, h_and_w="kernel")
-    strides, pads = p.sizes("stride", 2, 1, least=1), p.sizes("pad", 2, 0, both=True)
+    strides, pads = p.sizes("stride", 2, 1, least=1, both=True), p.sizes("pad", 2, 0, both=True)
     if p.has("ceil_mode") and p.has("round_mode"):
         raise misfit("states round_mode and ceil_mode: one of both is wrong")
     rounds_up = p.word("round_mode", _ROUNDING, "CEIL") == "CEIL" and p.flag("ceil_mode", True)

@@ -111,7 +111,7 @@ def _upsample(node: Node, g: Operators) -> Value:
 
 def _upsampled(own: Params, size: tuple[int, int]) -> tuple[int, int]:
     """Return the size of SegNet's Upsample, as upsample_layer.cpp of caffe-segnet computes it."""
-    scales = own.sizes("scale", 2, 2, least=1)
+    scales = own.sizes("scale", 2, 2, least=1, both=True)
     cuts = [own.flag(name, False) for name in ("pad_out_h", "pad_out_w")]
     height, width = (edge * scale - cut for edge, scale, cut in zip(size, scales, cuts, strict=True))
     return own.integer("upsample_h", height, least=1), own.integer("upsample_w", width, least=1)
