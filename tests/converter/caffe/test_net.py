@@ -223,6 +223,15 @@ def test_weights_of_hdf5(tmp_path):
     assert open_weights(path).blobs("c") == []
 
 
+def test_two_layers_of_one_name_have_no_weights(tmp_path):
+    text = data(1, 2, 4, 4) + layer("Convolution", name="c", top="a") + layer("Convolution", name="c")
+    with pytest.raises(ModelError) as refused:
+        graph_of(text, stored(tmp_path, caffemodel({"c": [KERNEL]})))
+    assert "layer 'c' (Convolution, line 3)" in str(refused.value)
+    graph, _ = graph_of(text, stored(tmp_path, caffemodel({"d": [KERNEL]})))
+    assert len(graph.nodes) == 2
+
+
 def test_weights_shared_by_name_are_those_of_the_last(tmp_path):
     shared = 'param { name: "w" } convolution_param { num_output: 3 }'
     text = data(1, 2, 4, 4) + layer("Convolution", shared, top="a") + layer("Convolution", shared, top="b")

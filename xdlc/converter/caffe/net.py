@@ -148,6 +148,7 @@ class _Net:
         self._notices = notices
         self._taken: dict[str, int] = {}
         self._owners: dict[str, str] = {}
+        self._loaded: set[str] = set()
 
     def _report(self, entry: _Entry, problem: str, fix: str = _CORRECT) -> None:
         """Add the error of a layer."""
@@ -331,6 +332,9 @@ class _Net:
         except XdlcError as problem:
             self.problems.append(problem)
             return [], str
+        if held and entry.name in self._loaded:
+            self._report(entry, "has the name of another layer, and weights are stored by name", "rename one")
+        self._loaded.add(entry.name)
         shared = [str(next(iter(each.scalars("name")), "")) for each in entry.message.messages("param")]
         names = []
         for index, (data, label) in enumerate(zip_longest(held, shared)):
