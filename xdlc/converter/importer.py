@@ -26,7 +26,7 @@ from xdlc.converter.session.ordering import SOURCE, ordered, wants_channel_last
 from xdlc.converter.session.ordering import Step as Link
 from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 from xdlc.converter.udo.nodes import Declarations, UdoNodes, Undeclared
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import UnsupportedOp, XdlcError
 
 
 class GraphInput(NamedTuple):
@@ -69,6 +69,7 @@ class SourceGraph:
         nodes: Its nodes in any order; attributes that are graphs are ``SourceGraph``.
         constants: Stored tensors by name, lazy.
         states: Its variables.
+        problems: Errors by the name that has no value for it.
     """
 
     inputs: Sequence[GraphInput]
@@ -76,6 +77,7 @@ class SourceGraph:
     nodes: Sequence[Node]
     constants: Mapping[str, ir.TensorData] = field(default_factory=dict)
     states: Sequence[GraphState] = ()
+    problems: Mapping[str, XdlcError] = field(default_factory=dict)
 
     def all_nodes(self) -> Iterator[Node]:
         """Iterate over the nodes, and over those of the graphs inside them."""
@@ -199,6 +201,8 @@ class _GraphImport:
         """Return the IR of the graph, or what could be imported of it."""
         context, graph, ends = self._context, self._graph, self._ends
         nodes = self.ordered(graph, ends)
+        context.diagnostics.problems += dict.fromkeys(graph.problems.values())
+        context.frame.unresolved.update(graph.problems)
         self.add_constants(self.constants)
         for entry in graph.inputs:
             if entry.name not in self.constants:

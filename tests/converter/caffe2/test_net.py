@@ -7,7 +7,7 @@ import pytest
 
 import xdlc
 from tests.converter.caffe2.nets import TinyNet, net, operator
-from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, each_problem
+from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError, XdlcError, each_problem
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(1, 3, 2, 2)
 SHAPE = {"data": [1, 3, 2, 2]}
@@ -155,7 +155,7 @@ REFUSED = {
         lambda: TinyNet().op("Relu", ["a"], ["y"]).op("Abs", ["data"], ["a"]),
         SHAPE,
         ModelError,
-        "reads 'a', which only a later operator makes",
+        "reads 'a', which no operator before it makes",
         "order",
     ),
     "random weights": (
@@ -226,6 +226,18 @@ def test_a_net_without_its_init_net_is_one_error_with_all_names(tmp_path):
         xdlc.convert(predict, SHAPE)
     with pytest.raises(ModelError, match=r"makes 'v', init_net\.pb fills none"):
         xdlc.convert(predict, SHAPE, weights=init)
+
+
+def test_problems_of_the_reading_and_of_operators_come_together(tmp_path):
+    made = scaled().op("Odd", ["z"], ["z"]).op("Add", ["y", "v"], ["v"])
+    made.init("GivenTensorFill", ["v"], shape=[2], values=[1.0]).init("Abs", ["b"], ["a"])
+    predict, init = made.write(tmp_path, outputs=["y", "z", "v", "x"])
+    words = ["reads 'a'", "reads 'z'", "1 values for shape [2]", "Odd has no mapping", "no value 'x'"]
+    problems = xdlc.check(predict, input_dims=SHAPE, weights=init).problems
+    assert [word in str(problem) for word, problem in zip(words, problems, strict=True)] == [True] * 5
+    with pytest.raises(ProblemList) as caught:
+        xdlc.convert(predict, SHAPE, weights=init)
+    assert len(caught.value.problems) == len(problems)
 
 
 def test_exchanged_nets(tmp_path):

@@ -114,6 +114,7 @@ def tensor(number, dims, **fields):
         (tensor(2, [2, 1], int32=b"\x01\x02"), np.int32([[1], [2]])),
         (tensor(6, [1], int32=b"\x07"), np.uint8([7])),
         (tensor(10, [1], int64=9), np.int64([9])),
+        (tensor(12, [2], int32=b"\x80\x78\x80\x80\x03"), np.float16([1, -2])),
         (tensor(12, [2], octets=np.float16([1, 2]).tobytes()), np.float16([1, 2])),
         (tensor(9, [2], raw=np.int16([-1, 2]).tobytes()), np.int16([-1, 2])),
     ],
@@ -157,6 +158,8 @@ def test_a_text_is_converted(tmp_path):
     init.write_bytes(ARRAYS["text"])
     model = xdlc.convert(predict, {"data": [3, 4]}, weights=init)
     np.testing.assert_array_equal(xdlc.run(model, {"data": X})["y"], X * 2)
+    predict.write_text(r'op { input: "data" output: "\377" type: "Relu" }')
+    assert xdlc.convert(predict, {"data": [3, 4]}).main.outputs[0].name == r"\xff"
     predict.write_text('name: "n"\nop {\n input: "data" output: "y" type: "Odd" }')
     with pytest.raises(UnsupportedOp) as caught:
         xdlc.convert(predict, {"data": [3, 4]})
@@ -173,10 +176,13 @@ def nested(depth):
 RELU = operator("Relu", ["data"], ["y"])
 FILL = operator("Mul", ["data", "w"], ["y"])
 UNTRUSTED = {
-    "nested nets": ([nested(2000)], "nest"),
+    "nested nets": ([net([operator("X", ["data"], ["y"], n=nested(2000))])], "no mapping"),
+    "a net of no use": ([net([operator("Relu", ["data"], ["y"], n=nested(1))])], "is a net"),
     "nested text": ([b"op { arg { n { " * 2000], "nest"),
     "a text that breaks off": ([b'op { type: "Relu" '], "line 1"),
     "text of another type": ([b"op { type: Relu }"], "'type'"),
+    "a text with a field of none": ([b'op { type: "Relu"\ninputs: "data" }'], "line 1: field 'inputs'"),
+    "a text with a long name": ([b'op { input: "' + b"x" * 5000 + b'" }'], "'input'"),
     "truncated": ([net([RELU])[:-4]], "truncated"),
     "a wrong wire type": ([field(2, field(4, 3))], "wire type"),
     "no operators": ([field(1, "n")], "no operators"),
@@ -188,7 +194,12 @@ UNTRUSTED = {
     "negative": ([net([FILL]), net([given([-1], field(5, 1.0))])], "impossible shape"),
     "a huge constant": (
         [net([FILL]), net([operator("ConstantFill", [], ["w"], shape=[1 << 30])])],
-        "impossible",
+        "bytes together",
+    ),
+    "many dimensions": ([net([FILL]), net([operator("ConstantFill", [], ["w"], shape=[1] * 99)])], "shape"),
+    "a constant out of range": (
+        [net([FILL]), net([operator("ConstantFill", [], ["w"], value=256, dtype=6)])],
+        "no number of uint8",
     ),
     "values of another wire type": ([net([FILL]), net([given([1], field(5, 3))])], "wire type"),
     "parts of a float": ([net([FILL]), net([given([1], field(5, b"abc"))])], "wire type"),

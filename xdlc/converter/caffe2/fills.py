@@ -12,7 +12,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES
-from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, dtype_of, shaped
+from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, check_dims, dtype_of, shaped
 from xdlc.converter.session.context import Allowance
 from xdlc.errors import ModelError, UnsupportedOp
 
@@ -31,7 +31,7 @@ _GIVEN = {
 """Fills with stored values, and their type."""
 _CONSTANT = {"ConstantFill": "FLOAT", "Float16ConstantFill": "FLOAT16"}
 """Fills with one number, and their type unless an argument states it."""
-_READ = frozenset({"shape", "values", "value", "dtype", "extra_shape", "input_as_shape", "run_once"})
+_READ = frozenset({"shape", "values", "value", "dtype", "run_once"})
 _OF_INT8 = frozenset({"Y_scale", "Y_zero_point"})
 MOST_CONSTANT = 1 << 28
 """Bytes that the constants of a net have together."""
@@ -55,11 +55,9 @@ def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
         UnsupportedOp: If they are no numbers, are too many, or it has an argument that is not known.
     """
     unread = op.args.keys() - _READ - (_OF_INT8 if op.type in INT8 else set())
-    unread |= {
-        name for name in ("extra_shape", "input_as_shape") if name in op.args and op.args[name].value()
-    }
-    if unread:
-        problem = f"argument {', '.join(sorted(unread))} is not understood here"
+    odd = [name for name in unread if name not in ("extra_shape", "input_as_shape") or op.args[name].value()]
+    if odd:
+        problem = f"argument {', '.join(sorted(odd))} is not understood here"
         raise UnsupportedOp(problem, where=op.where, fix="remove the argument if it has no effect")
     if op.type in _CONSTANT:
         return _constant(op, constants)
@@ -91,25 +89,23 @@ def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
     """
     if op.type in _GIVEN:
         return np.dtype(_GIVEN[op.type])
-    default = DATA_TYPES[_CONSTANT.get(op.type, "FLOAT")]
-    if "dtype" in op.args:
-        default = (op.args["dtype"].integers() or [default])[-1]
-    elif "value" in op.args and op.args["value"].fields.get("i"):
-        default = DATA_TYPES["INT64"]
-    return dtype_of(default, op.where)
+    has_integer = "value" in op.args and op.args["value"].fields.get("i")
+    number, *_ = DATA_TYPES["INT64" if has_integer else _CONSTANT.get(op.type, "FLOAT")]
+    stated = op.args["dtype"].integers() if "dtype" in op.args else []
+    return dtype_of((stated or [number])[-1], op.where)
 
 
 def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:
     """Return the result of a fill with one number, 0 by default."""
     dtype, dims = fill_dtype(op), dims_of(op)
     value: Any = op.args["value"].value() if "value" in op.args else 0
-    if not isinstance(value, (int, float)):
-        raise ModelError("its value is no number", where=op.where, fix="export the net again")
-    if any(size < 0 for size in dims) or not constants.take(math.prod(dims) * dtype.itemsize):
-        shown = ", ".join(map(str, dims[:8]))
-        raise ModelError(
-            f"fills a tensor of impossible shape [{shown}]", where=op.where, fix="correct the shape"
-        )
+    check_dims(dims, op.where)
+    if not constants.take(math.prod(dims) * dtype.itemsize):
+        problem = f"fills a tensor of shape {dims}: constants have at most {MOST_CONSTANT} bytes together"
+        raise ModelError(problem, where=op.where, fix="correct the shape")
     with np.errstate(all="ignore"):
-        number = np.asarray(value).astype(dtype)
+        number = np.asarray(value).astype(dtype) if isinstance(value, (int, float)) else None
+    if number is None or (dtype.kind in "iu" and number != value):
+        problem = f"its value {value!r:.40} is no number of {dtype.name}"
+        raise ModelError(problem, where=op.where, fix="export the net again")
     return ir.Transform([], lambda: np.broadcast_to(number, tuple(dims)), dims, dtype)

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 
 from xdlc.converter.caffe2.fills import dims_of, fill_dtype, is_constant
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
 from xdlc.converter.importer import GraphInput
-from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
 from xdlc.ir import dtype as types
 
 _INDICES = {"Gather": (1,), "BatchGather": (1,), "BatchOneHot": (0,), "OneHot": (0, 1)}
 """Inputs that are integers, by operator."""
 _MOST_SHOWN = 120
 _MOST_TYPOS = 8
-_MOST_COMPARED = 2000
 
 
 def find_inputs(
@@ -28,8 +26,8 @@ def find_inputs(
     given: Collection[str],
     stated: Mapping[str, GraphInput],
     notices: list[str],
-) -> dict[str, GraphInput]:
-    """Return the inputs of a net by name, in the order in which it states them.
+) -> tuple[dict[str, GraphInput], dict[str, XdlcError]]:
+    """Return the inputs of a net by name, in its order, and the errors of names without data and shape.
 
     Args:
         predict: The net.
@@ -39,75 +37,50 @@ def find_inputs(
         notices: Gets a line for each stand-in.
 
     Raises:
-        XdlcError: If names have neither data nor a shape.
+        UsageError: If the init net fills all that the net reads, and no name is given.
     """
     first = init.ops if init is not None else ()
     fills = {op.outputs[0]: op for op in first if is_constant(op)}
-    made = {name for op in first for name in op.outputs}
-    free = _free(predict, made)
-    stand_ins = {name for name in fills if name in given or name in stated} | _stand_in(predict, fills)
+    free = _free([*first, *predict.ops])
+    initial = next((op.inputs[0] for op in predict.ops if op.inputs), "")
+    stand_in = fills.get(initial) if initial in predict.inputs[:1] else None
+    if stand_in is not None and stand_in.type != "ConstantFill" and _shape(stand_in) is not None:
+        stand_in = None  # it has the values of weights
     indices = {
-        op.inputs[index]
-        for op in predict.ops
-        for index in _INDICES.get(op.type, ())
-        if index < len(op.inputs)
+        name for op in predict.ops for at in _INDICES.get(op.type, ()) for name in op.inputs[at : at + 1]
     }
     found: dict[str, GraphInput] = {}
-    for name in dict.fromkeys((*predict.inputs, *free)):
+    for name in dict.fromkeys((*predict.inputs, *free, *(name for name in fills if name in given))):
+        if not (
+            name in free or name in given or name in stated or (stand_in is not None and name == initial)
+        ):
+            continue
         dims: Sequence[int | str] | None = None
         dtype = types.INT32 if name in indices else types.FLOAT32
-        if name not in free and name not in stand_ins:
-            continue
-        if name in stated:
-            _, dtype, dims = stated[name]
-        elif name in fills:
-            dtype, dims = types.from_numpy(fill_dtype(fills[name])), _shape(fills[name])
         if name in fills:
             notices.append(f"{name!r} is an input: its value in the init net is a stand-in")
-        found[name] = GraphInput(name, dtype, None if name in given and name not in stated else dims)
-    if not found and _first_read(predict) in made:
-        name = _first_read(predict)
-        problem = f"has no input: the init net fills all that it reads, {name!r} first"
-        fix = f"name the input with its shape: --input_dim {name} N,C,H,W"
+            dims = None if name in given else _shape(fills[name])
+            dtype = types.from_numpy(fill_dtype(fills[name]))
+        found[name] = stated.get(name) or GraphInput(name, dtype, dims)
+    if not found and initial in {name for op in first for name in op.outputs}:
+        problem = f"has no input: the init net fills all that it reads, {initial!r} first"
+        fix = f"name the input with its shape: --input_dim {initial} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in found.items() if entry.dims is None and name not in given]
-    if unknown:
-        raise_all(_unknown(predict, init, unknown, len(found), made), where=str(predict.path))
-    return found
+    known = {name: entry for name, entry in found.items() if entry.dims is not None or name in given}
+    return known, _errors(predict, init, unknown, len(found), free)
 
 
-def unmade(name: str, known: Collection[str], where: str) -> ModelError:
-    """Return the error of a place that reads a name without a value."""
-    if name in known:
-        fix = "write the operators in the order in which they run"
-        return ModelError(f"reads {name!r}, which only a later operator makes", where=where, fix=fix)
-    near = nearest_names(name, islice(known, _MOST_COMPARED))
-    return ModelError(f"reads {name!r}, which nothing makes", where=where, fix=near or "export the net again")
-
-
-def _free(predict: NetDef, made: Collection[str]) -> dict[str, OperatorDef]:
+def _free(ops: Sequence[OperatorDef]) -> dict[str, OperatorDef]:
     """Return the names that are read before anything makes them, in order, and their first readers."""
-    done = set(made)
+    done = {""}
     found: dict[str, OperatorDef] = {}
-    for op in predict.ops:
+    for op in ops:
         for name in op.inputs:
-            if name and name not in done:
+            if name not in done:
                 found.setdefault(name, op)
         done.update(op.outputs)
     return found
-
-
-def _stand_in(predict: NetDef, fills: Mapping[str, OperatorDef]) -> set[str]:
-    """Return the first stated input, if the first operator reads it and one number fills it."""
-    name = next(iter(predict.inputs), "")
-    if name not in fills or name != _first_read(predict):
-        return set()
-    return {name} if fills[name].type == "ConstantFill" or _shape(fills[name]) is None else set()
-
-
-def _first_read(predict: NetDef) -> str:
-    """Return the first input of the first operator that has any."""
-    return next((op.inputs[0] for op in predict.ops if op.inputs), "")
 
 
 def _shape(stand_in: OperatorDef) -> list[int] | None:
@@ -116,9 +89,13 @@ def _shape(stand_in: OperatorDef) -> list[int] | None:
     return dims if math.prod(dims) > 1 and all(0 < size < 1 << 31 for size in dims) else None
 
 
-def _unknown(
-    predict: NetDef, init: NetDef | None, names: Sequence[str], count: int, made: Collection[str]
-) -> list[XdlcError]:
+def _errors(
+    predict: NetDef,
+    init: NetDef | None,
+    names: Sequence[str],
+    count: int,
+    readers: Mapping[str, OperatorDef],
+) -> dict[str, XdlcError]:
     """Return the errors of names without data and without a shape.
 
     Args:
@@ -126,29 +103,43 @@ def _unknown(
         init: Its init net.
         names: The names.
         count: How many inputs there are, these among them.
-        made: Names that the init net makes.
+        readers: First reader of each name that is read before anything makes it.
     """
-    where, shape = str(predict.path), f"--input_dim {names[0]} N,C,H,W (its sizes, batch included)"
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    shown = ", ".join(map(repr, names[:_MOST_SHOWN])) + more
+    errors: dict[str, XdlcError] = {}
+    if init is not None and predict.inputs:
+        made = [name for net in (init, predict) for op in net.ops for name in op.outputs]
+        listed = set(predict.inputs)
+        typos = [name for name in names if name not in listed][:_MOST_TYPOS]
+        errors = {name: _typo(name, [*predict.inputs, *made], readers[name].where) for name in typos}
+    rest = [name for name in names if name not in errors]
+    if not rest:
+        return errors
+    shape = f"--input_dim {rest[0]} N,C,H,W (its sizes, batch included)"
+    more = f" and {len(rest) - _MOST_SHOWN} more" if len(rest) > _MOST_SHOWN else ""
+    shown = ", ".join(map(repr, rest[:_MOST_SHOWN])) + more
+    kind: type[XdlcError] = UsageError
     if init is None:
         beside = predict.path.with_name("init_net.pb")
         file = beside if beside.is_file() and beside != predict.path else "init_net.pb"
-        fix = f"give --exec_net {file}"
-        if count > len(names):
-            problem = f"weights are missing: nothing fills or makes {len(names)} names: {shown}"
-            return [UsageError(problem, where=where, fix=fix)]
-        problem = f"weights and input shape are missing: nothing fills or makes {len(names)} names: {shown}"
-        return [UsageError(problem, where=where, fix=f"{fix} and {shape}")]
-    listed, readers = set(predict.inputs), _free(predict, made)
-    typos = [name for name in names if listed and name not in listed]
-    if typos:
-        known = dict.fromkeys(
-            [*predict.inputs, *sorted(made), *(name for op in predict.ops for name in op.outputs)]
+        missing, fix = "weights are missing", f"give --exec_net {file}"
+        if count == len(rest):
+            missing, fix = "weights and input shape are missing", f"{fix} and {shape}"
+        problem = f"{missing}: nothing fills or makes {len(rest)} names: {shown}"
+    elif count == 1:
+        problem, fix = f"the shape of input {shown} is nowhere stated", f"give {shape}"
+    else:
+        kind = ModelError
+        problem = (
+            f"no operator makes {shown}, {init.path.name} fills none of that name, and no shape is given"
         )
-        return [unmade(name, known, readers[name].where) for name in typos[:_MOST_TYPOS]]
-    if count == 1:
-        return [UsageError(f"the shape of input {shown} is nowhere stated", where=where, fix=f"give {shape}")]
-    problem = f"no operator makes {shown}, {init.path.name} fills none of that name, and no shape is given"
-    fix = f"give the init net of the same model; the shape, if an input: --input_dim {names[0]} N,.."
-    return [ModelError(problem, where=where, fix=fix)]
+        fix = f"give the init net of the same model; the shape, if an input: {shape}"
+    return errors | dict.fromkeys(rest, kind(problem, where=str(predict.path), fix=fix))
+
+
+def _typo(name: str, known: Sequence[str], where: str) -> ModelError:
+    """Return the error of an operator that reads a name that no net states."""
+    if name in known:
+        fix = "write the operators in the order in which they run"
+        return ModelError(f"reads {name!r}, which no operator before it makes", where=where, fix=fix)
+    fix = nearest_names(name, known) or "export the net again"
+    return ModelError(f"reads {name!r}, which nothing makes", where=where, fix=fix)

@@ -5,7 +5,6 @@ Field names and numbers: caffe2.proto.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,188 +22,113 @@ bytes and for each run of floats.  ``line`` is the line of the text in which the
 _MOST_OBJECTS = 1 << 18
 """Operators, arguments, names and runs of values in a file."""
 _LONGEST_NAME = 1 << 12
-_DEPTH = 32
-"""Nets that nest in arguments."""
-_FIELDS: Mapping[str, Mapping[int, tuple[str, str]]] = {
-    "net": {
-        1: ("name", "text"),
-        2: ("op", "op"),
-        7: ("external_input", "text"),
-        8: ("external_output", "text"),
-    },
-    "op": {
-        1: ("input", "text"),
-        2: ("output", "text"),
-        3: ("name", "text"),
-        4: ("type", "text"),
-        5: ("arg", "arg"),
-    },
-    "arg": {
-        1: ("name", "text"),
-        2: ("f", "float"),
-        3: ("i", "int"),
-        4: ("s", "bytes"),
-        5: ("floats", "float"),
-        6: ("ints", "int"),
-        7: ("strings", "bytes"),
-        8: ("n", "net"),
-        9: ("nets", "net"),
-        10: ("t", "tensor"),
-        11: ("tensors", "tensor"),
-    },
-    "tensor": {
-        1: ("dims", "int"),
-        2: ("data_type", "int"),
-        3: ("float_data", "float"),
-        4: ("int32_data", "int"),
-        5: ("byte_data", "bytes"),
-        9: ("double_data", "double"),
-        10: ("int64_data", "int"),
-        13: ("raw_data", "bytes"),
-    },
+_MESSAGES = {
+    "net": "1 name -, 2 op op, 3 type -, 4 num_workers -, 5 device_option -, 6 arg -, 7 external_input text,"
+    "8 external_output text",
+    "op": "1 input text, 2 output text, 3 name text, 4 type text, 5 arg arg, 6 device_option -, 7 engine -,"
+    "8 control_input -, 9 is_gradient_op -, 10 debug_info -, 11 domain -, 12 op_version -",
+    "arg": "1 name text, 2 f float, 3 i int, 4 s bytes, 5 floats float, 6 ints int, 7 strings bytes, 8 n -,"
+    "9 nets -, 10 t tensor, 11 tensors tensor, 12 qtensors -",
+    "tensor": "1 dims int, 2 data_type int, 3 float_data float, 4 int32_data int, 5 byte_data bytes,"
+    "6 string_data -, 7 name -, 8 device_detail -, 9 double_data double, 10 int64_data int, 11 segment -,"
+    "13 raw_data bytes",
 }
-"""Name and form of the fields that are read, by number, of each kind of message."""
-DATA_TYPES = {
-    "UNDEFINED": 0,
-    "FLOAT": 1,
-    "INT32": 2,
-    "BYTE": 3,
-    "STRING": 4,
-    "BOOL": 5,
-    "UINT8": 6,
-    "INT8": 7,
-    "UINT16": 8,
-    "INT16": 9,
-    "INT64": 10,
-    "FLOAT16": 12,
-    "DOUBLE": 13,
-}
-"""Numbers of ``TensorProto.DataType``."""
+"""Number, name and form of the fields of each kind of message; ``-`` for those that are not read."""
+_FIELDS = {kind: [field.split() for field in fields.split(",")] for kind, fields in _MESSAGES.items()}
+_BY_NUMBER = {kind: {int(number): rest for number, *rest in fields} for kind, fields in _FIELDS.items()}
+_BY_NAME = {kind: {name: form for _, name, form in fields} for kind, fields in _FIELDS.items()}
 _WIRES = {"float": FIXED32, "double": FIXED64}
+DATA_TYPES = {
+    "FLOAT": (1, np.float32, "float_data"),
+    "INT32": (2, np.int32, "int32_data"),
+    "BYTE": (3, np.uint8, "byte_data"),
+    "BOOL": (5, np.bool_, "int32_data"),
+    "UINT8": (6, np.uint8, "int32_data"),
+    "INT8": (7, np.int8, "int32_data"),
+    "UINT16": (8, np.uint16, "int32_data"),
+    "INT16": (9, np.int16, "int32_data"),
+    "INT64": (10, np.int64, "int64_data"),
+    "FLOAT16": (12, np.float16, "int32_data"),
+    "DOUBLE": (13, np.float64, "double_data"),
+}
+"""Number, numpy type, and field of the values, of each ``TensorProto.DataType`` of numbers; the values of
+float16 are the bits."""
 
 
 def read_fields(file: ir.MappedFile) -> Fields:
     """Return the ``NetDef`` of a file.
 
     Raises:
-        ModelError: If it is none, is truncated, nests too deep or has too many parts.
+        ModelError: If it is none, is truncated, or has too many parts.
     """
     head = bytes(file.view(0, min(file.size, 4096)))
     if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
-        return _Text(file).fields("net", read_text(file), 0)
-    return _Binary(file).fields("net", (0, file.size), 0)
+        return _of_text("net", read_text(file), str(file.path))
+    return _of_range("net", ProtobufFile(file, "a Caffe2 net"), 0, file.size, Allowance(_MOST_OBJECTS))
 
 
-class _Reader:
-    """Limits of the reading of one file."""
-
-    def __init__(self, file: ir.MappedFile) -> None:
-        self.where = str(file.path)
-        self._objects = Allowance(_MOST_OBJECTS)
-
-    def inner(self, depth: int) -> int:
-        """Return the depth of a message inside one."""
-        if depth > 3 * _DEPTH:  # each net has an operator and an argument around it
-            fix = "the file is damaged: get it again"
-            raise ModelError(f"nets nest deeper than {_DEPTH}", where=self.where, fix=fix)
-        return depth + 1
-
-    def count(self, number: int = 1) -> None:
-        """Count objects that stay in memory."""
-        if not self._objects.take(number):
-            problem = f"has more than {_MOST_OBJECTS} operators, arguments and names"
-            raise ModelError(problem, where=self.where, fix="convert a part of the net")
-
-
-class _Binary(_Reader):
-    """Reader of a binary file."""
-
-    def __init__(self, file: ir.MappedFile) -> None:
-        super().__init__(file)
-        self._file = ProtobufFile(file, "a Caffe2 net")
-
-    def fields(self, kind: str, place: tuple[int, int], depth: int) -> Fields:
-        """Return the fields of the message in a range of the file."""
-        file, known = self._file, _FIELDS[kind]
-        found: Fields = {}
-        for field in file.fields(*place):
-            name, form = known.get(field.number, ("", ""))
-            if not name:
-                continue
-            values = found.setdefault(name, [])
-            if form == "int":
-                values += file.integers(field)
-                continue
-            self.count()
-            if form == "text":
-                values.append(file.text(field, _LONGEST_NAME))
-            elif form == "bytes":
-                values.append(file.lazy_bytes(field))
-            elif form in _WIRES:
-                values.append(file.lazy_reals(field, _WIRES[form]))
-            else:
-                file.require(field, BYTES)
-                values.append(self.fields(form, (field.start, field.end), self.inner(depth)))
-        return found
-
-
-class _Text(_Reader):
-    """Reader of a text."""
-
-    def fields(self, kind: str, message: Message, depth: int) -> Fields:
-        """Return the fields of a message."""
-        found: Fields = {"line": [message.line]}
-        for name, form in _FIELDS[kind].values():
-            values = message.fields.get(name)
-            if not values:
-                continue
-            try:
-                found[name] = self._values(form, values, depth)
-            except TypeError as error:
-                place, fix = f"{self.where}: line {message.line}", "correct the text"
-                raise ModelError(
-                    f"field {name!r} has a value of another type", where=place, fix=fix
-                ) from error
-        return found
-
-    def _values(self, form: str, values: Sequence[Value], depth: int) -> list[Any]:
-        """Return the values of a field.
-
-        Raises:
-            TypeError: If one is of another type.
-        """
-        if form in _WIRES:
-            numbers = np.asarray([_number(each) for each in values], np.float64)
-            with np.errstate(over="ignore"):
-                return [ir.ArrayData(numbers.astype(np.float32 if form == "float" else np.float64))]
-        self.count(len(values))
+def _of_range(kind: str, file: ProtobufFile, start: int, end: int, objects: Allowance) -> Fields:
+    """Return the fields of the message in a range of a binary file."""
+    found: Fields = {}
+    for field in file.fields(start, end):
+        name, form = _BY_NUMBER[kind].get(field.number, ("", "-"))
+        values = found.setdefault(name, [])
         if form == "int":
-            return [_integer(each) for each in values]
-        if form == "text":
-            return [_string(each)[:_LONGEST_NAME] for each in values]
+            values += file.integers(field)
+        elif form != "-" and not objects.take():
+            problem = f"has more than {_MOST_OBJECTS} operators, arguments and names"
+            raise ModelError(problem, where=str(file.file.path), fix="convert a part of the net")
+        elif form == "text":
+            values.append(file.text(field, _LONGEST_NAME))
+        elif form == "bytes":
+            values.append(file.lazy_bytes(field))
+        elif form in _WIRES:
+            values.append(file.lazy_reals(field, _WIRES[form]))
+        elif form != "-":
+            file.require(field, BYTES)
+            values.append(_of_range(form, file, field.start, field.end, objects))
+    return found
+
+
+def _of_text(kind: str, message: Message, where: str) -> Fields:
+    """Return the fields of a message of a text."""
+    found: Fields = {"line": [message.line]}
+    for name, values in message.fields.items():
+        form = _BY_NAME[kind].get(name, "")
+        place, fix = f"{where}: line {message.line}", "correct the text"
+        if not form:
+            raise ModelError(f"field {name!r} is none of caffe2.proto", where=place, fix=fix)
+        try:
+            found[name] = [] if form == "-" else [_value(form, value, where) for value in values]
+        except TypeError as error:
+            problem = f"field {name!r} has a value of another type or size"
+            raise ModelError(problem, where=place, fix=fix) from error
+        if form in _WIRES and values:
+            with np.errstate(over="ignore"):
+                found[name] = [ir.ArrayData(np.asarray(found[name], f"f{4 if form == 'float' else 8}"))]
+    return found
+
+
+def _value(form: str, value: Value, where: str) -> Any:
+    """Return one value of a field of a text.
+
+    Raises:
+        TypeError: If it is of another type, or too large.
+    """
+    if isinstance(value, Message):
+        if form in _BY_NAME:
+            return _of_text(form, value, where)
+    elif isinstance(value, Word):
+        if form == "int" and value in DATA_TYPES:
+            return DATA_TYPES[value][0]
+    elif isinstance(value, str):
+        octets = value.encode("utf-8", "surrogateescape")
         if form == "bytes":
-            octets = (_string(each).encode("utf-8", "surrogateescape") for each in values)
-            return [ir.ArrayData(np.frombuffer(each, np.uint8)) for each in octets]
-        if not all(isinstance(each, Message) for each in values):
-            raise TypeError
-        depth = self.inner(depth)
-        return [self.fields(form, each, depth) for each in values if isinstance(each, Message)]
-
-
-def _number(value: Value) -> float:
-    if isinstance(value, (int, float)):
+            return ir.ArrayData(np.frombuffer(octets, np.uint8))
+        if form == "text" and len(octets) <= _LONGEST_NAME:
+            return octets.decode("utf-8", "backslashreplace")
+    elif form in _WIRES:
         return float(value)
-    raise TypeError
-
-
-def _integer(value: Value) -> int:
-    found = DATA_TYPES.get(value) if isinstance(value, Word) else value
-    if isinstance(found, int) and -1 << 63 <= found < 1 << 63:
-        return found
-    raise TypeError
-
-
-def _string(value: Value) -> str:
-    if isinstance(value, str) and not isinstance(value, Word):
+    elif form == "int" and isinstance(value, int) and -1 << 63 <= value < 1 << 63:
         return value
     raise TypeError

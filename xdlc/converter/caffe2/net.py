@@ -1,4 +1,4 @@
-"""Nets of Caffe2 as source graphs: the last writer of a name rules, inputs, outputs.
+"""Nets of Caffe2 as source graphs: the last writer of a name rules.
 
 An init net and its predict net are one program: fills are constants, other operators of the init net are
 nodes before those of the predict net.  Caffe2 keeps every blob under a name in its workspace, and operators
@@ -8,17 +8,18 @@ overwrite blobs at will.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, filled, is_constant
-from xdlc.converter.caffe2.inputs import find_inputs, unmade
+from xdlc.converter.caffe2.inputs import find_inputs
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import Node
-from xdlc.errors import ModelError, UsageError, XdlcError, raise_all
-from xdlc.ir import dtype as types
+from xdlc.errors import ModelError, UsageError, XdlcError
 
 _SECONDS = frozenset(
     """
@@ -27,7 +28,6 @@ _SECONDS = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be 12 lines
 )
 """Operators whose outputs but the first are for training or for other operators."""
-_MOST_TYPOS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +70,23 @@ def source_graph(
         notices: Gets what the user should know.
 
     Raises:
-        XdlcError: Every name without data; several errors make a ProblemList.
+        XdlcError: If the nets are exchanged or empty, or have no input.
     """
     _check_roles(predict, init)
-    walk = _Walk(predict, init, find_inputs(predict, init, given, stated, notices))
+    inputs, problems = find_inputs(predict, init, given, stated, notices)
+    walk = _Walk([*(init.ops if init is not None else ()), *predict.ops], [*inputs, *problems])
     if init is not None:
-        walk.run(init.ops, _INIT)
+        walk.run((op for op in init.ops if not (is_constant(op) and op.outputs[0] in inputs)), _INIT)
     walk.run(predict.ops)
-    raise_all(walk.problems, where=str(predict.path))
-    outputs = walk.outputs(notices)
+    outputs = _outputs(predict, walk, notices)
     read = {name for node in walk.nodes for name in node.names}.union(outputs, ends)
     constants, spent = {}, Allowance(MOST_CONSTANT)
-    for name, op in walk.fills.items():
-        if name in read:
-            try:
-                constants[name] = filled(op, spent)
-            except XdlcError as problem:
-                walk.problems.append(problem)
-    raise_all(walk.problems, where=str(predict.path))
-    return SourceGraph(list(walk.inputs.values()), outputs, walk.nodes, constants)
+    for name in filter(read.__contains__, walk.fills):
+        try:
+            constants[name] = filled(walk.fills[name], spent)
+        except XdlcError as problem:
+            problems[name] = problem
+    return SourceGraph(list(inputs.values()), outputs, walk.nodes, constants, problems=problems)
 
 
 def _check_roles(predict: NetDef, init: NetDef | None) -> None:
@@ -109,30 +107,29 @@ def _check_roles(predict: NetDef, init: NetDef | None) -> None:
 
 
 class _Walk:
-    """Walk over the operators in the order in which they run, with the value of each name.
+    """Walk over operators in the order in which they run, with the value of each name.
 
     Attributes:
-        inputs: The inputs by name.
         nodes: The nodes.
         fills: Fills by the name of their value.
-        problems: Errors.
+        values: The value that each name has now.
+
+    Args:
+        ops: All operators.
+        inputs: Names of the inputs, and of what is missing, which keep them.
     """
 
-    def __init__(self, predict: NetDef, init: NetDef | None, inputs: Mapping[str, GraphInput]) -> None:
-        self.inputs = inputs
+    def __init__(self, ops: Sequence[OperatorDef], inputs: Collection[str]) -> None:
         self.nodes: list[Node] = []
         self.fills: dict[str, OperatorDef] = {}
-        self.problems: list[XdlcError] = []
-        self._predict = predict
-        every = [*(init.ops if init is not None else ()), *predict.ops]
-        self._writes = Counter(name for op in every for name in op.outputs)
-        self._taken = {*self._writes, *inputs}
-        self._done: Counter[str] = Counter()
-        self._values = {name: name for name in inputs}
+        self.values = {name: name for name in inputs}
+        self._inputs = frozenset(inputs)
+        self._left = Counter(name for op in ops for name in op.outputs)
+        self._taken = {*self._left, *inputs}
         self._names: set[str] = set()
         self._numbers: Counter[str] = Counter()
 
-    def run(self, ops: Sequence[OperatorDef], mark: object = None) -> None:
+    def run(self, ops: Iterable[OperatorDef], mark: object = None) -> None:
         """Add the nodes of operators.
 
         Args:
@@ -140,36 +137,21 @@ class _Walk:
             mark: Mark of the nodes.
         """
         for op in ops:
-            if is_constant(op) and op.outputs[0] in self.inputs and mark is _INIT:
-                continue  # a stand-in
-            reads = [self._value(name, op) for name in op.inputs]
+            reads = [self.values.get(name, name) for name in op.inputs]
             writes = [self._next(name) for name in op.outputs]
             if is_constant(op) and op.type not in INT8:
                 self.fills[writes[0]] = op
                 continue
-            try:
-                attributes = self._attributes(op)
-            except XdlcError as problem:
-                self.problems.append(problem)
-                continue
             own = self._free(op.name or next(iter(writes), op.type), self._names)
-            self.nodes.append(Node(op.type, reads, writes, attributes, own, message=mark, line=op.line))
-
-    def _value(self, name: str, op: OperatorDef) -> str:
-        """Return the value that a name has now."""
-        if name in self._values or not name:
-            return self._values.get(name, "")
-        if len(self.problems) < _MOST_TYPOS:
-            self.problems.append(unmade(name, self._values, op.where))
-        return name
+            load = partial(_attributes, op)
+            self.nodes.append(Node(op.type, reads, writes, {}, own, load=load, message=mark, line=op.line))
 
     def _next(self, name: str) -> str:
         """Return the name of the value that an operator writes now: the last keeps the blob's name."""
-        self._done[name] += 1
-        is_last = self._done[name] == self._writes[name] and name not in self.inputs
-        value = name if is_last else self._free(name, self._taken)
-        self._values[name] = value
-        return value
+        self._left[name] -= 1
+        is_last = not self._left[name] and name not in self._inputs
+        self.values[name] = name if is_last else self._free(name, self._taken)
+        return self.values[name]
 
     def _free(self, name: str, taken: set[str]) -> str:
         """Return a name that is not taken yet, numbered if need be, and take it."""
@@ -180,51 +162,29 @@ class _Walk:
         taken.add(found)
         return found
 
-    def _attributes(self, op: OperatorDef) -> dict[str, object]:
-        """Return the arguments of an operator as attributes."""
-        held: dict[str, object] = {}
-        is_int8 = op.type in INT8 and op.is_fill
-        for name, argument in op.args.items():
-            if is_int8 and name in ("shape", "values"):
-                continue
-            nets = [_inner(net) for net in argument.nets(self._predict.path)]
-            held[name] = (nets[0] if "n" in argument.fields else nets) if nets else argument.value()
-        if is_int8:
-            held["values"] = filled(op, Allowance(0))
-        return held
 
-    def outputs(self, notices: list[str]) -> list[str]:
-        """Return the outputs: those that the net states, or else what nothing reads."""
-        read = {name for node in self.nodes for name in node.names}
-        seconds = {name for node in self.nodes if node.type in _SECONDS for name in node.outputs[1:]}
-        stated = list(dict.fromkeys(self._predict.outputs))
-        where = f"{self._predict.path}: external_output"
-        missing = [name for name in stated if name not in self._values]
-        self.problems += [unmade(name, self._values, where) for name in missing[:_MOST_TYPOS]]
-        values = {self._values[name]: name for name in stated if name in self._values}
-        useless = [value for value in values if value in seconds or value in self.fills]
-        if len(useless) < len(values):
-            for value in useless:
-                why = "the init net fills it" if value in self.fills else "only training uses it"
-                notices.append(f"output {values.pop(value)!r} is dropped: {why}")
-        if not stated:
-            ends = (name for node in self.nodes if node.message is not _INIT for name in node.outputs)
-            blobs = {value: name for name, value in self._values.items()}
-            unread = (name for name in ends if name not in read and name not in seconds)
-            values = {name: blobs[name] for name in unread if name in blobs}
-            if not values:
-                problem, fix = "no operator computes an output", "give a net for inference"
-                self.problems.append(ModelError(problem, where=str(self._predict.path), fix=fix))
-        for value, name in values.items():
-            if value != name:
-                notices.append(f"output {value!r} is blob {name!r}, which has the name of an input")
-        return list(values)
+def _attributes(op: OperatorDef, strict: bool) -> dict[str, Any]:
+    """Return the arguments of an operator as attributes; those of a quantized fill have its tensor."""
+    if not (op.type in INT8 and op.is_fill and strict):
+        return op.attributes(strict)
+    rest = {name: argument.value() for name, argument in op.args.items() if name.startswith("Y_")}
+    return {**rest, "values": filled(op, Allowance(0))}
 
 
-def _inner(net: NetDef) -> SourceGraph:
-    """Return a net that an operator runs, with everything that it reads as inputs."""
-    made = {name for op in net.ops for name in op.outputs}
-    reads = dict.fromkeys((*net.inputs, *(name for op in net.ops for name in op.inputs if name not in made)))
-    walk = _Walk(net, None, {name: GraphInput(name, types.FLOAT32) for name in reads})
-    walk.run(net.ops)
-    return SourceGraph(list(walk.inputs.values()), walk.outputs([]), walk.nodes)
+def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
+    """Return the outputs of a net: those that it states, or else what nothing reads."""
+    seconds = {name for node in walk.nodes if node.type in _SECONDS for name in node.outputs[1:]}
+    values = {walk.values.get(name, name): name for name in predict.outputs}
+    useless = [value for value in values if value in seconds or value in walk.fills]
+    if len(useless) < len(values):
+        for value in useless:
+            why = "the init net fills it" if value in walk.fills else "only training uses it"
+            notices.append(f"output {values.pop(value)!r} is dropped: {why}")
+    if not predict.outputs:
+        read = {name for node in walk.nodes for name in node.names} | seconds
+        ends = {name for node in walk.nodes if node.message is not _INIT for name in node.outputs} - read
+        values = {value: name for name, value in walk.values.items() if value in ends}
+    for value, name in values.items():
+        if value != name:
+            notices.append(f"output {value!r} is blob {name!r}, which has the name of an input")
+    return list(values)

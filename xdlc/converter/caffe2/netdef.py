@@ -14,28 +14,15 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES, Fields, read_fields
 from xdlc.converter.formats import CAFFE2, recognize
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
 _LONGEST = 1 << 20
 """Bytes of a string that is an argument."""
 _LONGEST_LIST = 1 << 16
 _MOST_DIMS = 32
 _DAMAGED = "the file is damaged: get it again"
-_HELD = {
-    "FLOAT": (np.float32, "float_data"),
-    "INT32": (np.int32, "int32_data"),
-    "BYTE": (np.uint8, "byte_data"),
-    "BOOL": (np.bool_, "int32_data"),
-    "UINT8": (np.uint8, "int32_data"),
-    "INT8": (np.int8, "int32_data"),
-    "UINT16": (np.uint16, "int32_data"),
-    "INT16": (np.int16, "int32_data"),
-    "INT64": (np.int64, "int64_data"),
-    "FLOAT16": (np.float16, "byte_data"),
-    "DOUBLE": (np.float64, "double_data"),
-}
-"""Numpy type, and field of the values, of each ``TensorProto.DataType`` of numbers."""
-_TYPES = {DATA_TYPES[name]: (np.dtype(dtype), held) for name, (dtype, held) in _HELD.items()}
+_LISTS = {"f": "floats", "s": "strings", "t": "tensors", "i": "ints"}
+"""Fields of an argument: of one value, and of many."""
 
 
 @dataclass(slots=True)
@@ -43,21 +30,17 @@ class Argument:
     """An argument of an operator.
 
     Attributes:
-        name: Its name.
         where: Its place, for errors.
         fields: The fields of its message.
     """
 
-    name: str
     where: str
     fields: Fields
 
     def reals(self) -> ir.TensorData:
         """Return the numbers of the argument in one dimension: float32, or int64 if they are integers."""
         pieces = self.fields.get("floats") or self.fields.get("f")
-        if not pieces:
-            return ir.ArrayData(np.asarray(self.integers(), np.int64))
-        return _joined(pieces, np.float32)
+        return _joined(pieces, np.float32) if pieces else ir.ArrayData(np.asarray(self.integers(), np.int64))
 
     def integers(self) -> list[int]:
         """Return the integers of the argument."""
@@ -70,33 +53,30 @@ class Argument:
     def value(self) -> Any:
         """Return the value as an attribute of a node.
 
-        Numbers and lists of them are Python's, more than ``_LONGEST_LIST`` floats lazy data; tensors are
-        ``TensorData``, nets ``NetDef``; an argument without a value is an empty list.
+        Numbers and lists of them are Python's, more than ``_LONGEST_LIST`` floats lazy data, and tensors
+        ``TensorData``; an argument without a value is an empty list.
 
         Raises:
             ModelError: If a string is too long, or a tensor contradicts itself.
+            UnsupportedOp: If it is a net or a quantized tensor.
         """
-        fields = self.fields
-        if fields.get("floats"):
-            data = self.reals()
-            return data if data.shape[0] > _LONGEST_LIST else data.numpy().tolist()
-        if fields.get("f"):
-            return float(fields["f"][-1].numpy()[-1])
-        if fields.get("strings"):
-            return [self._text(data) for data in fields["strings"]]
-        if fields.get("s"):
-            return self._text(fields["s"][-1])
-        if fields.get("t"):
-            return _tensor(fields["t"][-1], self.where)
-        if fields.get("tensors"):
-            return [_tensor(each, self.where) for each in fields["tensors"]]
-        if fields.get("i") and not fields.get("ints"):
-            return fields["i"][-1]
-        return fields.get("ints", [])
+        for one, many in _LISTS.items():
+            if self.fields.get(many):
+                return self._values(many, self.fields[many])
+            if self.fields.get(one):
+                return self._values(many, self.fields[one])[-1]
+        if not self.fields.keys().isdisjoint(("n", "nets", "qtensors")):
+            problem, fix = "is a net or a quantized tensor", "remove it if it has no effect"
+            raise UnsupportedOp(problem, where=self.where, fix=fix)
+        return []
 
-    def nets(self, path: Path) -> list[NetDef]:
-        """Return the nets of the argument."""
-        return [net_of(each, path) for name in ("n", "nets") for each in self.fields.get(name, ())]
+    def _values(self, many: str, held: Sequence[Any]) -> Any:
+        if many == "floats":
+            data = _joined(held, np.float32)
+            return data if data.shape[0] > _LONGEST_LIST else data.numpy().tolist()
+        if many == "strings":
+            return [self._text(data) for data in held]
+        return [_tensor(each, self.where) for each in held] if many == "tensors" else held
 
     def _text(self, data: ir.TensorData) -> str:
         if data.nbytes > _LONGEST:
@@ -131,6 +111,22 @@ class OperatorDef:
         """Whether it makes a tensor of nothing."""
         return self.type.endswith("Fill") and not self.inputs
 
+    def attributes(self, strict: bool = True) -> dict[str, Any]:
+        """Return the values of its arguments; if not ``strict``, an ``Argument`` where there is none.
+
+        Raises:
+            XdlcError: If an argument has none.
+        """
+        found = {}
+        for name, argument in self.args.items():
+            try:
+                found[name] = argument.value()
+            except XdlcError:
+                if strict:
+                    raise
+                found[name] = argument
+        return found
+
 
 @dataclass(slots=True)
 class NetDef:
@@ -158,7 +154,8 @@ def read_net(path: str | os.PathLike[str]) -> NetDef:
     """Return the net of a file, binary or text.
 
     Raises:
-        ModelError: If it is none; other formats are named.
+        ModelError: If it is none, other formats are named; or if an operator states an argument twice, with
+            different values.
         StorageError: If it cannot be read.
     """
     file = ir.MappedFile(path)
@@ -166,17 +163,9 @@ def read_net(path: str | os.PathLike[str]) -> NetDef:
     if found not in (CAFFE2, None):
         fix = "give the predict net, and its init net with --exec_net"
         raise ModelError(f"is {found.name}, not a Caffe2 net", where=str(path), fix=fix)
-    return net_of(read_fields(file), file.path)
-
-
-def net_of(fields: Fields, path: Path) -> NetDef:
-    """Return the net of a message.
-
-    Raises:
-        ModelError: If an operator states an argument twice, with different values.
-    """
-    ops = [_operator(each, path) for each in fields.get("op", ())]
-    return NetDef(path, ops, fields.get("external_input", []), fields.get("external_output", []))
+    fields = read_fields(file)
+    ops = [_operator(each, file.path) for each in fields.get("op", ())]
+    return NetDef(file.path, ops, fields.get("external_input", []), fields.get("external_output", []))
 
 
 def _operator(fields: Fields, path: Path) -> OperatorDef:
@@ -189,22 +178,18 @@ def _operator(fields: Fields, path: Path) -> OperatorDef:
     args: dict[str, Argument] = {}
     for each in fields.get("arg", ()):
         key = (each.get("name") or [""])[-1]
-        made = Argument(key, f"{where}: argument {key!r}", each)
-        if key in args and not _is_same(args[key].fields, each):
+        made = Argument(f"{where}: argument {key!r}", each)
+        if key in args and _plain(args[key].fields) != _plain(each):
             raise ModelError("is stated twice, with different values", where=made.where, fix="remove one")
         args[key] = made
     return OperatorDef(type, name, inputs, outputs, args, where, line)
 
 
-def _is_same(one: Fields, other: Fields) -> bool:
-    """Return whether two arguments have the same values."""
-    names = (one.keys() | other.keys()) - {"line"}
-    if any(len(one.get(name, ())) != len(other.get(name, ())) for name in names):
-        return False
-    pairs = [pair for name in names for pair in zip(one[name], other[name], strict=True)]
-    return all(
-        np.array_equal(a.numpy(), b.numpy()) if isinstance(a, ir.TensorData) else a == b for a, b in pairs
-    )
+def _plain(value: Any) -> Any:
+    """Return fields, or a value of one, as what can be compared."""
+    if isinstance(value, dict):
+        return {name: [_plain(each) for each in held] for name, held in value.items() if name != "line"}
+    return value.numpy().tobytes() if isinstance(value, ir.TensorData) else value
 
 
 def dtype_of(number: int, where: str) -> np.dtype[Any]:
@@ -218,10 +203,11 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
 
 def _typed(number: int, where: str) -> tuple[np.dtype[Any], str]:
     """Return the numpy type of a ``TensorProto.DataType``, and the field that holds values of it."""
-    if number not in _TYPES:
-        fix = f"use {', '.join(f'{DATA_TYPES[name]} ({name})' for name in _HELD)}"
-        raise UnsupportedOp(f"has data type {number}, which is no type of numbers", where=where, fix=fix)
-    return _TYPES[number]
+    for known, dtype, held in DATA_TYPES.values():
+        if known == number:
+            return np.dtype(dtype), held
+    fix = f"use {', '.join(f'{known} ({name})' for name, (known, *_) in DATA_TYPES.items())}"
+    raise UnsupportedOp(f"has data type {number}, which is no type of numbers", where=where, fix=fix)
 
 
 def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
@@ -237,17 +223,19 @@ def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
 def _tensor(fields: Fields, where: str) -> ir.TensorData:
     """Return the tensor of a ``TensorProto``."""
     dtype, held = _typed((fields.get("data_type") or [1])[-1], where)
-    pieces = fields.get(held, [])
-    if fields.get("raw_data") or held == "byte_data":
-        octets = _joined(fields.get("raw_data") or pieces, np.uint8)
-        if octets.shape[0] % dtype.itemsize:
-            raise ModelError(f"has {octets.shape[0]} bytes of {dtype.name}", where=where, fix=_DAMAGED)
-        size = octets.shape[0] // dtype.itemsize
-        data = octets.transform(lambda array: array.view(dtype), shape=(size,), dtype=dtype)
+    octets = fields.get("raw_data") or fields.get("byte_data")
+    if octets:
+        data = _joined(octets, np.uint8)
+        size, rest = divmod(data.shape[0], dtype.itemsize)
+        if rest:
+            raise ModelError(f"has {data.shape[0]} bytes of {dtype.name}", where=where, fix=_DAMAGED)
+        data = data.transform(lambda array: array.view(dtype), shape=(size,), dtype=dtype)
     elif held in ("float_data", "double_data"):
-        data = _joined(pieces, dtype)
+        data = _joined(fields.get(held, []), dtype)
     else:
-        data = as_integers(pieces, dtype, where)
+        stored = np.dtype(np.uint16) if dtype == np.float16 else dtype
+        bits = as_integers(fields.get(held, []), stored, where)
+        data = bits.transform(lambda array: array.view(dtype), dtype=dtype)
     return shaped(data, fields.get("dims", []), where)
 
 
@@ -263,14 +251,23 @@ def as_integers(values: Sequence[int], dtype: np.dtype[Any], where: str) -> ir.T
     return ir.ArrayData(array.astype(dtype))
 
 
+def check_dims(dims: Sequence[int], where: str) -> None:
+    """Refuse a shape that no tensor has.
+
+    Raises:
+        ModelError: If it has too many dimensions, or one of an impossible size.
+    """
+    if len(dims) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in dims):
+        raise ModelError(f"has impossible shape {list(dims[:8])}", where=where, fix=_DAMAGED)
+
+
 def shaped(data: ir.TensorData, dims: Sequence[int], where: str) -> ir.TensorData:
     """Return one-dimensional data in a shape.
 
     Raises:
         ModelError: If the shape is impossible, or has another number of elements.
     """
-    if len(dims) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in dims):
-        raise ModelError(f"has impossible shape {list(dims[:8])}", where=where, fix=_DAMAGED)
+    check_dims(dims, where)
     if math.prod(dims) != data.shape[0]:
         problem = f"has {data.shape[0]} values for shape {list(dims)}"
         raise ModelError(problem, where=where, fix=_DAMAGED)

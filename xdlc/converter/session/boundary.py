@@ -177,7 +177,8 @@ def blame_bindings(
     found: list[XdlcError] = []
     changed = dict(_changed(inputs, input_dims))
     for problem in problems:
-        if isinstance(problem, ModelError) and changed:
+        is_of_node = isinstance(problem, ModelError) and problem.node is not None
+        if is_of_node and changed:
             given = "; ".join(f"--input_dim states {name!r} as {text}" for name, text in changed.items())
             refusal = UsageError(
                 f"{problem.problem}; {given}",
@@ -189,7 +190,7 @@ def blame_bindings(
             )
             found.append(refusal)
             continue
-        if isinstance(problem, ModelError) and is_bound:
+        if is_of_node and is_bound:
             problem.fix = "check the dimensions that the options (like --batch) give, then the model"
         found.append(problem)
     return found
