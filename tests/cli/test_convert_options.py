@@ -47,21 +47,15 @@ def run(tool: click.Command, *words: str) -> str:
 def test_flags_of_an_importer_precede_in_its_tool(source: str, weights: str, tmp_path: Path) -> None:
     model = tmp_path / "n.txt"
     model.write_text("net")
-    words = [
-        source,
-        str(model),
-        weights,
-        "w",
-        "--batch",
-        "2",
-        "--package_name",
-        "P",
-        "--dlc",
-        str(tmp_path / "o"),
-    ]
-    assert "seen" in run(converter_tool("xconv-net-to-dlc", NET), *words)
+    words = f"{source} {model} {weights} w --batch 2 --package_name P --dlc {tmp_path / 'o'}"
+    assert "seen" in run(converter_tool("xconv-net-to-dlc", NET), *words.split())
     assert SEEN["path"] == model
     assert (SEEN["weights"], SEEN["batch"], SEEN["package_name"]) == (Path("w"), 2, "P")
+
+
+def test_flags_of_weights_follow_those_of_the_model() -> None:
+    names = [param.name for param in converter_tool("xconv-net-to-dlc", NET).params]
+    assert names[:3] == ["source", "weights", "target"]
 
 
 def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monkeypatch: Any) -> None:
@@ -75,14 +69,17 @@ def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["-p", "a", "--net_txt", "b"], "-p and --net_txt are the same option, with two values"),
-        (["-b", "a", "--weights=b"], "-b and --weights are the same option, with two values"),
-        (["-i", "a", "-i", "b"], "-i is given twice, with two values"),
+        (["-p", "a", "--net_txt", "b"], "two values for one option: -p and --net_txt"),
+        (["-b", "a", "--weights=b"], "two values for one option: -b and --weights"),
+        (
+            ["--weights=a", "-b", "a", "--input_network=a", "--input_network=b"],
+            "two values for one option: --in",
+        ),
         (["-i", "a", "-d", "b.dlc"], "-d takes a name and a shape, found 'b.dlc'"),
     ],
 )
 def test_contradictory_words_are_refused(words: list[str], problem: str) -> None:
-    assert f"error: {problem}\n  fix: write " in run(converter_tool("xconv-net-to-dlc", NET), *words)
+    assert f"error: {problem}" in run(converter_tool("xconv-net-to-dlc", NET), *words)
 
 
 @pytest.mark.parametrize("output", ["n.txt", "w.bin"])

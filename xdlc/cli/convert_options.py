@@ -17,6 +17,13 @@ from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models
 from xdlc.errors import UsageError
 
 _SHARED = (
+    click.option(
+        "-o",
+        "--output_path",
+        "target",
+        type=params.OUTPUT_FILE,
+        help="The DLC.  [default: the model's name.dlc]",
+    ),
     params.INPUT_DIMS,
     click.option("-b", "--batch", type=params.DIMENSION, metavar="N", help="First dimension of every input."),
     click.option(
@@ -160,25 +167,18 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
 
     main.__doc__ = _HELP.format(models=models)
     own = _own_options(chosen)
-    files = (
-        click.option(
-            "-i",
-            "--input_network",
-            "source",
-            type=params.MODEL,
-            required=True,
-            help=f"Model to convert: {models}.",
-        ),
-        click.option(
-            "-o",
-            "--output_path",
-            "target",
-            type=params.OUTPUT_FILE,
-            help="The DLC.  [default: the model's name.dlc]",
-        ),
+    source = click.option(
+        "-i",
+        "--input_network",
+        "source",
+        type=params.MODEL,
+        required=True,
+        help=f"Model to convert: {models}.",
     )
+    files = [option for kind, option in own.values() if kind == "file"]
+    others = [option for kind, option in own.values() if kind != "file"]
     decorated: Callable[..., None] = main
-    for option in reversed((*files, *_SHARED, *own.values(), *_RESULT)):
+    for option in reversed((source, *files, *_SHARED, *others, *_RESULT)):
         decorated = option(decorated)
     command = tool(name)(decorated)
     _share_flags(command, own, given)
@@ -195,41 +195,34 @@ def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
     return given[0].framework
 
 
-def _own_options(chosen: Sequence[Frontend]) -> dict[str, Callable[..., Any]]:
-    """Return the options that not all importers have, by name; those of one name are one option."""
+def _own_options(chosen: Sequence[Frontend]) -> dict[str, tuple[str, Callable[..., Any]]]:
+    """Return kind and option of each that not all importers have; those of one name are one option."""
     same: dict[str, list[FrontendOption]] = {}
     for option in (option for each in chosen for option in each.options):
         same.setdefault(option.name, []).append(option)
-    found = {}
+    found: dict[str, tuple[str, Callable[..., Any]]] = {}
     for name, options in same.items():
         words = [word for option in options for word in option.spellings]
         if len(options) > 1:  # short flags mean other things in each framework
             words = [word for word in words if word.startswith("--")]
+        kind, text = options[0].kind, " ".join(dict.fromkeys(option.help for option in options))
         flags = dict.fromkeys((f"--{name}", *words))
-        text = " ".join(dict.fromkeys(option.help for option in options))
-        first = options[0]
-        found[name] = click.option(*flags, name, metavar=first.metavar, help=text, **_SETTINGS[first.kind])
+        settings = {"metavar": options[0].metavar, "help": text, **_SETTINGS[kind]}
+        found[name] = kind, click.option(*flags, name, **settings)
     return found
 
 
 def _share_flags(command: Tool, own: Collection[str], given: Sequence[Frontend]) -> None:
-    """Assign each flag that several options claim to one of them, and add the importers' further flags.
+    """Add the importers' further flags, and leave each flag to the first option that claims it.
 
-    In a tool for some importers their own flags precede, in one for all importers those of all.
-
-    Args:
-        command: The tool, which is changed.
-        own: Names of the options that not all importers have.
-        given: The importers that the tool is for; none if it is for all.
+    In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """
     further = {flag: words for each in given for flag, words in each.spellings.items()}
-    mine = {word for param in command.params if param.name in own for word in param.opts}
-    others = {word for param in command.params if param.name not in own for word in param.opts}
-    lost = mine.union(*further.values()) if given else others
-    for param in command.params:
-        if (param.name in own) != bool(given):
-            more = [word for flag in param.opts for word in further.get(flag, ())]
-            param.opts = [*(word for word in param.opts if word not in lost), *more]
+    claimed: set[str] = set()
+    for param in sorted(command.params, key=lambda param: (param.name in own) != bool(given)):
+        words = [*param.opts, *(word for flag in param.opts for word in further.get(flag, ()))]
+        param.opts = [word for word in words if word not in claimed]
+        claimed.update(param.opts)
 
 
 def _inputs(source: Path, options: dict[str, Any]) -> list[Path]:

@@ -83,7 +83,7 @@ _CONVERTER = {
     "--onnx_override_batch": "write --batch N",
     "--onnx_define_symbol": "write --define_symbol SYMBOL N",
     "--out_tensor_node": _OUT,
-    **_each("--in_node --in_dim", _SHAPE),
+    **_each("--in_node --in_dim --in_layer --in_layers --input_layers", _SHAPE),
     "--tf_saved_model_tag": "write --saved_model_tag TAG",
     "--tf_saved_model_signature_key": "write --saved_model_signature_key KEY",
     "--tf_show_unconsumed_nodes": "write --show_unconsumed_nodes",
@@ -94,12 +94,12 @@ _CONVERTER = {
     "--out_names": "write --out_name TENSOR",
     "--out_tensor_name": "write --out_name TENSOR",
     **_each(
-        "-t --input_type --input_dtype --source_model_input_datatype -l --input_layout "
-        "--source_model_input_layout --source_model_output_layout",
+        "-t --input_type --input_dtype --source_model_input_datatype -l --input_layout --in_type "
+        "--opaque_input --source_model_input_layout --source_model_output_layout",
         _SOURCE_IO,
     ),
     **_each("--desired_input_layout --desired_output_layout --preserve_io --preserve_io_datatype", _KEPT_IO),
-    **_each("-e --input_encoding --desired_input_color_encoding", _COLOUR),
+    **_each("-e --encoding --input_encoding --desired_input_color_encoding", _COLOUR),
     **_each(
         "--custom_io --dump_custom_io_config_template --dump_qairt_io_config_yaml "
         "--dump_config_template --config",
@@ -134,35 +134,20 @@ _CONVERTER = {
     "--expand_lstm_op_structure": "omit it: what HTP has no op for is written in ops that it has",
     "--apply_masked_softmax": "omit it: masks stay ops of their own",
     **_each("--caffe_txt --predict_net", "write --input_network FILE"),
+    "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
+    "--enable_preprocessing": "omit it, and subtract means and crop before the net",
+    **_each("--udl --udl_path", "write --udo_config_paths FILE, or --plugin FILE.py"),
     "--tflite_signature_name": "write --signature_name",
     "--dump_relay": "omit it: models are read without Relay",
 }
 
-_NO_LAYER = "omit it: inputs are read from the net; --input_dim NAME D1,D2,.. sets their shapes"
-_OTHERS = ("--onnx", "--tf")
-"""Beginnings of options for frameworks other than Caffe and Caffe2."""
 _CAFFE = {
-    **{name: fix for name, fix in _CONVERTER.items() if not name.startswith(("--dlc", "--caffe", *_OTHERS))},
-    **_each("--in_layer --in_layers --input_layers", _NO_LAYER),
-    **_each("--in_type --opaque_input", _SOURCE_IO),
-    "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
-    "--encoding": _COLOUR,
-    "--enable_preprocessing": "omit it, and subtract means and crop before the net",
-    **_each("--udl --udl_path", "write --udo_config_paths FILE, or --plugin FILE.py"),
     "--predict_net": "write --caffe_txt FILE; networks of Caffe2: xconv-caffe2-to-dlc",
     **_each("--exec_net --init_net", "write --caffe_bin FILE; networks of Caffe2: xconv-caffe2-to-dlc"),
     **_each("-w --model_weights --caffemodel", "write --caffe_bin FILE"),
     "--prototxt": "write --caffe_txt FILE",
 }
 _CAFFE2 = {
-    **{
-        name: fix
-        for name, fix in _CONVERTER.items()
-        if not name.startswith(("--dlc", "--pred", "-e", *_OTHERS))
-    },
-    "--opaque_input": _SOURCE_IO,
-    "--input_encoding": _COLOUR,
-    "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
     "--caffe_txt": "write --predict_net FILE; nets of Caffe: xconv-caffe-to-dlc",
     "--caffe_bin": "write --exec_net FILE; nets of Caffe: xconv-caffe-to-dlc",
     **_each("-w --model_weights", "write --exec_net FILE"),
@@ -267,10 +252,10 @@ OPTIONS = {
     "xdlc-info": _INFO,
     "xdlc-to-onnx": _ONNX,
 }
-"""Fixes by tool and option; those of ``xdlc-convert`` hold for tools of one framework that have none here."""
+"""Fixes by tool and option; those of ``xdlc-convert`` are those of the tools for one framework too."""
 
 
 def meant(tool: str, word: str) -> str | None:
     """Return the fix for an option that a tool lacks, if there is one."""
-    own = OPTIONS.get(tool, _CONVERTER if tool.startswith("xconv-") else {})
-    return own.get(word) or EVERYWHERE.get(word)
+    shared = _CONVERTER if tool.startswith("xconv-") else {}
+    return OPTIONS.get(tool, shared).get(word) or shared.get(word) or EVERYWHERE.get(word)

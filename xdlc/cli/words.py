@@ -34,7 +34,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
         isinstance(param, click.Argument) for param in command.params
     )
     found: list[str] = []
-    values_of: dict[str, tuple[str, list[str]]] = {}  # of options that have one value
+    values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
     problems: list[XdlcError] = []
     before = ""
     files: str | None = None  # the option whose files may follow as words
@@ -51,7 +51,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
             found += [files, word] if files else [word]
             continue
         before = word
-        name, glued, _ = word.partition("=") if word.startswith("--") else (word, "", "")
+        name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
         option = known.get(name)
         if option is None:
             problems.append(_unknown(name, command, known))
@@ -62,10 +62,13 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
         count = max(option.nargs - 1, 0) if glued else _count(option, args[index:])
         values = list(args[index : index + count])
         index += len(values)
-        if count or glued:
-            first = values_of.setdefault(str(option.name), (name, [glued, *values]))
-            if not option.multiple and sorted(first[1]) != sorted([glued, *values]):
-                problems.append(_given_twice(first[0], name))
+        if (count or glued) and not option.multiple:
+            given = [value, *values] if glued else values
+            first, other = values_of.setdefault(str(option.name), (name, given))
+            if given != other:
+                both = dict.fromkeys((first, name))
+                problem = f"two values for one option: {' and '.join(both)}"
+                problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
         if isinstance(option, DimsOption) and values and not (glued or index > len(args)):
             values, used = split_dims(values)
             index -= used
@@ -128,14 +131,6 @@ def _left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usa
     if option.is_flag:
         return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
-
-
-def _given_twice(first: str, name: str) -> UsageError:
-    if first == name:
-        return UsageError(f"{name} is given twice, with two values", fix=f"write {name} once")
-    return UsageError(
-        f"{first} and {name} are the same option, with two values", fix=f"write {first} or {name}, once"
-    )
 
 
 def _apart(name: str, known: dict[str, click.Option]) -> str | None:

@@ -79,12 +79,7 @@ def validate(configs: tuple[Path, ...]) -> None:
 @_TARGET
 @_FORM
 @click.option(
-    "--weights",
-    "--caffe_bin",
-    "--exec_net",
-    type=params.INPUT_FILE,
-    metavar="FILE",
-    help="Weights of a Caffe net, or the network that fills in those of a Caffe2 network.",
+    "--weights", "--caffe_bin", "--exec_net", type=params.INPUT_FILE, help="Weights of a Caffe or Caffe2 net."
 )
 @click.option(
     "-p", "--package_name", default="MyOps", show_default=True, metavar="NAME", help="Name of the package."
