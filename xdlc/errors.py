@@ -7,9 +7,8 @@ from typing import Any
 
 MOST_SHOWN = 200
 """Problems of a list that its text shows."""
-MOST_COMPARED = 1000
-LONGEST_COMPARED = 100
-"""Names, and their characters, that are compared with a name."""
+_MOST_COMPARED = 1 << 22
+"""Pairs of characters that are compared with a name's."""
 
 
 class XdlcError(Exception):
@@ -151,19 +150,19 @@ def reword(error: XdlcError, words: Callable[[str], str]) -> None:
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
     """Return ``"nearest: a, b"`` for the known names closest to ``name``, or an empty string.
 
-    Of very many names only the first are compared, and no very long ones: untrusted input may have both.
+    Of very many names, and of very long ones, only those of about its length are compared: untrusted input
+    may have both.
 
     Example:
         >>> nearest_names("sm8560", ["sm8550", "sm8650", "qcs6490"])
         'nearest: sm8650, sm8550'
     """
     import difflib
-    from itertools import islice
+    from heapq import nsmallest
 
-    if len(name) > LONGEST_COMPARED:
-        return ""
-    close = (candidate for candidate in known if len(candidate) <= LONGEST_COMPARED)
-    lowered = {candidate.lower(): candidate for candidate in islice(close, MOST_COMPARED)}
+    count = _MOST_COMPARED // max(len(name), 1) ** 2
+    close = nsmallest(count, known, key=lambda candidate: abs(len(candidate) - len(name)))
+    lowered = {candidate.lower(): candidate for candidate in close}
     found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.5)
     return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
 
