@@ -61,37 +61,14 @@ def attributes_named(name: str, attributes: Iterable[str]) -> list[str]:
         >>> attributes_named("alpha", ["my_param.alpha", "beta"]), attributes_named("a_b", ["p.a.b", "p.b"])
         (['my_param.alpha'], ['p.a.b'])
     """
-    paths = list(attributes)
-    if name in paths:
-        return [name]
-    return [path for path in paths if "." in path and name in _ends(path)]
+    found = [path for path in attributes if name in path_ends(path)]
+    return [name] if name in found else found
 
 
-def _ends(path: str) -> list[str]:
-    """Return the ends of a path with dots and with underscores, the longest first."""
-    ends = [path, *(path[at + 1 :] for at, letter in enumerate(path) if letter == ".")]
-    return list(dict.fromkeys(form for end in ends for form in (end, end.replace(".", "_"))))
-
-
-def by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes of a node, those that one parameter alone denotes under the name of that.
-
-    Those without meaning at inference that no parameter denotes are omitted.
-
-    Args:
-        node: The node.
-        parameters: Names of parameters.
-    """
-    names: dict[str, str] = {}
-    for parameter in parameters:
-        found = attributes_named(parameter, node.attributes)
-        if len(found) == 1:
-            names.setdefault(found[0], parameter)
-    return {
-        names.get(name, name): value
-        for name, value in node.attributes.items()
-        if name in names or name not in node.optional
-    }
+def path_ends(path: str) -> list[str]:
+    """Return the ends of a path, with dots and with underscores, the longest first."""
+    parts = path.split(".")
+    return [mark.join(parts[at:]) for at in range(len(parts)) for mark in "._"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +175,8 @@ class UdoSet:
         Of ``module.layer``, a type of Caffe, the layer is enough where no op names more.  Ops that replace a
         native one are excluded: they have its type, not the source's.
         """
-        types = _ends(type)
-        named = next((each for each in types if any(each in op.source_types for op in self.ops)), type)
+        known = {each for op in self.ops for each in op.source_types}
+        named = next((each for each in path_ends(type) if each in known), type)
         found = [
             op
             for op in self.ops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.builder import Builder
@@ -14,7 +14,7 @@ from xdlc.converter.values import Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Param, Role, ScaleOffset, Tensor
 from xdlc.opdefs.op_view import make_view
-from xdlc.opdefs.source_match import ShapeFunction, SourceNode, Udo, by_parameter
+from xdlc.opdefs.source_match import ShapeFunction, SourceNode, Udo, attributes_named
 
 
 def lower(
@@ -43,7 +43,7 @@ def lower(
     definition = custom.definition
     given = _params(custom, node)
     params, issues = parameters(definition, given)
-    slots, misfits = bind_inputs(definition, values, by_parameter(node, definition.params))
+    slots, misfits = bind_inputs(definition, values, node.attributes)
     raise_issues(custom, [*issues, *misfits])
     inputs = _stored(custom, builder.node, to_tensors(builder, custom, slots), params)
     inputs, issues = with_defaults(definition, builder.node, inputs, params)
@@ -66,14 +66,13 @@ def lower(
 def misfits(node: SourceNode, values: Sequence[Value | None], custom: Udo) -> list[Issue]:
     """Return why the operands and attributes of a node do not fit an op."""
     _, issues = parameters(custom.definition, _params(custom, node))
-    attributes = by_parameter(node, custom.definition.params)
-    return [*issues, *bind_inputs(custom.definition, values, attributes)[1]]
+    return [*issues, *bind_inputs(custom.definition, values, node.attributes)[1]]
 
 
 def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
     """Return the values of the parameters by name: the attributes, or the result of ``parse_params``."""
     if custom.hooks is None:
-        return by_parameter(node, custom.definition.params)
+        return _by_parameter(node, custom.definition.params)
     try:
         return custom.hooks.parse_params(node)
     except XdlcError:
@@ -84,6 +83,23 @@ def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
         )
         raise_issues(custom, [issue])
         raise
+
+
+def _by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes of a node, those that one parameter alone denotes under the name of that.
+
+    Those without meaning at inference that no parameter denotes are omitted.
+    """
+    names: dict[str, str] = {}
+    for parameter in parameters:
+        found = attributes_named(parameter, node.attributes)
+        if len(found) == 1:
+            names.setdefault(found[0], parameter)
+    return {
+        names.get(name, name): value
+        for name, value in node.attributes.items()
+        if name in names or name not in node.optional
+    }
 
 
 def _stored(

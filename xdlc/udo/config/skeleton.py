@@ -63,12 +63,12 @@ def draft(
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    types = list(dict.fromkeys(node.type for node in nodes))
-    drafting = _Drafting(package, model, same_shapes, tuple(float_types), tuple(backends), types)
+    drafting = _Drafting(package, model, same_shapes, tuple(float_types), tuple(backends))
     problems: list[XdlcError] = []
+    types = {type for _, type in groups}
     for group in groups.values():
         reasons: list[XdlcError] = [problem for node in group for problem in _odd(node)]
-        problems += reasons or drafting.add(group)
+        problems += reasons or drafting.add(shortest_name(group[0].type, types), group)
     if not drafting.opdefs:
         raise_all(problems, where=model)
     return Draft(tuple(drafting.collections()), tuple(drafting.notices), tuple(problems))
@@ -82,20 +82,18 @@ class _Drafting:
         same_shapes: bool,
         float_types: tuple[DType, ...],
         backends: tuple[str, ...],
-        types: Sequence[str],
     ) -> None:
         self._package = package
         self._model = model
         self._same_shapes = same_shapes
         self._reals = float_types
         self._backends = backends
-        self._types = types
         self._made: dict[str, tuple[DType, ...]] = {}
         self.opdefs: list[tuple[str, OpDef]] = []
         self.notices: list[str] = []
 
-    def add(self, nodes: Sequence[UncoveredNode]) -> list[XdlcError]:
-        """Draft the operator that some nodes have in common; return why that cannot be."""
+    def add(self, name: str, nodes: Sequence[UncoveredNode]) -> list[XdlcError]:
+        """Draft the operator that some nodes have in common, under a name; return why that cannot be."""
         first, count = nodes[0], len(self.notices)
         try:
             params = drafted_params(nodes)
@@ -109,7 +107,7 @@ class _Drafting:
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
         order = "Axes are in the model's order, as long as no Layout states another."
         definition = OpDef(
-            shortest_name(first.type, self._types),
+            name,
             self._package,
             tuple(map(self._storable, inputs)),
             tuple(map(self._storable, outputs)),

@@ -11,7 +11,7 @@ from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, DType, from_numpy
 from xdlc.opdefs.model import DescriptionPart, ParamDef, TensorDef
 from xdlc.opdefs.semantics import identifier_problem
-from xdlc.opdefs.source_match import Operand, UncoveredNode, attributes_named
+from xdlc.opdefs.source_match import Operand, UncoveredNode, attributes_named, path_ends
 
 _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 _MAX_TEXT = 60
@@ -40,24 +40,17 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
         UnsupportedOp: If an attribute is nothing that a parameter can be.
     """
     names = dict.fromkeys(name for node in nodes for name in node.attributes)
-    found = [_param(name, shortest_name(name, names), nodes) for name in names]
-    return {param.name: param for param in found}
+    return {(short := shortest_name(name, names)): _param(name, short, nodes) for name in names}
 
 
 def shortest_name(path: str, others: Collection[str]) -> str:
     """Return the shortest end of a path that denotes it alone, and can be a name in a definition.
 
-    Args:
-        path: Path of an attribute, or a type.
-        others: All of them.
-
     Example:
         >>> shortest_name("my_param.alpha", ["my_param.alpha"]), shortest_name("a.x", ["a.x", "b.x"])
         ('alpha', 'a_x')
     """
-    parts = path.split(".")
-    ends = ("_".join(parts[at:]) for at in reversed(range(len(parts))))
-    fitting = (end for end in ends if not identifier_problem(end))
+    fitting = (end for end in reversed(path_ends(path)) if not identifier_problem(end))
     return next((end for end in fitting if attributes_named(end, others) == [path]), path)
 
 

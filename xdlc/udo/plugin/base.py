@@ -15,7 +15,7 @@ from xdlc.udo.plugin.kinds import Kind
 class Attributes(Mapping[str, Any]):
     """The attributes of a node, as ``parse_params`` sees them.
 
-    Of an attribute inside messages, ``my_param.alpha``, the end of its path is enough where it is unique.
+    Of a path, ``my_param.alpha``, an end that no other has is enough; one that several have is an error.
 
     Args:
         attributes: The attributes.
@@ -24,8 +24,6 @@ class Attributes(Mapping[str, Any]):
         >>> attributes = Attributes({"axis": 1, "keepdims": 0})
         >>> attributes["axis"], attributes.get("axes", ()), attributes.unread
         (1, (), ('keepdims',))
-        >>> Attributes({"my_param.alpha": 0.5})["alpha"]
-        0.5
     """
 
     def __init__(self, attributes: Mapping[str, Any]) -> None:
@@ -38,11 +36,10 @@ class Attributes(Mapping[str, Any]):
         return tuple(name for name in self._values if name not in self._read)
 
     def __getitem__(self, name: str) -> Any:
-        found = self._found(name)
-        if found is None:
-            raise KeyError(name)
+        found = self._found(name) or name
+        value = self._values[found]
         self._read.add(found)
-        return self._values[found]
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -55,7 +52,10 @@ class Attributes(Mapping[str, Any]):
 
     def _found(self, name: object) -> str | None:
         found = attributes_named(str(name), self._values)
-        return found[0] if len(found) == 1 else None
+        if len(found) > 1:
+            fix = f"write {found[0]}, for one, or declare the parameter with it as source"
+            raise UsageError(f"attribute {name!r} may be {' or '.join(found)}", fix=fix)
+        return found[0] if found else None
 
     def need(self, name: str) -> Any:
         """Return an attribute that must be there.
@@ -64,13 +64,8 @@ class Attributes(Mapping[str, Any]):
             UsageError: If the node does not have it.
         """
         if name not in self:
-            several = attributes_named(name, self._values)
-            raise UsageError(
-                f"attribute {name!r} is {'one of several' if several else 'missing'}",
-                fix=f"write one of {', '.join(several)}"
-                if several
-                else nearest_names(name, self._values) or "set it in the model",
-            )
+            fix = nearest_names(name, self._values) or "set it in the model"
+            raise UsageError(f"attribute {name!r} is missing", fix=fix)
         return self[name]
 
 
@@ -85,8 +80,7 @@ class Plugin:
 
     Attributes:
         framework: Source framework, or several: ``onnx``, ``caffe``, ``tflite``...
-        op_type: Operator of the source, or several; that of a Python layer of Caffe is ``module.layer``, of
-            which the layer is enough.
+        op_type: Operator of the source, or several; of a Python layer of Caffe ``layer`` or ``module.layer``.
         domain: Domain of the operator; None for any, and for ONNX's own where it has such an operator.
         package: Op package.
         name: Operation type in the model; default: the first ``op_type``.

@@ -12,7 +12,7 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
 from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.source_match import Kernel, SourceNode, attributes_named
+from xdlc.opdefs.source_match import Kernel, SourceNode
 from xdlc.udo.plugin.base import Attributes, Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.builtin import builtin_outputs
@@ -80,35 +80,27 @@ class PluginHooks:
         with self._calling("parse_params", node.place):
             given = self.plugin.parse_params(replace(node, attributes=attributes))
             if not isinstance(given, Mapping):
-                raise UsageError(
-                    f"returned {type(given).__name__}", fix="return a mapping of parameters by name"
-                )
-            values = self._resolved(given, attributes)
+                raise UsageError(f"returned {type(given).__name__}", fix="return parameters by name")
+            values = self._resolved(given)
             self._check_unread([name for name in attributes.unread if name not in node.optional])
             return {**values, **self._weight_params(node)}
 
-    def _resolved(self, given: Mapping[str, Any], attributes: Attributes) -> Values:
+    def _resolved(self, given: Mapping[str, Any]) -> Values:
         kinds = self.declaration.kinds
         for name in given:
             if name not in kinds:
-                raise UsageError(
-                    f"there is no parameter {name!r}",
-                    fix=nearest_names(name, kinds) or "declare it in params",
-                )
+                fix = nearest_names(name, kinds) or "declare it in params"
+                raise UsageError(f"there is no parameter {name!r}", fix=fix)
         values: Values = {}
         for name, kind in kinds.items():
             if name in given and given[name] is not None:
                 try:
-                    values[name] = kind.check(kind.listed(given[name]))
+                    values[name] = kind.check(given[name])
                 except UsageError as error:
                     error.where = f"parameter {name!r}"
                     error.fix = error.fix or "correct the node, or give the parameter another kind"
                     raise
             elif kind.default is REQUIRED:
-                several = attributes_named(kind.source or name, attributes)
-                if len(several) > 1:
-                    problem = f"parameter {name!r} may be {' or '.join(several)}"
-                    raise UsageError(problem, fix=f'declare it with source="{several[0]}", for one')
                 raise UsageError(
                     f"parameter {name!r} is missing", fix="set it in the model, or declare a default"
                 )

@@ -54,7 +54,6 @@ class Kind(ABC):
     text: ClassVar[str]
     standard: ClassVar[str]
     allowed: ClassVar[tuple[str, ...]] = ()
-    repeats: ClassVar[bool] = False
 
     def __init__(
         self, default: Any = REQUIRED, *, dtype: str | None = None, source: str = "", description: str = ""
@@ -75,11 +74,6 @@ class Kind(ABC):
                 error.where = "default"
                 error.fix = error.fix or f"give a default that is {self.text}, or another kind"
                 raise
-
-    def listed(self, value: Any) -> Any:
-        """Return a value of the source, in a list if it is the only one of a repeated field."""
-        is_one = isinstance(value, (int, float)) or (isinstance(value, str) and not value.startswith("["))
-        return [value] if self.repeats and is_one else value
 
     @abstractmethod
     def check(self, value: Any) -> Any:
@@ -213,7 +207,6 @@ class Str(Kind):
 
 class _List(Kind):
     item: ClassVar[type[Kind]]
-    repeats = True
 
     def __init_subclass__(cls) -> None:
         cls.standard, cls.allowed = cls.item.standard, cls.item.allowed
@@ -228,6 +221,7 @@ class _List(Kind):
         import numpy
 
         given = value.tolist() if isinstance(value, numpy.ndarray) and value.ndim == 1 else value
+        given = [given] if isinstance(given, (int, float)) else given  # of a field that may repeat
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise self.wrong(value)
         return [self._item.check(item) for item in given]
@@ -263,16 +257,14 @@ class Bools(_List):
     item = Bool
 
 
-class Strs(Kind):
+class Strs(Str):
     """A list of strings, which the op stores as one string: a JSON list."""
 
     text = "a list of strings"
-    standard = "string"
-    allowed = ("string",)
-    repeats = True
 
     def check(self, value: Any) -> str:
-        given = self._parsed(value) if isinstance(value, str) else value
+        given = [value] if isinstance(value, str) and not value.startswith("[") else value
+        given = self._parsed(given) if isinstance(given, str) else given
         if not isinstance(given, (list, tuple)) or not all(isinstance(item, str) for item in given):
             raise self.wrong(value)
         return json.dumps(list(given), ensure_ascii=False)
