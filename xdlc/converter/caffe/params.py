@@ -45,16 +45,17 @@ def misfit(problem: str) -> ModelError:
     return ModelError(problem, fix=_CORRECT)
 
 
-def bottoms(node: Node, least: int, most: int | None = None) -> list[Value]:
+def bottoms(node: Node, least: int, most: int | None = None, *, rank: int | None = None) -> list[Value]:
     """Return the bottoms of a layer.
 
     Args:
         node: The layer.
         least: The least number of bottoms.
         most: The largest; default: the least.
+        rank: Number of axes of the first; default: any.
 
     Raises:
-        ModelError: If the layer has fewer or more.
+        ModelError: If the layer has fewer or more, or the first has other axes.
     """
     layer: Layer = node.message
     most = least if most is None else most
@@ -62,7 +63,10 @@ def bottoms(node: Node, least: int, most: int | None = None) -> list[Value]:
         wanted = str(least) if most == least else f"{least} to {most}"
         own = f"; or define {node.type} as a user-defined operation" if "." in node.type else ""
         raise ModelError(f"has {layer.bottoms} bottoms instead of {wanted}", fix=_CORRECT + own)
-    return [node.required(index) for index in range(layer.bottoms)]
+    found = [node.required(index) for index in range(layer.bottoms)]
+    if rank is not None and found[0].rank != rank:
+        raise misfit(f"has a bottom of {found[0].rank} axes instead of {rank}")
+    return found
 
 
 def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
@@ -133,21 +137,23 @@ class Params:
         """
         return [self._integer(name, value, least) for value in self._all(name)]
 
-    def number(self, name: str, default: float | None = None) -> float:
+    def number(
+        self, name: str, default: float | None = None, *, above: float | None = None, finite: bool = True
+    ) -> float:
         """Return a number, rounded to float32 as Caffe's messages hold it.
 
         Raises:
-            ModelError: If it is none, or omitted without a default.
+            ModelError: If it is none, not above a limit, infinite, or omitted without a default.
         """
-        return self._real(name, self._one(name, default))
+        return self._real(name, self._one(name, default), above, finite)
 
-    def numbers(self, name: str) -> list[float]:
+    def numbers(self, name: str, *, above: float | None = None) -> list[float]:
         """Return the numbers of a repeated parameter, none if it is omitted.
 
         Raises:
-            ModelError: If one is none.
+            ModelError: If one is none, not above a limit, or infinite.
         """
-        return [self._real(name, value) for value in self._all(name)]
+        return [self._real(name, value, above, True) for value in self._all(name)]
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a truth value.
@@ -248,11 +254,14 @@ class Params:
             )
         return value
 
-    def _real(self, name: str, value: Any) -> float:
+    def _real(self, name: str, value: Any, above: float | None, finite: bool) -> float:
         if not isinstance(value, (int, float)) or math.isnan(value):
             raise self._wrong(name, value, "a number")
         with np.errstate(over="ignore"):
-            return float(np.float32(value))
+            found = float(np.float32(value))
+        if (finite and math.isinf(found)) or (above is not None and found <= above):
+            raise self._wrong(name, value, "finite" if above is None else f"finite and above {above:g}")
+        return found
 
     def _wrong(self, name: str, value: Any, wanted: str) -> ModelError:
         shown = str(value)[:40]

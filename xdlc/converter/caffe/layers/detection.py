@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, params
+from xdlc.converter.caffe.params import Params, bottoms, misfit, params
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.detection import LOWEST, adaptively_kept_scores, kept_scores
 from xdlc.converter.nhwc.elementwise import clipped, where
-from xdlc.converter.nhwc.gathering import gather, stack, unstack
+from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value, check_table
-from xdlc.errors import ModelError
 from xdlc.ir.dtype import INT32
 
-_CORRECT = "correct the layer in the net's text"
 _OWN = "detection_output_param"
 _CODES = {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3}
-_SAVED = (
-    *("output_directory", "output_name_prefix", "output_format", "label_map_file", "name_size_file"),
-    *("num_test_image", "resize_param.prob", "resize_param.resize_mode", "resize_param.height"),
-    *("resize_param.width", "resize_param.interp_mode"),
-)
-_FILES = [f"{_OWN}.save_output_param.{name}" for name in _SAVED]
-_SHOWN = [f"{_OWN}.{name}" for name in ("visualize", "visualize_threshold", "save_file")]
+_FILES = tuple(f"{_OWN}.{name}" for name in ("save_output_param.", "save_file", "visualize"))
+"""Beginnings of the parameters of files and pictures, which do not change the result."""
 
 
-@layer("DetectionOutput", ignores=[*_FILES, *_SHOWN])
+@layer("DetectionOutput")
 def _detection_output(node: Node, g: Operators) -> Value:
     """Return rows [1, 1, count, 7] of image, label, score and corners, as detection_output_layer.cpp does.
 
@@ -36,43 +29,35 @@ def _detection_output(node: Node, g: Operators) -> Value:
     Where there is none, each image has a row of its number and of -1, as in Caffe.
     """
     loc, conf, prior = bottoms(node, 3)
-    own = params(node, _OWN)
-    classes = own.integer("num_classes", least=1)
-    shared = own.flag("share_location", True)
-    background = own.integer("background_label_id", 0)
-    images, count = loc.shape[0] if loc.rank else 0, prior.shape[2] // 4 if prior.rank == 3 else 0
-    rows = prior.shape[1] if prior.rank == 3 else 0
-    sets = 1 if shared else classes
+    p = params(node, _OWN)
+    node.read.update(name for name in node.attributes if name.startswith(_FILES))
+    classes = p.integer("num_classes", least=1)
+    shared = p.flag("share_location", True)
+    background = p.integer("background_label_id", 0)
+    images = loc.shape[0] if loc.rank else 0
+    rows, length = (*prior.shape, 0, 0, 0)[1:3]
+    count, sets = length // 4, 1 if shared else classes
     sizes = (images * count * sets * 4, images * count * classes, 4 * count * rows)
     if not count or rows not in (1, 2) or (loc.size, conf.size, prior.size) != sizes:
-        raise ModelError(
-            f"has locations {list(loc.shape)}, scores {list(conf.shape)} and boxes {list(prior.shape)}, "
-            f"which do not fit {classes} classes",
-            fix="correct num_classes, share_location, or the layers before it",
-        )
+        shapes = f"locations {list(loc.shape)}, scores {list(conf.shape)} and boxes {list(prior.shape)}"
+        raise misfit(f"has {shapes}, which do not fit {classes} classes and share_location")
     check_table(images, count, classes)
-    boxes = _decoded(node, g, reshape(g, loc, (images, count, sets, 4)), prior)
     labels = [label for label in range(classes) if label != background]
-    scores = permuted(g, reshape(g, conf, (images, count, classes)), (0, 2, 1))  # [images, classes, count]
-    boxes = permuted(g, boxes, (0, 2, 1, 3))  # [images, sets, count, 4]
-    if len(labels) < classes:
-        scores = g("Gather", [scores, vector(g, labels)], axis=1)
-        boxes = boxes if shared else g("Gather", [boxes, vector(g, labels)], axis=1)
-    if not labels:
-        raise ModelError(f"has {classes} class, which is the background", fix=_CORRECT)
+    most, keep = params(node, f"{_OWN}.nms_param").integer("top_k", -1), p.integer("keep_top_k", -1)
+    if not labels or not most or not keep:
+        raise misfit("keeps no box: top_k or keep_top_k is 0, or there is only the background")
+    boxes = _decoded(p, g, reshape(g, loc, (images, count, sets, 4)), prior)
+    scores = permuted(g, reshape(g, conf, (images, count, classes)), (0, 2, 1))
+    scores = g("Gather", [scores, vector(g, labels)], axis=1)  # [images, labels, count]
 
     # best first, within each class
-    most = params(node, f"{_OWN}.nms_param").integer("top_k", -1)
     most = count if most < 0 else min(most, count)
-    keep = own.integer("keep_top_k", -1)
-    if not most or not keep:
-        raise ModelError("keeps no box: top_k or keep_top_k is 0", fix=_CORRECT)
     scores, order = g.apply("TopK", [scores, vector(g, [most])], {"axis": -1}, 2)
     if shared:
         boxes = gather(g, reshape(g, boxes, (images, count, 4)), order, 1, 1)
     else:
-        flat = reshape(g, boxes, (images * len(labels), count, 4))
-        boxes = gather(g, flat, reshape(g, order, (images * len(labels), most)), 1, 1)
+        boxes = g("Gather", [permuted(g, boxes, (0, 2, 1, 3)), vector(g, labels)], axis=1)
+        boxes = gather(g, boxes, order, 2, 2)
     groups = images * len(labels)
     boxes, scores = reshape(g, boxes, (groups, most, 4)), reshape(g, scores, (groups, most))
     kept = _suppressed(node, g, boxes, scores)
@@ -94,7 +79,7 @@ def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
     overlap, eta = nms.number("nms_threshold", 0.3), nms.number("eta", 1.0)
     threshold = params(node, _OWN).number("confidence_threshold", LOWEST)
     if overlap < 0 or not 0 < eta <= 1:
-        raise ModelError(f"states an nms_threshold of {overlap:g} and an eta of {eta:g}", fix=_CORRECT)
+        raise misfit(f"states an nms_threshold of {overlap:g} and an eta of {eta:g}")
     if eta < 1 and overlap > 0.5:
         return adaptively_kept_scores(g, boxes, scores, overlap, threshold, eta)
     x1, y1, x2, y2 = unstack(g, boxes, 4, 2)  # boxes turned round have no area, and hide none
@@ -103,36 +88,27 @@ def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
     return kept_scores(g, boxes, one_class, scores.shape[1], min(overlap, 1.0), threshold)
 
 
-def _decoded(node: Node, g: Operators, loc: Value, prior: Value) -> Value:
+def _decoded(p: Params, g: Operators, loc: Value, prior: Value) -> Value:
     """Return the corners [images, count, sets, 4] of boxes x1, y1, x2, y2."""
-    own = params(node, _OWN)
-    code = own.word("code_type", _CODES, "CORNER")
-    encoded = own.flag("variance_encoded_in_target", False)
-    rows, count = prior.shape[1], prior.shape[2] // 4
+    code, rows = p.word("code_type", _CODES, "CORNER"), prior.shape[1]
+    encoded = p.flag("variance_encoded_in_target", False)
     if rows == 1 and not encoded:
-        raise ModelError("has boxes without variances", fix=_CORRECT)
-    stored = unstack(g, reshape(g, prior, (rows, count, 1, 4)), rows, 0)
-    x1, y1, x2, y2 = unstack(g, stored[0], 4, 2)  # [count, 1]
-    factors = loc if encoded else g("Mul", [loc, stored[1]])
-    a, b, c, d = unstack(g, factors, 4, 3)  # [images, count, sets]
-    width, height = g("Sub", [x2, x1]), g("Sub", [y2, y1])
+        raise misfit("has boxes without variances")
+    stored = unstack(g, reshape(g, prior, (rows, loc.shape[1], 1, 4)), rows, 0)
+    low, high = split(g, stored[0], [2, 2], 2)
+    size = g("Sub", [high, low])
+    move, grow = split(g, loc if encoded else g("Mul", [loc, stored[1]]), [2, 2], 3)
     if code == "CENTER_SIZE":
         half = number(g, loc, 0.5)
-        corners: list[list[Value]] = [[], []]
-        for low, high, size, move, grow in ((x1, x2, width, a, c), (y1, y2, height, b, d)):
-            middle = g("Add", [g("Mul", [move, size]), g("Mul", [g("Add", [low, high]), half])])
-            reach = g("Mul", [g("Mul", [g("Exp", [grow]), size]), half])
-            corners[0].append(g("Sub", [middle, reach]))
-            corners[1].append(g("Add", [middle, reach]))
-        made = [*corners[0], *corners[1]]
+        middle = g("Add", [g("Mul", [move, size]), g("Mul", [g("Add", [low, high]), half])])
+        reach = g("Mul", [g("Mul", [g("Exp", [grow]), size]), half])
+        corners = [g("Sub", [middle, reach]), g("Add", [middle, reach])]
     else:
-        moves = [a, b, c, d]
         if code == "CORNER_SIZE":
-            sizes = (width, height, width, height)
-            moves = [g("Mul", [move, size]) for move, size in zip(moves, sizes, strict=True)]
-        made = [g("Add", [at, move]) for at, move in zip((x1, y1, x2, y2), moves, strict=True)]
-    boxes = stack(g, made, 3)
-    return clipped(g, boxes, 0.0, 1.0) if own.flag("clip", False) else boxes
+            move, grow = (g("Mul", [each, size]) for each in (move, grow))
+        corners = [g("Add", [low, move]), g("Add", [high, grow])]
+    boxes = g("Concat", corners, axis=3)
+    return clipped(g, boxes, 0.0, 1.0) if p.flag("clip", False) else boxes
 
 
 def _rows(g: Operators, table: Value, kept: Value, keep: int) -> Value:

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from xdlc.converter.caffe.params import bottoms, params
+from xdlc.converter.caffe.params import bottoms, misfit, params
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.detection import LOWEST, padded_choice, suppressed
 from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.gathering import split, stack, unstack
+from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -19,35 +19,22 @@ from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 
-_CORRECT = "correct the layer in the net's text"
 
-
-def _regions(node: Node) -> tuple[Value, Value]:
+def _regions(node: Node, g: Operators) -> tuple[Value, Value]:
     """Return the features [N, C, H, W] and the regions [R, 5]: image, and x1, y1, x2, y2 in its pixels."""
-    x, rois = bottoms(node, 2)
-    if x.rank != 4 or rois.rank < 2 or rois.size != 5 * rois.shape[0]:
-        raise ModelError(
-            f"has bottoms {list(x.shape)} and {list(rois.shape)} instead of [N, C, H, W] and [R, 5]",
-            fix=_CORRECT,
-        )
-    return x, rois
+    x, rois = bottoms(node, 2, rank=4)
+    if not rois.rank or rois.size != 5 * rois.shape[0]:
+        raise misfit(f"has regions {list(rois.shape)} instead of [R, 5]")
+    return x, reshape(g, rois, (rois.shape[0], 5))
 
 
 @layer("ROIPooling")
 def _roi_pooling(node: Node, g: Operators) -> Value:
-    x, rois = _regions(node)
-    own = params(node, "roi_pooling_param")
-    size = [own.integer(name, least=1) for name in ("pooled_h", "pooled_w")]
-    scale = _scale(own.number("spatial_scale", 1.0))
-    rows = reshape(g, rois, (rois.shape[0], 5))
+    (x, rois), p = _regions(node, g), params(node, "roi_pooling_param")
+    size = [p.integer(name, least=1) for name in ("pooled_h", "pooled_w")]
     check_shape("the result", (rois.shape[0], x.shape[1], *size), FLOAT32)
-    return g("MaxRoiPool", [x, rows], pooled_shape=size, spatial_scale=scale)
-
-
-def _scale(given: float) -> float:
-    if not 0 < given < 1e30:
-        raise ModelError(f"states a spatial_scale of {given:g}", fix=_CORRECT)
-    return given
+    scale = p.number("spatial_scale", 1.0, above=0)
+    return g("MaxRoiPool", [x, rois], pooled_shape=size, spatial_scale=scale)
 
 
 @layer("PSROIPooling")
@@ -57,36 +44,28 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
     The sums over rows and columns of a bin are products with 0 and 1, as psroi_pooling_layer.cpp has bins
     from round(x1) to round(x2) + 1, both times the scale.
     """
-    x, rois = _regions(node)
-    own = params(node, "psroi_pooling_param")
-    depth, size = own.integer("output_dim", least=1), own.integer("group_size", least=1)
-    scale = _scale(own.number("spatial_scale"))
+    (x, rois), p = _regions(node, g), params(node, "psroi_pooling_param")
+    depth, size = p.integer("output_dim", least=1), p.integer("group_size", least=1)
+    scale = p.number("spatial_scale", above=0)
     images, channels, height, width = x.shape
     count = rois.shape[0]
     if channels != depth * size * size:
-        raise ModelError(
-            f"needs {depth} x {size} x {size} channels, and the bottom is {list(x.shape)}", fix=_CORRECT
-        )
-    image, corners = split(g, reshape(g, rois, (count, 5)), [1, 4], 1)
+        raise misfit(f"needs {depth} x {size} x {size} channels, and the bottom is {list(x.shape)}")
+    image, corners = split(g, rois, [1, 4], 1)
     ends = g.builder.const(np.asarray([0, 0, 1, 1], np.float32))  # a box has its last pixel
     corners = g("Mul", [g("Add", [_rounded(g, corners), ends]), number(g, corners, scale)])
     x1, y1, x2, y2 = split(g, corners, [1] * 4, 1)
     tall, rows = _bins(g, y1, y2, size, height)
     wide, columns = _bins(g, x1, x2, size, width)
-    # [k of columns, N c k H, W] x [k, W, R], then the rows of each bin
-    apart = reshape(g, x, (images * depth * size, size, height * width))
-    apart = reshape(g, permuted(g, apart, (1, 0, 2)), (size, images * depth * size * height, width))
-    sums = g("MatMul", [apart, permuted(g, columns, (1, 2, 0))])
-    sums = reshape(g, sums, (size * images * depth, size, height, count))
-    sums = g("Mul", [sums, permuted(g, rows, (1, 2, 0))])
-    sums = g("ReduceSum", [sums, vector(g, [2])], keepdims=0)  # [k N c, k, R]
-    sums = reshape(g, sums, (size, images, depth * size, count))
+    apart = reshape(g, x, (images * depth, size, size, height, width))
+    sums = g("Einsum", [apart, columns], equation="cijhw,rjw->rcijh")
+    sums = g("Mul", [sums, reshape(g, rows, (count, 1, size, 1, height))])
+    sums = reshape(g, g("ReduceSum", [sums, vector(g, [4])], keepdims=0), (count, images, channels))
     if images > 1:
-        numbers = g.builder.const(np.arange(images, dtype=np.float32)[:, None, None])
-        own_image = cast(g, g("Equal", [numbers, reshape(g, image, (1, 1, count))]), FLOAT32)
-        sums = g("ReduceSum", [g("Mul", [sums, own_image]), vector(g, [1])], keepdims=0)
-    sums = reshape(g, sums, (size, depth * size, count))
-    sums = reshape(g, permuted(g, sums, (2, 1, 0)), (count, depth, size, size))
+        numbers = g.builder.const(np.arange(images, dtype=np.float32))
+        own_image = cast(g, g("Equal", [numbers, image]), FLOAT32)
+        sums = g("MatMul", [reshape(g, own_image, (count, 1, images)), sums])
+    sums = reshape(g, sums, (count, depth, size, size))
     area = g("Mul", [reshape(g, tall, (count, 1, size, 1)), reshape(g, wide, (count, 1, 1, size))])
     return g("Div", [sums, g("Max", [area, number(g, area, 1)])])
 
@@ -143,13 +122,15 @@ def _simple_yaml(text: str) -> dict[str, list[float]]:
     return found
 
 
-@layer("rpn.proposal_layer.ProposalLayer", ignores=["python_param.module", "python_param.layer"])
+_RATIOS, _SCALES = [0.5, 1.0, 2.0], [8.0, 16.0, 32.0]
+
+
+@layer("rpn.proposal_layer.ProposalLayer")
 def _python_proposal(node: Node, g: Operators) -> list[Value]:
     """Apply py-faster-rcnn's layer with the numbers of its configuration at test time."""
     bottoms(node, 3)
     given = _simple_yaml(params(node, "python_param").text("param_str", ""))
-    unknown = given.keys() - {"feat_stride", "scales", "ratios"}
-    if unknown or "feat_stride" not in given:
+    if given.keys() - {"feat_stride", "scales", "ratios"} or "feat_stride" not in given:
         raise ModelError(
             f"states {', '.join(map(repr, sorted(given)))} in param_str: 'feat_stride' is needed, 'scales' "
             "and 'ratios' are known",
@@ -166,24 +147,19 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
 
 @layer("Proposal")
 def _proposal(node: Node, g: Operators) -> list[Value]:
-    own = params(node, "proposal_param")
-    ratios, scales = own.numbers("ratio") or _RATIOS, own.numbers("scale") or _SCALES
-    anchors = _anchors(own.number("base_size", 16.0), ratios, scales)
-    before, after = own.integer("pre_nms_topn", 6000), own.integer("post_nms_topn", 300, least=1)
-    stride, least, overlap = (
-        own.number(name, default)
-        for name, default in (("feat_stride", 16.0), ("min_size", 16.0), ("nms_thresh", 0.7))
-    )
+    p = params(node, "proposal_param")
+    ratios, scales = p.numbers("ratio") or _RATIOS, p.numbers("scale") or _SCALES
+    anchors = _anchors(p.number("base_size", 16.0), ratios, scales)
+    before, after = p.integer("pre_nms_topn", 6000), p.integer("post_nms_topn", 300, least=1)
+    fields = {"feat_stride": 16.0, "min_size": 16.0, "nms_thresh": 0.7}
+    stride, least, overlap = (p.number(name, default) for name, default in fields.items())
     return _proposals(node, g, anchors, stride, least, before, after, overlap)
-
-
-_RATIOS, _SCALES = [0.5, 1.0, 2.0], [8.0, 16.0, 32.0]
 
 
 def _anchors(base: float, ratios: list[float], scales: list[float]) -> Array:
     """Return corners [ratios * scales, 4] around a base box, as py-faster-rcnn's generate_anchors.py does."""
-    if not 0 < base < 1e6 or min(ratios) <= 0 or min(scales) <= 0 or max(*ratios, *scales) > 1e6:
-        raise ModelError(f"states base_size {base:g}, ratios {ratios} and scales {scales}", fix=_CORRECT)
+    if not 0 < min(base, *ratios, *scales) <= max(base, *ratios, *scales) <= 1e6:
+        raise misfit(f"states base_size {base:g}, ratios {ratios} and scales {scales}")
     check_table(len(ratios), len(scales), 4)
     widths = np.round(np.sqrt(base * base / np.asarray(ratios)))
     sides = np.stack([widths, np.round(widths * ratios)], axis=-1)
@@ -206,51 +182,36 @@ def _proposals(
 
     Boxes count their last pixel: a side is x2 - x1 + 1.  Source: proposal_layer.py of py-faster-rcnn.
     """
-    scores, moves, info = bottoms(node, 3)
+    scores, moves, info = bottoms(node, 3, rank=4)
+    images, channels, rows, columns = scores.shape
     count = len(anchors)
-    if (
-        scores.rank != 4
-        or moves.shape != (scores.shape[0], 4 * count, *scores.shape[2:])
-        or (scores.shape[1] != 2 * count or info.size < 3 * scores.shape[0])
-    ):
-        raise ModelError(
-            f"has scores {list(scores.shape)}, moves {list(moves.shape)} and sizes {list(info.shape)}, which "
-            f"do not fit {count} anchors (ratios x scales)",
-            fix=_CORRECT,
-        )
-    if scores.shape[0] != 1:
-        raise UnsupportedOp(
-            f"a batch of {scores.shape[0]}: proposals are of one image", fix="convert with --batch 1"
-        )
+    if channels != 2 * count or moves.shape != (images, 4 * count, rows, columns) or info.size < 3 * images:
+        shapes = f"scores {list(scores.shape)}, moves {list(moves.shape)} and sizes {list(info.shape)}"
+        raise misfit(f"has {shapes}, which do not fit {count} anchors (ratios x scales)")
+    if images != 1:
+        raise UnsupportedOp(f"a batch of {images}: proposals are of one image", fix="convert with --batch 1")
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
-        raise ModelError(
-            f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}", fix=_CORRECT
-        )
-    rows, columns = scores.shape[2:]
+        raise misfit(f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}")
     total = rows * columns * count
     check_table(total + after, 4)
     grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1) * stride
     boxes = (anchors + np.tile(grid, 2)[:, :, None, :]).reshape(total, 4)
-    better = g("Slice", [scores, vector(g, [count]), vector(g, [2 * count]), vector(g, [1])])
+    better = split(g, scores, [count, count], 1)[1]
     better = reshape(g, permuted(g, better, (0, 2, 3, 1)), (total,))
-    dx, dy, dw, dh = unstack(g, reshape(g, permuted(g, moves, (0, 2, 3, 1)), (total, 4)), 4, 1)
+    moves = reshape(g, permuted(g, moves, (0, 2, 3, 1)), (total, 4))
     height, width, scale, *_ = split(g, reshape(g, info, (info.size,)), [1] * info.size, 0)
     one, zero = number(g, better, 1), number(g, better, 0)
-    corners: dict[int, Value] = {}
-    is_large = []
-    for axis, move, grow, edge in ((0, dx, dw, width), (1, dy, dh, height)):
-        low, high = boxes[:, axis], boxes[:, axis + 2]
-        sides, centers = high - low + 1, low + 0.5 * (high - low + 1)
-        side, middle = (g.builder.const(each.astype(np.float32)) for each in (sides, centers))
-        middle = g("Add", [g("Mul", [move, side]), middle])
-        reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), number(g, grow, 0.5)])
-        last = g("Sub", [edge, one])
-        for place, name in ((axis, "Sub"), (axis + 2, "Add")):
-            corners[place] = g("Max", [g("Min", [g(name, [middle, reach]), last]), zero])
-        made = g("Add", [g("Sub", [corners[axis + 2], corners[axis]]), one])
-        is_large.append(g("GreaterOrEqual", [made, g("Mul", [scale, number(g, scale, least)])]))
-    better = where(g, g("And", is_large), better, number(g, better, LOWEST))
-    found = stack(g, [corners[place] for place in range(4)], 1)
+    shifts = np.concatenate([(boxes[:, :2] + boxes[:, 2:] + 1) / 2, boxes[:, 2:] - boxes[:, :2] + 1], axis=1)
+    center, side = split(g, g.builder.const(shifts.astype(np.float32)), [2, 2], 1)
+    move, grow = split(g, moves, [2, 2], 1)
+    center = g("Add", [g("Mul", [move, side]), center])
+    reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), number(g, grow, 0.5)])
+    last = g("Sub", [g("Concat", [width, height], axis=0), one])
+    low, high = (g("Max", [g("Min", [g(name, [center, reach]), last]), zero]) for name in ("Sub", "Add"))
+    made = g("ReduceMin", [g("Add", [g("Sub", [high, low]), one]), vector(g, [1])], keepdims=0)
+    is_large = g("GreaterOrEqual", [made, g("Mul", [scale, number(g, scale, least)])])
+    better = where(g, is_large, better, number(g, better, LOWEST))
+    found = g("Concat", [low, high], axis=1)
     most = min(before, total) if before > 0 else total
     better, order = g.apply("TopK", [better, vector(g, [most])], {"axis": 0}, 2)
     found = g("Gather", [found, order], axis=0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from xdlc.converter.caffe.params import Params, bottoms, params
+from xdlc.converter.caffe.params import Params, bottoms, misfit, params
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.nhwc.shapes import cast, reshape, vector
@@ -12,79 +13,57 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value, check_shape
-from xdlc.errors import ModelError
 from xdlc.ir.dtype import FLOAT32, INT32
 
-_CORRECT = "correct the layer in the net's text"
 
-
-def _image(x: Value) -> tuple[int, int]:
-    if x.rank != 4:
-        raise ModelError(f"resizes a bottom of rank {x.rank} instead of 4", fix=_CORRECT)
-    return x.shape[2], x.shape[3]
-
-
-def _resized(g: Operators, x: Value, size: tuple[int, int], mode: str) -> Value:
-    """Return an image [N, C, H, W] interpolated between its elements."""
-    if min(size) < 1:
-        raise ModelError(f"resizes {list(x.shape)} to {list(size)}", fix=_CORRECT)
+def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: str = "linear") -> Value:
+    """Return an image [N, C, H, W] resized as the canonical Resize does."""
+    if len(size) != 2 or min(size) < 1:
+        raise misfit(f"resizes {list(x.shape)} to {list(size)}")
     check_shape("the result", (*x.shape[:2], *size), FLOAT32)
-    if size == x.shape[2:]:
+    if tuple(size) == x.shape[2:]:
         return x
-    sizes = vector(g, size)
-    return g(
-        "Resize", [x, None, None, sizes], axes=[2, 3], mode="linear", coordinate_transformation_mode=mode
-    )
+    given = {"coordinate_transformation_mode": transform, "nearest_mode": "floor", "mode": mode}
+    return g("Resize", [x, None, None, vector(g, size)], axes=[2, 3], **given)
 
 
 @layer("Interp", layout=CHANNEL_LAST)
 def _interp(node: Node, g: Operators) -> Value:
     """Apply DeepLab's layer: corners stay in place; pads are 0 or less, and cut the bottom first."""
-    x, *like = bottoms(node, 1, 2)
-    own = params(node, "interp_param")
-    cuts = [own.integer(name, 0) for name in ("pad_beg", "pad_end")]
-    if max(cuts) > 0:
-        raise ModelError(f"pads by {max(cuts)}: the layer cuts only, by numbers of 0 or less", fix=_CORRECT)
-    _image(x)
-    if any(cuts):
-        ends = [size + cuts[1] for size in _image(x)]
-        if min(ends) <= -cuts[0]:
-            raise ModelError(f"cuts everything of {list(x.shape)}", fix=_CORRECT)
-        x = g("Slice", [x, vector(g, [-cuts[0]] * 2), vector(g, ends), vector(g, [2, 3])])
-    height, width = _interpolated(own, like, _image(x))
-    return _resized(g, x, (height, width), "align_corners")
-
-
-def _interpolated(own: Params, like: list[Value], size: tuple[int, int]) -> tuple[int, int]:
-    """Return the size that Interp makes of one."""
+    (x, *like), p = bottoms(node, 1, 2, rank=4), params(node, "interp_param")
+    begin, end = (p.integer(name, 0) for name in ("pad_beg", "pad_end"))
+    sizes = [size + begin + end for size in x.shape[2:]]
+    if max(begin, end) > 0 or min(sizes) < 1:
+        raise misfit(
+            f"pads by {begin} and {end}: numbers of 0 or less, which cut {list(x.shape)}, are wanted"
+        )
+    if begin or end:
+        ends = [size + end for size in x.shape[2:]]
+        x = g("Slice", [x, vector(g, [-begin] * 2), vector(g, ends), vector(g, [2, 3])])
     if like:
-        return _image(like[0])
-    shrink, zoom = (own.integer(f"{name}_factor", 1, least=1) for name in ("shrink", "zoom"))
-    if own.has("shrink_factor", "zoom_factor"):
-        if own.has("height", "width"):
-            raise ModelError("states a size and a factor: one of both is wrong", fix=_CORRECT)
-        shrunk = [(edge - 1) // shrink + 1 for edge in size]
-        height, width = (edge + (edge - 1) * (zoom - 1) for edge in shrunk)
-        return height, width
-    return own.integer("height", least=1), own.integer("width", least=1)
+        sizes = list(like[0].shape[2:])
+    elif p.has("shrink_factor", "zoom_factor"):
+        if p.has("height", "width"):
+            raise misfit("states a size and a factor: one of both is wrong")
+        shrink, zoom = (p.integer(f"{name}_factor", 1, least=1) for name in ("shrink", "zoom"))
+        sizes = [(size - 1) // shrink * zoom + 1 for size in sizes]
+    else:
+        sizes = [p.integer(name, least=1) for name in ("height", "width")]
+    return _resized(g, x, sizes, "align_corners")
 
 
 @layer("BilinearInterpolate", layout=CHANNEL_LAST)
 def _bilinear(node: Node, g: Operators) -> Value:
     """Apply a bilinear Resize; corners stay in place unless ``align_corners`` is false."""
-    (x,) = bottoms(node, 1)
-    own = params(node, "bilinear_interpolate_param")
-    old = _image(x)
-    mode = "align_corners" if own.flag("align_corners", True) else "half_pixel"
-    if not own.has("dst_h", "dst_w"):
-        factor = own.number("scale_factor", 1.0)
-        if not 0 < factor * max(old) < math.inf:
-            raise ModelError(f"states a scale_factor of {factor:g}", fix=_CORRECT)
-        return _resized(g, x, (int(old[0] * factor), int(old[1] * factor)), mode)
-    if own.has("scale_factor"):
-        raise ModelError("states dst_h or dst_w, and scale_factor: one of both is wrong", fix=_CORRECT)
-    size = [own.integer(name, edge, least=1) for name, edge in zip(("dst_h", "dst_w"), old, strict=True)]
-    return _resized(g, x, (size[0], size[1]), mode)
+    (x,), p = bottoms(node, 1, rank=4), params(node, "bilinear_interpolate_param")
+    transform, old = "align_corners" if p.flag("align_corners", True) else "half_pixel", x.shape[2:]
+    if not p.has("dst_h", "dst_w"):
+        factor = p.number("scale_factor", 1.0, above=0)
+        return _resized(g, x, [int(size * factor) for size in old], transform)
+    if p.has("scale_factor"):
+        raise misfit("states dst_h or dst_w, and scale_factor: one of both is wrong")
+    sizes = [p.integer(name, size, least=1) for name, size in zip(("dst_h", "dst_w"), old, strict=True)]
+    return _resized(g, x, sizes, transform)
 
 
 # ------------------------------------------------------------------ repetition, places
@@ -93,47 +72,40 @@ def _bilinear(node: Node, g: Operators) -> Value:
 @layer("Upsample", layout=CHANNEL_LAST)
 def _upsample(node: Node, g: Operators) -> Value:
     """Repeat elements (Darknet's layer); with a mask, put them to their places (SegNet's)."""
-    x, *mask = bottoms(node, 1, 2)
-    own = params(node, "upsample_param")
+    (x, *mask), p = bottoms(node, 1, 2), params(node, "upsample_param")
     if mask:
-        return _unpooled(g, x, mask[0], _upsampled(own, _image(x)))
-    scale = own.integer("scale", 1, least=1)
-    axes = [2, 3] if own.integer("dims_num", 4) == 4 else [x.rank - 1]
-    if x.rank != (4 if len(axes) == 2 else 3):
-        raise ModelError(f"repeats elements of a bottom of rank {x.rank}", fix=_CORRECT)
-    sizes = [x.shape[axis] * scale for axis in axes]
-    check_shape("the result", (*x.shape[: axes[0]], *sizes), FLOAT32)
-    if scale == 1:
-        return x
-    options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": "nearest"}
-    return g("Resize", [x, None, None, vector(g, sizes)], axes=axes, **options)
+        return _unpooled(g, *bottoms(node, 2, rank=4), _upsampled(p, x.shape[2:]))
+    scale = p.integer("scale", 1, least=1)
+    if x.rank != (4 if p.integer("dims_num", 4) == 4 else 3):
+        raise misfit(f"repeats elements of a bottom of {x.rank} axes")
+    if x.rank == 4:
+        return _resized(g, x, [size * scale for size in x.shape[2:]], "asymmetric", "nearest")
+    image = reshape(g, x, (*x.shape[:2], 1, x.shape[2]))
+    made = _resized(g, image, [1, x.shape[2] * scale], "asymmetric", "nearest")
+    return reshape(g, made, (*x.shape[:2], x.shape[2] * scale))
 
 
-def _upsampled(own: Params, size: tuple[int, int]) -> tuple[int, int]:
+def _upsampled(p: Params, size: Sequence[int]) -> list[int]:
     """Return the size of SegNet's Upsample, as upsample_layer.cpp of caffe-segnet computes it."""
-    scales = own.sizes("scale", 2, 2, least=1, both=True)
-    cuts = [own.flag(name, False) for name in ("pad_out_h", "pad_out_w")]
-    height, width = (edge * scale - cut for edge, scale, cut in zip(size, scales, cuts, strict=True))
-    return own.integer("upsample_h", height, least=1), own.integer("upsample_w", width, least=1)
+    scales = p.sizes("scale", 2, 2, least=1, both=True)
+    cuts = [p.flag(name, False) for name in ("pad_out_h", "pad_out_w")]
+    made = [edge * scale - cut for edge, scale, cut in zip(size, scales, cuts, strict=True)]
+    return [p.integer(f"upsample_{side}", edge, least=1) for side, edge in zip("hw", made, strict=True)]
 
 
 @layer("MaxUnPool")
 def _max_unpool(node: Node, g: Operators) -> Value:
-    x, mask = bottoms(node, 2)
-    own = params(node, "max_unpool_param")
-    return _unpooled(g, x, mask, (own.integer("dst_h", least=1), own.integer("dst_w", least=1)))
+    (x, mask), p = bottoms(node, 2, rank=4), params(node, "max_unpool_param")
+    return _unpooled(g, x, mask, [p.integer(name, least=1) for name in ("dst_h", "dst_w")])
 
 
-def _unpooled(g: Operators, x: Value, mask: Value, size: tuple[int, int]) -> Value:
+def _unpooled(g: Operators, x: Value, mask: Value, size: Sequence[int]) -> Value:
     """Return zeros [N, C, *size] with elements at places ``y * width + x`` of their planes."""
-    old = _image(x)
-    if mask.shape != x.shape:
-        raise ModelError(f"has a mask {list(mask.shape)} of {list(x.shape)}", fix=_CORRECT)
-    planes, inside = x.shape[0] * x.shape[1], math.prod(size)
-    if inside < math.prod(old):
-        raise ModelError(f"puts {list(x.shape)} to places of {list(size)}, which are fewer", fix=_CORRECT)
-    check_shape("the result", (*x.shape[:2], *size), FLOAT32)
-    places = reshape(g, cast(g, mask, INT32), (planes, math.prod(old)))
-    zeros = full(g, (planes, inside), 0, FLOAT32)
+    planes, new = math.prod(x.shape[:2]), (*x.shape[:2], *size)
+    if mask.shape != x.shape or math.prod(new) < x.size:
+        raise misfit(f"puts {list(x.shape)} to places {list(mask.shape)} of {list(new)}")
+    check_shape("the result", new, FLOAT32)
+    places = reshape(g, cast(g, mask, INT32), (planes, x.size // planes))
+    zeros = full(g, (planes, math.prod(size)), 0, FLOAT32)
     made = g("ScatterElements", [zeros, places, reshape(g, x, places.shape)], axis=1)
-    return reshape(g, made, (*x.shape[:2], *size))
+    return reshape(g, made, new)
