@@ -8,12 +8,11 @@ from collections.abc import Callable
 from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.elementwise import clipped, filled_like
-from xdlc.converter.nhwc.shapes import cast, dims, number, reshape
+from xdlc.converter.nhwc.shapes import cast, number, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
-from xdlc.errors import ModelError
 from xdlc.ir.dtype import FLOAT32
 
 _PLAIN = {
@@ -38,29 +37,15 @@ def _relu(g: Operators, x: Value, p: Params) -> Value:
     return g("LeakyRelu", [x], alpha=slope) if slope else g("Relu", [x])
 
 
-def _relu6(g: Operators, x: Value, p: Params) -> Value:
-    """Return ``x`` limited to 0 ... 6, as forks have it."""
-    return clipped(g, _relu(g, x, p), None if p.number("negative_slope", 0.0) else 0.0, 6.0)
-
-
-def _hard_sigmoid(g: Operators, x: Value, p: Params) -> Value:
-    """Return alpha * x + beta limited to 0 ... 1."""
-    return g("HardSigmoid", [x], alpha=p.number("alpha", 0.2), beta=p.number("beta", 0.5))
-
-
-def _swish(g: Operators, x: Value, p: Params) -> Value:
-    """Return x * sigmoid(beta * x)."""
-    return g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])])
-
-
 def _power(g: Operators, x: Value, p: Params) -> Value:
     """Return (shift + scale * x)^power."""
     power, scale = p.number("power", 1.0), p.number("scale", 1.0)
     inner = _affine(g, x, scale, p.number("shift", 0.0))
-    special = {2.0: lambda: g("Mul", [inner, inner]), 0.0: lambda: filled_like(g, x, 1.0)}
-    if power == 1.0:
-        return inner
-    return special.get(power, lambda: g("Pow", [inner, number(g, x, power)]))()
+    if power == 0.0:
+        return filled_like(g, x, 1.0)
+    if power == 2.0:
+        return g("Mul", [inner, inner])
+    return inner if power == 1.0 else g("Pow", [inner, number(g, x, power)])
 
 
 def _exp(g: Operators, x: Value, p: Params) -> Value:
@@ -73,43 +58,50 @@ def _log(g: Operators, x: Value, p: Params) -> Value:
     """Return the logarithm of shift + scale * x to a base, of which -1 is e."""
     rate = _log_of_base(p)
     if not rate:
-        raise ModelError("a logarithm to base 1", fix="state another base")
+        raise misfit("a logarithm to base 1")
     inner = _affine(g, x, p.number("scale", 1.0), p.number("shift", 0.0))
     return _affine(g, g("Log", [inner]), 1 / rate, 0.0)
 
 
 def _log_of_base(p: Params) -> float:
     base = p.number("base", -1.0)
-    if base != -1.0 and not 0 < base < math.inf:
-        raise ModelError(f"base is {base:g}, and has to be -1 or above 0", fix="state another base")
+    if base != -1.0 and base <= 0:
+        raise misfit(f"base is {base:g}, and has to be -1 or above 0")
     return 1.0 if base == -1.0 else math.log(base)
-
-
-def _threshold(g: Operators, x: Value, p: Params) -> Value:
-    """Return 1 where x > threshold, else 0."""
-    return cast(g, g("Greater", [x, number(g, x, p.number("threshold", 0.0))]), FLOAT32)
 
 
 def _dropout(g: Operators, x: Value, p: Params) -> Value:
     """Return ``x``; without ``scale_train``, a field of forks, what training keeps of it on average."""
     ratio = p.number("dropout_ratio", 0.5)
     if p.flag("sample_weights_test", False):
-        raise ModelError("drops elements at random at inference too", fix="remove sample_weights_test")
+        raise misfit("drops elements at random at inference too: sample_weights_test")
     return x if p.flag("scale_train", True) else _affine(g, x, 1 - ratio, 0.0)
 
 
 _FUNCTIONS: dict[str, tuple[str, Callable[[Operators, Value, Params], Value]]] = {
-    "Clip": ("clip_param", lambda g, x, p: clipped(g, x, p.number("min"), p.number("max"))),
+    "Clip": (
+        "clip_param",
+        lambda g, x, p: clipped(g, x, *(p.number(name, finite=False) for name in ("min", "max"))),
+    ),
     "Dropout": ("dropout_param", _dropout),
     "ELU": ("elu_param", lambda g, x, p: g("Elu", [x], alpha=p.number("alpha", 1.0))),
     "Exp": ("exp_param", _exp),
-    "HardSigmoid": ("", _hard_sigmoid),
+    "HardSigmoid": (
+        "",
+        lambda g, x, p: g("HardSigmoid", [x], alpha=p.number("alpha", 0.2), beta=p.number("beta", 0.5)),
+    ),
     "Log": ("log_param", _log),
     "Power": ("power_param", _power),
     "ReLU": ("relu_param", _relu),
-    "ReLU6": ("", _relu6),
-    "Swish": ("", _swish),
-    "Threshold": ("threshold_param", _threshold),
+    "ReLU6": ("", lambda g, x, p: clipped(g, _relu(g, x, p), None if p else 0.0, 6.0)),
+    "Swish": (
+        "",
+        lambda g, x, p: g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])]),
+    ),
+    "Threshold": (
+        "threshold_param",
+        lambda g, x, p: cast(g, g("Greater", [x, number(g, x, p.number("threshold", 0.0))]), FLOAT32),
+    ),
 }
 """Message of the parameters, empty for that of a fork, which has many names, and function."""
 
@@ -134,7 +126,7 @@ def prelu(node: Node, g: Operators) -> Value:
     (x,) = bottoms(node, 1)
     if x.rank < 2:
         raise misfit(f"a bottom of {x.rank} axes, and channels are axis 1")
-    channels = 1 if params(node, "prelu_param").flag("channel_shared", False) else dims(x)[1]
+    channels = 1 if params(node, "prelu_param").flag("channel_shared", False) else x.shape[1]
     (slope,) = weights(node, g, [channels])
     return g("PRelu", [x, reshape(g, slope, (channels, *[1] * (x.rank - 2)))])
 
@@ -145,19 +137,20 @@ def eltwise(node: Node, g: Operators) -> Value:
     p, operands = params(node, "eltwise_param"), bottoms(node, 2, MANY)
     operation = p.word("operation", {"PROD": 0, "SUM": 1, "MAX": 2}, "SUM")
     factors = p.numbers("coeff")
-    shapes = [list(dims(each)) for each in operands]
+    shapes = [list(each.shape) for each in operands]
     if any(shape != shapes[0] for shape in shapes):
         raise misfit(f"bottoms of shapes {shapes}, which have to be one")
     if len(factors) not in (0, len(operands)):
         raise misfit(f"has {len(factors)} coeff for {len(operands)} bottoms")
     if factors and operation != "SUM":
-        raise ModelError(f"states coeff, which operation {operation} has not", fix="remove coeff")
-    total = operands[0] if not factors else _affine(g, operands[0], factors[0], 0.0)
-    for each, factor in zip(operands[1:], factors[1:] or [1.0] * len(operands), strict=False):
+        raise misfit(f"states coeff, which operation {operation} has not")
+    type = {"PROD": "Mul", "SUM": "Add", "MAX": "Max"}[operation]
+    factors = factors or [1.0] * len(operands)
+    total = _affine(g, operands[0], factors[0], 0.0)
+    for each, factor in zip(operands[1:], factors[1:], strict=True):
         if operation == "SUM" and factor == -1.0:
             total = g("Sub", [total, each])
         else:
-            type = {"PROD": "Mul", "SUM": "Add", "MAX": "Max"}[operation]
             total = g(type, [total, _affine(g, each, factor, 0.0)])
     return total
 
@@ -166,7 +159,7 @@ def eltwise(node: Node, g: Operators) -> Value:
 def axpy(node: Node, g: Operators) -> Value:
     """Return a * x + y with a number per image and channel: a [N, C] or [N, C, 1, 1]."""
     a, x, y = bottoms(node, 3)
-    shape = dims(x)
+    shape = x.shape
     if len(shape) < 2 or a.shape[:2] != shape[:2] or a.size != math.prod(shape[:2]) or y.shape != shape:
         shapes = [list(each.shape) for each in (a, x, y)]
         raise misfit(f"bottoms of shapes {shapes} instead of [N, C], and twice [N, C, H, W]")
@@ -178,9 +171,9 @@ def scale(node: Node, g: Operators) -> Value:
     """Multiply by factors and add terms of some axes of the first bottom, stored or a second bottom."""
     is_scale = node.type == "Scale"
     x, *others = bottoms(node, 1, 2)
-    p, shape = params(node, "scale_param" if is_scale else "bias_param"), dims(x)
+    p, shape = params(node, "scale_param" if is_scale else "bias_param"), x.shape
     axis, count = p.integer("axis", 1), p.integer("num_axes", 1, least=-1)
-    covered = len(dims(others[0])) if others else count
+    covered = len(others[0].shape) if others else count
     first = 0 if covered == 0 else node.axis(axis, len(shape))
     end = len(shape) if covered < 0 else first + covered
     wanted = shape[first:end]

@@ -10,7 +10,7 @@ import numpy as np
 from xdlc.converter.caffe.params import bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
+from xdlc.converter.nhwc.shapes import number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -26,7 +26,7 @@ def batch_norm(node: Node, g: Operators) -> Value:
     The weight 0 makes both 0 (Caffe's batch_norm_layer.cpp).
     """
     (x,), p = bottoms(node, 1), params(node, "batch_norm_param")
-    epsilon, shape = p.number("eps", 1e-5), dims(x)
+    epsilon, shape = p.number("eps", 1e-5), x.shape
     images = x if len(shape) > 1 else reshape(g, x, (x.size, 1))
     if not p.flag("use_global_stats", True):
         return reshape(g, _normalized(g, images, epsilon), shape)
@@ -35,7 +35,7 @@ def batch_norm(node: Node, g: Operators) -> Value:
     total = float(weight.numpy().reshape(-1)[0])
     share = np.float32(1 / total if total else 0)
     statistics = [g.builder.const(value.numpy() * share) for value in sums]
-    return reshape(g, _batch_normalized(g, images, [], statistics, epsilon), shape)
+    return reshape(g, _batch_normalized(g, images, _plain(g, channels), statistics, epsilon), shape)
 
 
 @layer("BN", layout=CHANNEL_LAST, ignores=("bn_param.momentum", "bn_param.frozen"))
@@ -48,34 +48,36 @@ def bn(node: Node, g: Operators) -> Value:
     mode = p.word("bn_mode", {"LEARN": 0, "INFERENCE": 1}, "INFERENCE")
     if x.rank < 2:
         raise misfit(f"a bottom of {x.rank} axes, and channels are axis 1")
-    count = 2 if p.has("bn_mode") or node.message.blobs == 2 else 4
-    factor, term, *statistics = weights(node, g, *[[dims(x)[1]]] * count)
+    channels, count = x.shape[1], 2 if p.has("bn_mode") or node.message.blobs == 2 else 4
+    factor, term, *statistics = weights(node, g, *[[channels]] * count)
     if statistics:
         return _batch_normalized(g, x, [factor, term], statistics, p.number("eps", 1e-5))
-    return _scaled(g, x if mode == "INFERENCE" else _normalized(g, x, 1e-9), factor, term)
+    x = x if mode == "INFERENCE" else _normalized(g, x, 1e-9)
+    factor, term = (reshape(g, each, (channels, *[1] * (x.rank - 2))) for each in (factor, term))
+    return g("Add", [g("Mul", [x, factor]), term])
+
+
+def _plain(g: Operators, channels: int) -> list[Value]:
+    """Return factors and terms that change nothing."""
+    return [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
 
 
 def _batch_normalized(
     g: Operators, x: Value, affine: Sequence[Value], statistics: Sequence[Value], epsilon: float
 ) -> Value:
-    """Return (x - mean) / sqrt(variance + epsilon), times the factors, plus the terms if there are any."""
-    channels = x.shape[1]
-    plain = [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
-    return g("BatchNormalization", [x, *(affine or plain), *statistics], epsilon=epsilon)
+    return g("BatchNormalization", [x, *affine, *statistics], epsilon=epsilon)
 
 
 def _normalized(g: Operators, x: Value, epsilon: float) -> Value:
     """Return ``x`` with mean 0 and variance 1 in each channel of the batch."""
-    axes = [axis for axis in range(x.rank) if axis != 1]
-    centred = g("Sub", [x, reduced(g, "Mean", x, axes, keep=True)])
-    variance = reduced(g, "Mean", g("Mul", [centred, centred]), axes, keep=True)
+    centred, variance = _centred(g, x, [axis for axis in range(x.rank) if axis != 1])
     return g("Div", [centred, g("Sqrt", [g("Add", [variance, number(g, x, epsilon)])])])
 
 
-def _scaled(g: Operators, x: Value, factor: Value, term: Value) -> Value:
-    """Return ``x`` times a factor, plus a term, of each channel."""
-    shape = (x.shape[1], *[1] * (x.rank - 2))
-    return g("Add", [g("Mul", [x, reshape(g, factor, shape)]), reshape(g, term, shape)])
+def _centred(g: Operators, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """Return ``x`` less its mean along axes, and its variance."""
+    centred = g("Sub", [x, reduced(g, "Mean", x, axes, keep=True)])
+    return centred, reduced(g, "Mean", g("Mul", [centred, centred]), axes, keep=True)
 
 
 @layer("LRN", layout=CHANNEL_LAST)
@@ -84,13 +86,11 @@ def lrn(node: Node, g: Operators) -> Value:
 
     Within channels ``k`` is 1, and the window's mean counts the padding (Caffe's lrn_layer.cpp).
     """
-    (x,), p = bottoms(node, 1), params(node, "lrn_param")
+    (x,), p = bottoms(node, 1, rank=4), params(node, "lrn_param")
     size, alpha, beta = p.integer("local_size", 5, least=1), p.number("alpha", 1.0), p.number("beta", 0.75)
     k = p.number("k", 1.0)
     if not size % 2:
         raise misfit(f"local_size is {size}, and has to be odd")
-    if len(dims(x)) != 4:
-        raise misfit(f"a bottom of {x.rank} axes instead of 4")
     region = p.word("norm_region", {"ACROSS_CHANNELS": 0, "WITHIN_CHANNEL": 1}, "ACROSS_CHANNELS")
     if region == "ACROSS_CHANNELS":
         return g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=k)
@@ -107,18 +107,15 @@ def mean_variance(node: Node, g: Operators) -> Value:
     Fewer than four dimensions become four (Caffe's mvn_layer.cpp).
     """
     (x,), p = bottoms(node, 1), params(node, "mvn_param")
-    x = reshape(g, x, (*dims(x), *[1] * (4 - x.rank)))
+    x = reshape(g, x, (*x.shape, *[1] * (4 - x.rank)))
     epsilon, across = p.number("eps", 1e-9), p.flag("across_channels", False)
-    divides, channels = p.flag("normalize_variance", True), dims(x)[1:2]
-    if divides and not across and x.rank == 4 and 0 < epsilon <= _NEGLIGIBLE:
-        plain = [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
-        return g("InstanceNormalization", [x, *plain], epsilon=epsilon**2)
-    axes = range(1 if across else 2, x.rank)
-    centred = g("Sub", [x, reduced(g, "Mean", x, axes, keep=True)])
-    if not divides:
-        return centred
-    variance = reduced(g, "Mean", g("Mul", [centred, centred]), axes, keep=True)
-    return g("Div", [centred, g("Add", [g("Sqrt", [variance]), number(g, x, epsilon)])])
+    divides, channels = p.flag("normalize_variance", True), x.shape[1]
+    if divides and not across and 0 < epsilon <= _NEGLIGIBLE:
+        return g("InstanceNormalization", [x, *_plain(g, channels)], epsilon=epsilon**2)
+    centred, variance = _centred(g, x, range(1 if across else 2, x.rank))
+    return (
+        g("Div", [centred, g("Add", [g("Sqrt", [variance]), number(g, x, epsilon)])]) if divides else centred
+    )
 
 
 @layer("Normalize", layout=CHANNEL_LAST)
@@ -126,7 +123,7 @@ def normalize(node: Node, g: Operators) -> Value:
     """Divide by the norm of the channels of a pixel, or of an image, and multiply by stored factors (SSD)."""
     (x,), p = bottoms(node, 1), params(node, "norm_param")
     across, is_shared = p.flag("across_spatial", True), p.flag("channel_shared", True)
-    epsilon, shape = p.number("eps", 1e-10), dims(x)
+    epsilon, shape = p.number("eps", 1e-10), x.shape
     if len(shape) < 2:
         raise misfit(f"a bottom of {len(shape)} axes, and channels are axis 1")
     (factor,) = weights(node, g, [1] if is_shared else [shape[1]])
@@ -153,10 +150,7 @@ def reduction(node: Node, g: Operators) -> Value:
     """Reduce the axes from ``axis`` on, which are dropped, and multiply by ``coeff``."""
     (x,), p = bottoms(node, 1), params(node, "reduction_param")
     operation = p.word("operation", {"SUM": 1, "ASUM": 2, "SUMSQ": 3, "MEAN": 4}, "SUM")
-    axis, factor = node.axis(p.integer("axis", 0), len(dims(x))), p.number("coeff", 1.0)
-    if operation == "ASUM":
-        x = g("Abs", [x])
-    elif operation == "SUMSQ":
-        x = g("Mul", [x, x])
-    total = reduced(g, "Mean" if operation == "MEAN" else "Sum", x, range(axis, x.rank), keep=False)
+    axis, factor = node.axis(p.integer("axis", 0), x.rank), p.number("coeff", 1.0)
+    type = {"SUM": "Sum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare", "MEAN": "Mean"}[operation]
+    total = reduced(g, type, x, range(axis, x.rank), keep=False)
     return total if factor == 1.0 else g("Mul", [total, number(g, x, factor)])

@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc.converter.caffe.params import bottoms, misfit, params
 from xdlc.converter.caffe.registry import layer
-from xdlc.converter.nhwc.shapes import cast, dims, number
+from xdlc.converter.nhwc.shapes import cast, number
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -20,9 +20,8 @@ _ROUNDING = {"CEIL": 0, "FLOOR": 1}
 @layer("Pooling", layout=CHANNEL_LAST)
 def pooling(node: Node, g: Operators) -> list[Value]:
     """Pool the planes of [N, C, H, W]; a second top of MAX is the place y * W + x of each maximum, a real."""
-    (x,), p = bottoms(node, 1), params(node, "pooling_param")
+    (x,), p = bottoms(node, 1, rank=4), params(node, "pooling_param")
     method = p.word("pool", _METHODS, "MAX")
-    spatial = _spatial(x)
     kernel = p.sizes("kernel_size", 2, 0, least=1, h_and_w="kernel")
     strides, pads = p.sizes("stride", 2, 1, least=1, both=True), p.sizes("pad", 2, 0, both=True)
     if p.has("ceil_mode") and p.has("round_mode"):
@@ -31,7 +30,7 @@ def pooling(node: Node, g: Operators) -> list[Value]:
     if p.flag("global_pooling", False):
         if any(kernel) or strides != [1, 1] or pads != [0, 0]:
             raise misfit("states global_pooling, and a kernel, a stride or padding")
-        kernel = spatial
+        kernel = list(x.shape[2:])
     elif not all(kernel):
         raise misfit("states no kernel_size")
     count = len(node.outputs)
@@ -46,24 +45,16 @@ def spatial_pyramid(node: Node, g: Operators) -> Value:
 
     Bins are ceil(size / bins) wide, with the padding as Caffe's spp_layer.cpp spreads it.
     """
-    (x,), p = bottoms(node, 1), params(node, "spp_param")
-    method, spatial = p.word("pool", _METHODS, "MAX"), _spatial(x)
-    height = p.integer("pyramid_height", least=1)
-    levels = []
+    (x,), p = bottoms(node, 1, rank=4), params(node, "spp_param")
+    method, height = p.word("pool", _METHODS, "MAX"), p.integer("pyramid_height", least=1)
+    levels: list[Value] = []
     for level in range(height):
-        kernel = [-(-size // 2**level) for size in spatial]
-        pads = [(wide * 2**level - size + 1) // 2 for wide, size in zip(kernel, spatial, strict=True)]
+        kernel = [-(-size // 2**level) for size in x.shape[2:]]
+        pads = [(wide * 2**level - size + 1) // 2 for wide, size in zip(kernel, x.shape[2:], strict=True)]
         levels += _pooled(g, x, method, kernel, kernel, pads, rounds_up=True)
     if height == 1:
         return levels[0]
     return g("Concat", [g("Flatten", [each], axis=1) for each in levels], axis=1)
-
-
-def _spatial(x: Value) -> list[int]:
-    """Return height and width of [N, C, H, W]."""
-    if x.rank != 4:
-        raise misfit(f"a bottom of {x.rank} axes instead of 4")
-    return list(dims(x)[2:])
 
 
 def _pooled(
@@ -84,12 +75,11 @@ def _pooled(
     Raises:
         ModelError: If a window is nowhere over the data.
     """
-    spatial = _spatial(x)
     if any(pad >= wide for pad, wide in zip(pads, kernel, strict=True)):
         raise misfit(f"pad {pads} is not below the kernel {kernel}")
     if method == "STOCHASTIC" and any(pads):
         raise misfit("pool STOCHASTIC has no padding")
-    for size, wide, stride, pad in zip(spatial, kernel, strides, pads, strict=True):
+    for size, wide, stride, pad in zip(x.shape[2:], kernel, strides, pads, strict=True):
         room = size + 2 * pad - wide
         last = (-(-room // stride) if rounds_up else room // stride) * stride
         if last < 0 or (last >= size and not any(pads)):
@@ -104,7 +94,7 @@ def _pooled(
     if not places:
         return [g("MaxPool", [x], **given)]
     most, where = g.apply("MaxPool", [x], given, 2)
-    count, channels = x.shape[:2]
-    planes = np.arange(count * channels, dtype=np.int32) * (spatial[0] * spatial[1])
+    count, channels, height, width = x.shape
+    planes = np.arange(count * channels, dtype=np.int32) * (height * width)
     first = g.builder.const(planes.reshape(count, channels, 1, 1))
     return [most, cast(g, g("Sub", [cast(g, where, INT32), first]), FLOAT32)]

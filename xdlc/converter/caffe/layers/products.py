@@ -6,7 +6,7 @@ import math
 
 from xdlc.converter.caffe.params import bottoms, params, weights
 from xdlc.converter.caffe.registry import layer
-from xdlc.converter.nhwc.shapes import cast, dims, reshape
+from xdlc.converter.nhwc.shapes import cast, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -20,7 +20,7 @@ def inner_product(node: Node, g: Operators) -> Value:
     Weights are [outputs, inner], with ``transpose`` [inner, outputs].
     """
     (x,), p = bottoms(node, 1), params(node, "inner_product_param")
-    shape, outputs = dims(x), p.integer("num_output", least=1)
+    shape, outputs = x.shape, p.integer("num_output", least=1)
     axis = node.axis(p.integer("axis", 1), len(shape))
     inner, is_transposed = math.prod(shape[axis:]), p.flag("transpose", False)
     bias = [[outputs]] if p.flag("bias_term", True) else []
