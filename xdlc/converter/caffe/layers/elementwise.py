@@ -37,6 +37,11 @@ def _relu(g: Operators, x: Value, p: Params) -> Value:
     return g("LeakyRelu", [x], alpha=slope) if slope else g("Relu", [x])
 
 
+def _relu6(g: Operators, x: Value, p: Params) -> Value:
+    """Return ``x`` limited to 0 ... 6; forks have a slope below 0."""
+    return clipped(g, _relu(g, x, p), None, 6.0) if p.has("negative_slope") else clipped(g, x, 0.0, 6.0)
+
+
 def _power(g: Operators, x: Value, p: Params) -> Value:
     """Return (shift + scale * x)^power."""
     power, scale = p.number("power", 1.0), p.number("scale", 1.0)
@@ -93,7 +98,7 @@ _FUNCTIONS: dict[str, tuple[str, Callable[[Operators, Value, Params], Value]]] =
     "Log": ("log_param", _log),
     "Power": ("power_param", _power),
     "ReLU": ("relu_param", _relu),
-    "ReLU6": ("", lambda g, x, p: clipped(g, _relu(g, x, p), None if p else 0.0, 6.0)),
+    "ReLU6": ("", _relu6),
     "Swish": (
         "",
         lambda g, x, p: g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])]),

@@ -62,11 +62,11 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
         if np.any(first != 1):
             states = [g("Mul", [state, g.builder.const(first)]) for state in states]
         if is_lstm:
-            gates = (
+            inputs, recurrences, biases = (
                 dict(zip(_GATES, split_evenly(g, each, 4, 0), strict=True))
                 for each in (weight, recurrence, bias)
             )
-            every, *last = recurrent.lstm(g, x, LstmWeights(*gates, {}, {}), states)
+            every, *last = recurrent.lstm(g, x, LstmWeights(inputs, recurrences, biases, {}, {}), states)
         else:
             every, *last = recurrent.rnn(g, x, [weight, recurrence, bias], states[0], "Tanh")
     if shown_weights:

@@ -72,17 +72,19 @@ def _bilinear(node: Node, g: Operators) -> Value:
 @layer("Upsample", layout=CHANNEL_LAST)
 def _upsample(node: Node, g: Operators) -> Value:
     """Repeat elements (Darknet's layer); with a mask, put them to their places (SegNet's)."""
-    (x, *mask), p = bottoms(node, 1, 2), params(node, "upsample_param")
-    if mask:
-        return _unpooled(g, *bottoms(node, 2, rank=4), _upsampled(p, x.shape[2:]))
-    scale = p.integer("scale", 1, least=1)
-    if x.rank != (4 if p.integer("dims_num", 4) == 4 else 3):
-        raise misfit(f"repeats elements of a bottom of {x.rank} axes")
+    p = params(node, "upsample_param")
+    if node.message.bottoms == 2:
+        x, mask = bottoms(node, 2, rank=4)
+        return _unpooled(g, x, mask, _upsampled(p, x.shape[2:]))
+    (x,), scale = bottoms(node, 1, rank=p.integer("dims_num", 4)), p.integer("scale", 1, least=1)
     if x.rank == 4:
         return _resized(g, x, [size * scale for size in x.shape[2:]], "asymmetric", "nearest")
-    image = reshape(g, x, (*x.shape[:2], 1, x.shape[2]))
-    made = _resized(g, image, [1, x.shape[2] * scale], "asymmetric", "nearest")
-    return reshape(g, made, (*x.shape[:2], x.shape[2] * scale))
+    if x.rank != 3:
+        raise misfit("dims_num has to be 3 or 4")
+    n, channels, width = x.shape
+    image = reshape(g, x, (n, channels, 1, width))
+    made = _resized(g, image, [1, width * scale], "asymmetric", "nearest")
+    return reshape(g, made, (n, channels, width * scale))
 
 
 def _upsampled(p: Params, size: Sequence[int]) -> list[int]:
