@@ -15,20 +15,12 @@ from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32
 
-_PLAIN = {
-    "AbsVal": "Abs",
-    "BNLL": "Softplus",
-    "HardSwish": "HardSwish",
-    "Mish": "Mish",
-    "Sigmoid": "Sigmoid",
-    "TanH": "Tanh",
-}
+_Function = Callable[[Operators, Value, Params], Value]
 
 
-@layer(*_PLAIN, layout=ANY)
-def plain(node: Node, g: Operators) -> Value:
-    """Apply a function without parameters."""
-    return g(_PLAIN[node.type], bottoms(node, 1))
+def _canonical(operator: str) -> _Function:
+    """Return the application of an operator without parameters."""
+    return lambda g, x, p: g(operator, [x])
 
 
 def _relu(g: Operators, x: Value, p: Params) -> Value:
@@ -83,40 +75,36 @@ def _dropout(g: Operators, x: Value, p: Params) -> Value:
     return x if p.flag("scale_train", True) else _affine(g, x, 1 - ratio, 0.0)
 
 
-_FUNCTIONS: dict[str, tuple[str, Callable[[Operators, Value, Params], Value]]] = {
-    "Clip": (
-        "clip_param",
-        lambda g, x, p: clipped(g, x, *(p.number(name, finite=False) for name in ("min", "max"))),
+_FUNCTIONS: dict[str, _Function] = {
+    "AbsVal": _canonical("Abs"),
+    "BNLL": _canonical("Softplus"),
+    "Clip": lambda g, x, p: clipped(g, x, *(p.number(name, finite=False) for name in ("min", "max"))),
+    "Dropout": _dropout,
+    "ELU": lambda g, x, p: g("Elu", [x], alpha=p.number("alpha", 1.0)),
+    "Exp": _exp,
+    "HardSigmoid": lambda g, x, p: g(
+        "HardSigmoid", [x], alpha=p.number("alpha", 0.2), beta=p.number("beta", 0.5)
     ),
-    "Dropout": ("dropout_param", _dropout),
-    "ELU": ("elu_param", lambda g, x, p: g("Elu", [x], alpha=p.number("alpha", 1.0))),
-    "Exp": ("exp_param", _exp),
-    "HardSigmoid": (
-        "",
-        lambda g, x, p: g("HardSigmoid", [x], alpha=p.number("alpha", 0.2), beta=p.number("beta", 0.5)),
-    ),
-    "Log": ("log_param", _log),
-    "Power": ("power_param", _power),
-    "ReLU": ("relu_param", _relu),
-    "ReLU6": ("", _relu6),
-    "Swish": (
-        "",
-        lambda g, x, p: g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])]),
-    ),
-    "Threshold": (
-        "threshold_param",
-        lambda g, x, p: cast(g, g("Greater", [x, number(g, x, p.number("threshold", 0.0))]), FLOAT32),
+    "HardSwish": _canonical("HardSwish"),
+    "Log": _log,
+    "Mish": _canonical("Mish"),
+    "Power": _power,
+    "ReLU": _relu,
+    "ReLU6": _relu6,
+    "Sigmoid": _canonical("Sigmoid"),
+    "Swish": lambda g, x, p: g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])]),
+    "TanH": _canonical("Tanh"),
+    "Threshold": lambda g, x, p: cast(
+        g, g("Greater", [x, number(g, x, p.number("threshold", 0.0))]), FLOAT32
     ),
 }
-"""Message of the parameters, empty for that of a fork, which has many names, and function."""
 
 
 @layer(*_FUNCTIONS, layout=ANY)
 def function(node: Node, g: Operators) -> Value:
-    """Apply a function with parameters."""
-    name, apply = _FUNCTIONS[node.type]
-    name = name or next((field.split(".")[0] for field in sorted(node.attributes) if "." in field), "")
-    return apply(g, bottoms(node, 1)[0], params(node, name))
+    """Apply a function; its parameters are in the one message of the layer, which forks name differently."""
+    name = next((field.split(".")[0] for field in sorted(node.attributes) if "." in field), "")
+    return _FUNCTIONS[node.type](g, bottoms(node, 1)[0], params(node, name))
 
 
 def _affine(g: Operators, x: Value, scale: float, shift: float) -> Value:

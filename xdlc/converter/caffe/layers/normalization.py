@@ -35,7 +35,8 @@ def batch_norm(node: Node, g: Operators) -> Value:
     total = float(weight.numpy().reshape(-1)[0])
     share = np.float32(1 / total if total else 0)
     statistics = [g.builder.const(value.numpy() * share) for value in sums]
-    return reshape(g, _batch_normalized(g, images, _plain(g, channels), statistics, epsilon), shape)
+    operands = [images, *_plain(g, channels), *statistics]
+    return reshape(g, g("BatchNormalization", operands, epsilon=epsilon), shape)
 
 
 @layer("BN", layout=CHANNEL_LAST, ignores=("bn_param.momentum", "bn_param.frozen"))
@@ -51,7 +52,7 @@ def bn(node: Node, g: Operators) -> Value:
     channels, count = x.shape[1], 2 if p.has("bn_mode") or node.message.blobs == 2 else 4
     factor, term, *statistics = weights(node, g, *[[channels]] * count)
     if statistics:
-        return _batch_normalized(g, x, [factor, term], statistics, p.number("eps", 1e-5))
+        return g("BatchNormalization", [x, factor, term, *statistics], epsilon=p.number("eps", 1e-5))
     x = x if mode == "INFERENCE" else _normalized(g, x, 1e-9)
     factor, term = (reshape(g, each, (channels, *[1] * (x.rank - 2))) for each in (factor, term))
     return g("Add", [g("Mul", [x, factor]), term])
@@ -60,12 +61,6 @@ def bn(node: Node, g: Operators) -> Value:
 def _plain(g: Operators, channels: int) -> list[Value]:
     """Return factors and terms that change nothing."""
     return [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
-
-
-def _batch_normalized(
-    g: Operators, x: Value, affine: Sequence[Value], statistics: Sequence[Value], epsilon: float
-) -> Value:
-    return g("BatchNormalization", [x, *affine, *statistics], epsilon=epsilon)
 
 
 def _normalized(g: Operators, x: Value, epsilon: float) -> Value:
