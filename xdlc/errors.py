@@ -7,6 +7,8 @@ from typing import Any
 
 MOST_SHOWN = 200
 """Problems of a list that its text shows."""
+LONGEST_PROBLEM = 1 << 14
+"""Characters of a problem, which may show parts of untrusted input."""
 _MOST_COMPARED = 1 << 22
 """Pairs of characters that are compared with a name's."""
 
@@ -41,6 +43,8 @@ class XdlcError(Exception):
         op: str | None = None,
         line: int = 0,
     ) -> None:
+        if len(problem) > LONGEST_PROBLEM:
+            problem = f"{problem[:LONGEST_PROBLEM]} ..."
         super().__init__(problem)
         self.problem = problem
         self.where = where

@@ -19,7 +19,7 @@ Fields: TypeAlias = dict[str, list[Any]]
 """Values of the fields of a message by name: integers, text, messages, and lazy data in one dimension for
 bytes and for each run of floats.  ``line`` is the line of the text in which the message begins."""
 
-_MOST_OBJECTS = 1 << 18
+_MOST_OBJECTS = 1 << 17
 """Operators, arguments, names and runs of values in a file."""
 _LONGEST_NAME = 1 << 12
 _MESSAGES = {

@@ -28,6 +28,7 @@ _SECONDS = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be 12 lines
 )
 """Operators whose outputs but the first are for training or for other operators."""
+_MOST_OPERATORS = 12_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ def source_graph(
     if init is not None:
         walk.run((op for op in init.ops if not (is_constant(op) and op.outputs[0] in inputs)), _INIT)
     walk.run(predict.ops)
+    if len(walk.nodes) > _MOST_OPERATORS:
+        problem = f"has {len(walk.nodes)} operators, more than {_MOST_OPERATORS}"
+        raise ModelError(problem, where=str(predict.path), fix="convert a part of the net")
     outputs = _outputs(predict, walk, notices)
     read = {name for node in walk.nodes for name in node.names}.union(outputs, ends)
     constants, spent = {}, Allowance(MOST_CONSTANT)

@@ -114,7 +114,7 @@ def _permute(node: Node, g: Operators) -> Value:
     (x,) = bottoms(node, 1)
     order = params(node, "permute_param").integers("order", least=0)
     if len(set(order)) != len(order) or any(axis >= x.rank for axis in order):
-        raise misfit(f"order {order} does not permute {x.rank} axes")
+        raise misfit(f"order {order[:8]} does not permute {x.rank} axes")
     return permuted(g, x, [*order, *(axis for axis in range(x.rank) if axis not in order)])
 
 
