@@ -34,7 +34,7 @@ def test_boxes_are_moved_by_deltas():
     got = run("BBoxTransform", [rois, deltas, info], args, 2)
     np.testing.assert_allclose(got[0], moved(rois, deltas, info, (10, 10, 5, 5)), rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(got[1], [2, 1])
-    args = {"apply_scale": 0, "legacy_plus_one": 0}
+    args = {"apply_scale": 0, "legacy_plus_one": 0, "correct_transform_coords": 1}
     got = run("BBoxTransform", [rois[:2, 1:].copy(), deltas[:2], info[:1]], args, 2)
     want = moved(rois[:2], deltas[:2], info[:1], scales=False, extra=0)
     np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-4)

@@ -13,22 +13,37 @@ from xdlc.converter.values import Value
 _MOST = (1 << 31) - 1
 
 
-def integers(node: Node, name: str) -> list[int] | None:
-    """Return an argument that is integers, a single one as a list of one; None without it.
+def numbers(node: Node, name: str) -> list[float]:
+    """Return an argument that is numbers, a single one as a list of one; none without it.
+
+    Raises:
+        ModelError: If it is something else, or NaN.
+    """
+    given = node.attr(name, [])
+    listed = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not all(isinstance(each, int | float) and not math.isnan(each) for each in listed):
+        raise node.invalid(f"argument {name} is {given!r:.60}, no number")
+    return list(listed)
+
+
+def number(node: Node, name: str, default: float) -> float:
+    """Return an argument that is one number; else as ``numbers``."""
+    found = numbers(node, name) or [default]
+    if len(found) != 1:
+        raise node.invalid(f"argument {name} has {len(found)} numbers instead of 1")
+    return float(found[0])
+
+
+def integers(node: Node, name: str) -> list[int]:
+    """Return an argument that is integers, a single one as a list of one; none without it.
 
     Raises:
         ModelError: If it is something else, or beyond 32 bits.
     """
-    given = node.attr(name)
-    if given is None:
-        return None
-    listed = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    for each in listed:
-        if not isinstance(each, int | float) or not math.isfinite(each) or each != int(each):
-            raise node.invalid(f"argument {name} is {given!r:.60}, no integer")
-        if abs(each) > _MOST:
-            raise node.invalid(f"argument {name} is {given!r:.60}, beyond 32 bits")
-    return [int(each) for each in listed]
+    found = numbers(node, name)
+    if not all(abs(each) <= _MOST and each == int(each) for each in found):
+        raise node.invalid(f"argument {name} is {found!r:.60}, no integers of 32 bits")
+    return [int(each) for each in found]
 
 
 def integer(node: Node, name: str, default: int, least: int = -_MOST) -> int:
@@ -37,41 +52,11 @@ def integer(node: Node, name: str, default: int, least: int = -_MOST) -> int:
     Raises:
         ModelError: If it is something else, or below ``least``.
     """
-    given = integers(node, name)
-    if given is None:
-        return default
-    if len(given) != 1:
-        raise node.invalid(f"argument {name} has {len(given)} numbers instead of 1")
-    if given[0] < least:
-        raise node.invalid(f"argument {name} is {given[0]}; it must be at least {least}")
-    return given[0]
-
-
-def number(node: Node, name: str, default: float) -> float:
-    """Return an argument that is one number.
-
-    Raises:
-        ModelError: If it is something else, or NaN.
-    """
-    given = node.attr(name, default)
-    if isinstance(given, list) and len(given) == 1:
-        given = given[0]
-    if not isinstance(given, int | float) or math.isnan(given):
-        raise node.invalid(f"argument {name} is {given!r:.60}, no number")
-    return float(given)
-
-
-def numbers(node: Node, name: str) -> list[float]:
-    """Return an argument that is numbers, none without it.
-
-    Raises:
-        ModelError: If it is something else, or not finite.
-    """
-    given = node.attr(name, [])
-    listed = given if isinstance(given, list) else [given]
-    if not all(isinstance(each, int | float) and math.isfinite(each) for each in listed):
-        raise node.invalid(f"argument {name} is {given!r:.60}")
-    return [float(each) for each in listed]
+    found = integers(node, name) or [default]
+    if len(found) != 1 or found[0] < least:
+        wanted = f", at least {least}" if least > -_MOST else ""
+        raise node.invalid(f"argument {name} is {found!r:.60} instead of one number{wanted}")
+    return found[0]
 
 
 def flag(node: Node, name: str, default: bool = False) -> bool:
@@ -79,13 +64,13 @@ def flag(node: Node, name: str, default: bool = False) -> bool:
     return bool(integer(node, name, int(default)))
 
 
-def word(node: Node, name: str, known: Sequence[str], default: str) -> str:
-    """Return an argument that is one of some words.
+def word(node: Node, name: str, *known: str) -> str:
+    """Return an argument that is one of some words, by default the first.
 
     Raises:
         ModelError: If it is none of them.
     """
-    given = node.attr(name, default)
+    given = node.attr(name, known[0])
     if given not in known:
         raise node.invalid(f"argument {name} is {given!r:.60}; {' and '.join(known)} are known")
     return str(given)
@@ -93,7 +78,7 @@ def word(node: Node, name: str, known: Sequence[str], default: str) -> str:
 
 def is_channel_last(node: Node) -> bool:
     """Return whether argument order puts the channels at the end: NHWC, for any number of axes."""
-    return word(node, "order", ("NCHW", "NHWC"), "NCHW") == "NHWC"
+    return word(node, "order", "NCHW", "NHWC") == "NHWC"
 
 
 def planes(node: Node, g: Operators, x: Value) -> Value:
@@ -112,24 +97,24 @@ def inputs(node: Node, least: int, most: int | None = None) -> list[Value]:
     Raises:
         ModelError: If there are fewer or more than the operator takes.
     """
-    count = len(node.inputs)
-    if not least <= count <= (least if most is None else most):
-        wanted = f"{least}" if most in (None, least) else f"{least} to {most}"
-        raise node.invalid(f"{count} inputs instead of {wanted}")
+    count, most = len(node.inputs), least if most is None else most
+    if not least <= count <= most:
+        raise node.invalid(f"{count} inputs instead of {least if most == least else f'{least} to {most}'}")
     return [node.required(index) for index in range(count)]
 
 
-def vector_of(node: Node, x: Value, count: int, what: str) -> Value:
-    """Return an input that must have one number for each of ``count`` elements.
+def vectors_of(node: Node, count: int, **values: Value) -> list[Value]:
+    """Return inputs that must have one number for each of ``count`` elements, by what they are.
 
     Raises:
-        ModelError: If it has another shape.
+        ModelError: If one has another shape.
     """
-    if x.shape != (count,):
-        raise node.invalid(f"{what} {x.tensor.name!r} has shape {list(x.shape)} instead of {[count]}")
-    return x
+    for what, x in values.items():
+        if x.shape != (count,):
+            raise node.invalid(f"{what} {x.tensor.name!r} has shape {list(x.shape)} instead of {[count]}")
+    return list(values.values())
 
 
-def wants(node: Node, output: int) -> bool:
-    """Return whether something reads an output."""
-    return len(node.outputs) > output and bool(node.outputs[output])
+def wants(node: Node, *outputs: int) -> bool:
+    """Return whether something reads one of some outputs."""
+    return any(node.outputs[output] for output in outputs if output < len(node.outputs))

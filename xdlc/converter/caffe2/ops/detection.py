@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from xdlc.converter.caffe2.ops._args import flag, inputs, integer, number, numbers, planes, stored, wants
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.gathering import split, stack, unstack
+from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.applying import Operators
@@ -19,6 +21,15 @@ from xdlc.ir.dtype import FLOAT32, INT32
 
 _CLIP = math.log(1000.0 / 16.0)
 """Greatest logarithm of a box's growth."""
+_DIFFERENCES = [
+    [0, 0, 0, 0, 1, 0, 0, 0, 0],
+    [0, 0, 0, -0.5, 0, 0.5, 0, 0, 0],
+    [0, -0.5, 0, 0, 0, 0, 0, 0.5, 0],
+    [0, 0, 0, 1, -2, 1, 0, 0, 0],
+    [0, 1, 0, 0, -2, 0, 0, 1, 0],
+    [0.25, 0, -0.25, 0, 0, 0, -0.25, 0, 0.25],
+]
+"""Value and differences along x, y, x x, y y and x y by the elements of 3 x 3 neighbours."""
 
 
 def _regions(node: Node, g: Operators, rois: Value, images: int) -> tuple[Value, Value | None]:
@@ -40,29 +51,26 @@ def _regions_of_images(node: Node, g: Operators) -> Value:
     """Return means of samples, or greatest elements, of pooled_h x pooled_w parts of regions."""
     x, rois = inputs(node, 2)
     x = planes(node, g, x)
-    if x.rank != 4:
-        raise node.invalid(f"an input of rank {x.rank} instead of 4")
-    size = [integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w")]
+    height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)
-    if not 0 < scale < math.inf:
-        raise node.invalid(f"spatial_scale is {scale:g}")
+    if x.rank != 4 or not 0 < scale < math.inf:
+        raise node.invalid(f"rank {x.rank}, which must be 4, and spatial_scale {scale:g}")
     corners, image = _regions(node, g, rois, dims(x, [0])[0])
     count = dims(rois, [0])
     g.builder.check_table(*count)
     if node.type == "RoIPool":
         if rois.shape[1] != 5:
             raise node.invalid(f"regions {list(rois.shape)} instead of [R, 5]")
-        return stored(node, g, g("MaxRoiPool", [x, rois], pooled_shape=size, spatial_scale=scale))
-    image = g.builder.const(np.zeros(count, np.int64)) if image is None else image
-    mode = "half_pixel" if flag(node, "aligned") else "output_half_pixel"
+        made = g("MaxRoiPool", [x, rois], pooled_shape=[height, width], spatial_scale=scale)
+        return stored(node, g, made)
     made = g(
         "RoiAlign",
-        [x, corners, image],
-        output_height=size[0],
-        output_width=size[1],
+        [x, corners, g.builder.const(np.zeros(count, np.int64)) if image is None else image],
+        output_height=height,
+        output_width=width,
         sampling_ratio=max(0, integer(node, "sampling_ratio", -1)),
         spatial_scale=scale,
-        coordinate_transformation_mode=mode,
+        coordinate_transformation_mode="half_pixel" if flag(node, "aligned") else "output_half_pixel",
     )
     return stored(node, g, made)
 
@@ -78,54 +86,42 @@ def _bbox_transform(node: Node, g: Operators) -> list[Value]:
     rois, deltas, info = inputs(node, 3)
     if flag(node, "rotated"):
         raise node.problem("rotated boxes", "cut the net before it with --out_name")
-    weights = numbers(node, "weights") or [1.0] * 4
     (images,), (count,) = dims(info, [0]), dims(rois, [0])
     if info.rank != 2 or info.shape[1] != 3 or deltas.rank != 2 or deltas.shape[0] != count:
         raise node.invalid(f"deltas {list(deltas.shape)} and images {list(info.shape)} of {count} regions")
-    if len(weights) != 4 or 0 in weights or deltas.shape[1] % 4:
-        raise node.invalid(f"deltas {list(deltas.shape)} with weights {weights}")
     corners, image = _regions(node, g, rois, images)
     own = info if image is None else g("Gather", [info, image], axis=0)  # [1 or R, 3]
     height, width, scale = split(g, own, [1, 1, 1], 1)
-    made = _moved(
-        node,
-        g,
-        g("Div", [corners, scale]),
-        deltas,
-        weights,
-        [g("Div", [width, scale]), g("Div", [height, scale])],
-    )
+    limits = [g("Div", [width, scale]), g("Div", [height, scale])]
+    made = _moved(node, g, g("Div", [corners, scale]), deltas, limits)
     if flag(node, "apply_scale", True):
         made = g("Mul", [made, scale])
     return [made, _counts(g, image, images, count)] if wants(node, 1) else [made]
 
 
-def _moved(
-    node: Node, g: Operators, corners: Value, deltas: Value, weights: list[float], limits: list[Value]
-) -> Value:
+def _moved(node: Node, g: Operators, corners: Value, deltas: Value, limits: list[Value]) -> Value:
     """Return corners moved by deltas [R, 4 K] over weights, cut at the width and height of their images."""
-    legacy = flag(node, "legacy_plus_one", True)
-    extra = scalar(g, corners, float(legacy))
-    beyond = scalar(g, corners, float(legacy and flag(node, "correct_transform_coords", True)))
+    weights = numbers(node, "weights") or [1.0] * 4
+    if len(weights) != 4 or 0 in weights or deltas.shape[1] % 4:
+        raise node.invalid(f"deltas {list(deltas.shape)} with weights {weights}")
+    legacy, corrects = flag(node, "legacy_plus_one", True), flag(node, "correct_transform_coords", True)
+    extra, beyond = scalar(g, corners, legacy), scalar(g, corners, legacy and corrects)
     half = scalar(g, corners, 0.5)
     count, classes = dims(corners)[0], deltas.shape[1] // 4
-    starts, ends = split(g, corners, [2, 2], 1)
+    ends = split(g, corners, [1] * 4, 1)
     apart = unstack(g, reshape(g, deltas, (count, classes, 4)), 4, 2)
     moves = [g("Div", [part, scalar(g, part, weight)]) for part, weight in zip(apart, weights, strict=True)]
-    found: list[list[Value]] = [[], []]
-    for axis, (start, end) in enumerate(
-        zip(split(g, starts, [1, 1], 1), split(g, ends, [1, 1], 1), strict=True)
-    ):
+    firsts: list[Value] = []
+    lasts: list[Value] = []
+    for start, end, move, growth, limit in zip(ends, ends[2:], moves, moves[2:], limits, strict=False):
         size = g("Add", [g("Sub", [end, start]), extra])
-        center = g("Add", [start, g("Mul", [size, half])])
-        growth = g("Exp", [g("Min", [moves[axis + 2], scalar(g, deltas, _CLIP)])])
-        middle, reach = g("Add", [g("Mul", [moves[axis], size]), center]), g("Mul", [growth, size])
-        most = g("Sub", [g("Floor", [g("Add", [limits[axis], half])]), extra])
-        first = g("Sub", [middle, g("Mul", [reach, half])])
-        last = g("Sub", [g("Add", [middle, g("Mul", [reach, half])]), beyond])
-        for place, corner in enumerate((first, last)):
-            found[place].append(g("Max", [g("Min", [corner, most]), scalar(g, deltas, 0)]))
-    return reshape(g, stack(g, [*found[0], *found[1]], 2), (count, 4 * classes))
+        center = g("Add", [g("Mul", [move, size]), g("Add", [start, g("Mul", [size, half])])])
+        reach = g("Mul", [g("Exp", [g("Min", [growth, scalar(g, deltas, _CLIP)])]), g("Mul", [size, half])])
+        most = g("Sub", [g("Floor", [g("Add", [limit, half])]), extra])
+        first, last = g("Sub", [center, reach]), g("Sub", [g("Add", [center, reach]), beyond])
+        for corner, found in ((first, firsts), (last, lasts)):
+            found.append(g("Max", [g("Min", [corner, most]), scalar(g, deltas, 0)]))
+    return reshape(g, stack(g, [*firsts, *lasts], 2), (count, 4 * classes))
 
 
 def _counts(g: Operators, image: Value | None, images: int, count: int) -> Value:
@@ -134,7 +130,7 @@ def _counts(g: Operators, image: Value | None, images: int, count: int) -> Value
     if image is None:
         return g.builder.const(np.full(images, count, np.float32))
     belongs = g("Equal", [reshape(g, image, (count, 1)), g.builder.const(np.arange(images, dtype=np.int32))])
-    return g("ReduceSum", [cast(g, belongs, FLOAT32), vector(g, [0])], keepdims=0)
+    return reduced(g, "Sum", cast(g, belongs, FLOAT32), [0], keep=False)
 
 
 @operator("HeatmapMaxKeypoint")
@@ -159,8 +155,7 @@ def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
     lines = g("Mul", [g("Unsqueeze", [rows, vector(g, [2])]), scalar(g, rows, size)])
     places = g("Add", [lines, g("Unsqueeze", [columns, vector(g, [1])])])
     places = reshape(g, places, (count * points, 9))
-    near = split(g, g("GatherElements", [flat, places], axis=1), [1] * 9, 1)
-    *moves, score = _refined(g, near)
+    *moves, score = _refined(g, g("GatherElements", [flat, places], axis=1))
     found = []
     for axis, (at, move) in enumerate(zip((column, row), moves, strict=True)):
         start, end = (
@@ -185,36 +180,28 @@ def _neighbours(g: Operators, at: Value, size: int) -> list[Value]:
     return [before, at, after]
 
 
-def _refined(g: Operators, near: list[Value]) -> list[Value]:
-    """Return the moves along x and y, at most 1.5, to the extreme of a quadratic form, and its value."""
+def _refined(g: Operators, near: Value) -> list[Value]:
+    """Return the moves along x and y, at most 1.5, to the extreme of a quadratic form, and its value.
 
-    def weighted(*parts: tuple[float, Value]) -> Value:
-        terms = [g("Mul", [value, scalar(g, value, factor)]) for factor, value in parts]
-        return g("Sum", terms)
+    Args:
+        g: The canonical operators.
+        near: [maps, 9] elements around the greatest one, of which the form has the differences.
+    """
 
-    def product(*values: Value) -> Value:
-        made = values[0]
-        for value in values[1:]:
-            made = g("Mul", [made, value])
-        return made
+    def mul(*values: Value) -> Value:
+        return functools.reduce(lambda x, y: g("Mul", [x, y]), values)
 
-    center = near[4]
-    slope_x, slope_y = weighted((0.5, near[3]), (-0.5, near[5])), weighted((0.5, near[1]), (-0.5, near[7]))
-    bend_x = weighted((1, near[3]), (-2, center), (1, near[5]))
-    bend_y = weighted((1, near[1]), (-2, center), (1, near[7]))
-    twist = weighted((0.25, near[8]), (-0.25, near[6]), (-0.25, near[2]), (0.25, near[0]))
-    area = g("Sub", [product(bend_x, bend_y), product(twist, twist)])
+    table = g.builder.const(np.asarray(_DIFFERENCES, np.float32).T)
+    center, x, y, xx, yy, xy = split(g, g("MatMul", [near, table]), [1] * 6, 1)
+    area = g("Sub", [mul(xx, yy), mul(xy, xy)])
     is_flat = g("Less", [g("Abs", [area]), scalar(g, area, 1e-4)])
     divisor = g("Where", [is_flat, scalar(g, area, 1), area])
     moves = [
-        g("Div", [g("Sub", [product(bend, own), product(twist, other)]), divisor])
-        for bend, own, other in ((bend_y, slope_x, slope_y), (bend_x, slope_y, slope_x))
+        g("Div", [g("Sub", [mul(xy, other), mul(bend, own)]), divisor])
+        for bend, own, other in ((yy, x, y), (xx, y, x))
     ]
-    widest = g("Max", [*(g("Abs", [move]) for move in moves), scalar(g, area, 1.5)])
-    share = g("Div", [scalar(g, area, 1.5), widest])
-    x, y = (g("Where", [is_flat, scalar(g, area, 0), product(move, share)]) for move in moves)
-    score = weighted(
-        *((1, center), (-1, product(slope_x, x)), (-1, product(slope_y, y)), (1, product(twist, x, y))),
-        *((0.5, product(bend_x, x, x)), (0.5, product(bend_y, y, y))),
-    )
-    return [x, y, score]
+    limit, none, half = (scalar(g, area, value) for value in (1.5, 0, 0.5))
+    share = g("Div", [limit, g("Max", [*(g("Abs", [move]) for move in moves), limit])])
+    u, v = (g("Where", [is_flat, none, mul(move, share)]) for move in moves)
+    linear, bent = g("Add", [mul(x, u), mul(y, v)]), g("Add", [mul(xx, u, u), mul(yy, v, v)])
+    return [u, v, g("Sum", [center, linear, mul(xy, u, v), mul(half, bent)])]

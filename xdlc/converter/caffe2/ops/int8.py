@@ -12,15 +12,15 @@ from typing import cast
 
 import numpy as np
 
-from xdlc import ir
 from xdlc.converter.caffe2.ops._args import inputs, integer, number
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
-from xdlc.ir import ScaleOffset
+from xdlc.ir import DType, ScaleOffset
 from xdlc.ir.dequantized_data import Dequantized
+from xdlc.ir.dtype import INT32, UINT8
 
 _STEMS = """
 Add AveragePool ChannelShuffle Concat Conv ConvTranspose FC Flatten LeakyRelu MaxPool Relu Reshape
@@ -37,15 +37,13 @@ _ORDERED = _WINDOWS | {"ChannelShuffle", "Split"}
 _PRODUCTS = {"Conv", "ConvTranspose", "FC"}
 """Operators of a value, weights and a bias whose scale is the product of theirs."""
 _VARIADIC = {"Add", "Concat", "Sum"}
-_KEEPING = {"ChannelShuffle", "Concat", "Flatten", "MaxPool", "Relu", "Reshape", "ResizeNearest", "Slice"}
-_KEEPING |= {"Split", "Transpose"}
+_KEEPING = set(
+    "ChannelShuffle Concat Flatten MaxPool Relu Reshape ResizeNearest Slice Split Transpose".split()  # noqa: SIM905
+)
 """Operators whose result has the encoding of their first input."""
-_NARROW = {"Sigmoid": 1 / 256, "Softmax": 1 / 256}
-"""Default scales of operators whose results lie between 0 and 1."""
-_ENCODING = ("Y_scale", "Y_zero_point")
 
 
-def encoding_of(node: Node, index: int) -> ScaleOffset:
+def _encoding_of(node: Node, index: int) -> ScaleOffset:
     """Return the encoding of an Int8 input.
 
     Raises:
@@ -61,7 +59,7 @@ def encoding_of(node: Node, index: int) -> ScaleOffset:
     return found
 
 
-def stated(node: Node, scale: float = 1.0, zero: int = 0) -> ScaleOffset:
+def _stated(node: Node, scale: float = 1.0, zero: int = 0) -> ScaleOffset:
     """Return the encoding that arguments Y_scale and Y_zero_point state.
 
     Raises:
@@ -73,69 +71,59 @@ def stated(node: Node, scale: float = 1.0, zero: int = 0) -> ScaleOffset:
     return ScaleOffset(float(np.float32(scale)), -zero)
 
 
-def rounded(g: Operators, value: Value, encoding: ScaleOffset) -> Value:
+def _fixed(g: Operators, type: str, value: Value, encoding: ScaleOffset, dtype: DType) -> Value:
+    """Return a value after QuantizeLinear or DequantizeLinear."""
+    scale = g.builder.const(np.asarray(encoding.scale, np.float32))
+    return g(type, [value, scale, g.builder.const(np.asarray(-encoding.offset, dtype.numpy))])
+
+
+def _rounded(g: Operators, value: Value, encoding: ScaleOffset) -> Value:
     """Return floats that are rounded to an encoding of uint8."""
-    given = [
-        g.builder.const(np.asarray(encoding.scale, np.float32)),
-        g.builder.const(np.asarray(-encoding.offset, np.uint8)),
-    ]
-    return g("DequantizeLinear", [g("QuantizeLinear", [value, *given]), *given])
+    return _fixed(g, "DequantizeLinear", _fixed(g, "QuantizeLinear", value, encoding, UINT8), encoding, UINT8)
 
 
 @operator("Int8Quantize")
 def _quantize(node: Node, g: Operators) -> Value:
     x, *_ = inputs(node, 1, 2)
-    return rounded(g, x, stated(node))
+    return _rounded(g, x, _stated(node))
 
 
 @operator("Int8Dequantize")
 def _dequantize(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
-    encoding_of(node, 0)
+    _encoding_of(node, 0)
     return x
 
 
 @operator("Int8GivenTensorFill", "Int8GivenIntTensorFill", ignores=("shape",))
 def _fill(node: Node, g: Operators) -> Value:
     """Return the floats that stored integers denote; the integers stay stored as they are."""
-    data, wide = node.attr("values"), node.type == "Int8GivenIntTensorFill"
-    wanted = np.int32 if wide else np.uint8
-    if not isinstance(data, ir.TensorData) or data.dtype != wanted:
-        raise node.invalid(f"its values are no {np.dtype(wanted)}")
-    if wide:
-        scale, zero = number(node, "Y_scale", 1.0), integer(node, "Y_zero_point", 0)
-        if not 0 < scale < np.inf or zero:
-            raise node.invalid(f"Y_scale {scale:g} and Y_zero_point {zero} of int32")
-        return _stored(g, g.builder.const(data), ScaleOffset(scale, 0))
-    return _stored(g, g.builder.const(data), stated(node))
-
-
-def _stored(g: Operators, value: Value, encoding: ScaleOffset) -> Value:
-    scale = g.builder.const(np.asarray(encoding.scale, np.float32))
-    zero = g.builder.const(np.asarray(-encoding.offset, value.dtype.numpy))
-    return g("DequantizeLinear", [value, scale, zero])
+    value = g.builder.const(node.attr("values"))
+    encoding = _stated(node)
+    if value.dtype is INT32 and encoding.offset:
+        raise node.invalid(f"Y_zero_point {-encoding.offset} of int32")
+    return _fixed(g, "DequantizeLinear", value, encoding, value.dtype)
 
 
 def _bias(node: Node, g: Operators) -> None:
     """Let the integers of a bias count in the product of the other two scales, whatever the file states."""
-    if len(node.inputs) < 3:
-        return
-    data, name = node.required(2).tensor.data, node.names[2]
+    data = node.required(2).tensor.data
     if not isinstance(data, Dequantized):
-        raise node.invalid(f"{name!r} holds floats; the bias of {node.type} is int32")
-    scale = encoding_of(node, 0).scale * encoding_of(node, 1).scale
-    node.inputs[2] = _stored(g, g.builder.const(data.stored), ScaleOffset(scale, 0))
+        raise node.invalid(f"{node.names[2]!r} holds floats; the bias of {node.type} is int32")
+    scale = _encoding_of(node, 0).scale * _encoding_of(node, 1).scale
+    stored = g.builder.const(data.stored)
+    node.inputs[2] = _fixed(g, "DequantizeLinear", stored, ScaleOffset(scale, 0), stored.dtype)
 
 
 @operator(*(type for type in _TYPES if _TYPES[type] not in _WINDOWS))
 def _int8(node: Node, g: Operators) -> list[Value]:
     """Apply the operator on floats, and Relu where the name ends so, and round the result."""
     stem = _TYPES[node.type]
-    count = 2 if stem in _PRODUCTS else len(node.inputs) if stem in _VARIADIC else 1
-    encodings = [encoding_of(node, index) for index in range(count)]
-    if stem in _PRODUCTS:
+    count = 2 if stem in _PRODUCTS else max(1, len(node.inputs)) if stem in _VARIADIC else 1
+    first, *_ = [_encoding_of(node, index) for index in range(count)]
+    if stem in _PRODUCTS and len(node.inputs) > 2:
         _bias(node, g)
-    own = {name: value for name, value in node.attributes.items() if name not in _ENCODING}
+    own = {name: value for name, value in node.attributes.items() if not name.startswith("Y_")}
     if stem in _ORDERED:
         own.setdefault("order", "NHWC")
     if stem == "Concat" and "order" not in own:
@@ -146,26 +134,30 @@ def _int8(node: Node, g: Operators) -> list[Value]:
     results = [made] if isinstance(made, Value) else list(made)
     if node.type.endswith("Relu") and stem not in ("Relu", "LeakyRelu"):
         results[0] = g("Relu", [results[0]])
-    given = stated(node, *_default(stem, encodings[0]))
-    if stem in _KEEPING and not np.isclose(given.scale, encodings[0].scale, rtol=1e-3):
-        g.context.diagnostics.notices.append(
-            f"{g.context.source.describe(node)}: its result keeps the encoding of its input, "
-            f"scale {encodings[0].scale:g}, as in Caffe2, and not its Y_scale {given.scale:g}"
-        )
-    kept = encodings[0] if stem in _KEEPING else given
+    kept = _result(node, g, stem, first)
     for value, name in zip(results, node.outputs, strict=False):
         maker = value.tensor.producer
         is_own = maker is not None and maker.origin.nodes[-1:] == (g.builder.node,)
         if is_own and name and name not in g.builder.graph.tensors:
             g.builder.graph.rename(value.tensor, name)  # what becomes fixed point
-    return [rounded(g, value, kept) if value.dtype.is_float else value for value in results]
+    return [_rounded(g, value, kept) if value.dtype.is_float else value for value in results]
 
 
 operator(*(type for type in _TYPES if _TYPES[type] in _WINDOWS), layout=CHANNEL_LAST)(_int8)
 
 
-def _default(stem: str, first: ScaleOffset) -> tuple[float, int]:
-    """Return the scale and zero point of a result without arguments."""
-    if stem in _KEEPING or stem in ("AveragePool", "LeakyRelu"):
-        return first.scale, -first.offset
-    return _NARROW.get(stem, 1.0), 0
+def _result(node: Node, g: Operators, stem: str, first: ScaleOffset) -> ScaleOffset:
+    """Return the encoding of a result; a stated one that does not hold is noticed."""
+    if stem in ("Sigmoid", "Softmax"):
+        return _stated(node, 1 / 256)
+    if stem not in _KEEPING and stem not in ("AveragePool", "LeakyRelu"):
+        return _stated(node)
+    given = _stated(node, first.scale, -first.offset)
+    if stem not in _KEEPING:
+        return given
+    if not np.isclose(given.scale, first.scale, rtol=1e-3):
+        g.context.diagnostics.notices.append(
+            f"{g.context.source.describe(node)}: its result keeps the encoding of its input, "
+            f"scale {first.scale:g}, as in Caffe2, and not its Y_scale {given.scale:g}"
+        )
+    return first

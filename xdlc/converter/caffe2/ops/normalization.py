@@ -14,13 +14,14 @@ from xdlc.converter.caffe2.ops._args import (
     number,
     planes,
     stored,
-    vector_of,
+    vectors_of,
     wants,
 )
+from xdlc.converter.caffe2.ops.shapes import flattened
 from xdlc.converter.caffe2.registry import operator
-from xdlc.converter.nhwc.elementwise import div_no_nan, rsqrt
+from xdlc.converter.nhwc.elementwise import div_no_nan, rsqrt, square
 from xdlc.converter.nhwc.reduce import moments, reduced
-from xdlc.converter.nhwc.shapes import dims, reshape
+from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, reshape
 from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -40,44 +41,36 @@ def channels(node: Node, x: Value) -> int:
     return count
 
 
-def _along_channels(node: Node, g: Operators, x: Value, vector: Value) -> Value:
-    """Return one number per channel in a shape that broadcasts with a value of the node's order."""
-    return reshape(g, vector, (vector.size, *(1,) * (0 if is_channel_last(node) else x.rank - 2)))
-
-
 @operator("SpatialBN", layout=CHANNEL_LAST, ignores=("momentum", "num_batches"))
 def _spatial_bn(node: Node, g: Operators) -> Value:
-    x, *statistics = inputs(node, 5, 7)
+    x, scale, bias, mean, variance, *_ = inputs(node, 5, 7)
     if not flag(node, "is_test"):
         raise node.problem(
             "is_test is not set: it would normalize by the statistics of each batch",
             "export the net for inference, with is_test 1",
         )
-    count = channels(node, x)
-    for value, what in zip(statistics, ("scale", "bias", "mean", "variance"), strict=False):
-        vector_of(node, value, count, what)
-    given = [planes(node, g, x), *statistics[:4]]
-    return stored(node, g, g("BatchNormalization", given, epsilon=number(node, "epsilon", 1e-5)))
+    vectors = vectors_of(node, channels(node, x), scale=scale, bias=bias, mean=mean, variance=variance)
+    epsilon = number(node, "epsilon", 1e-5)
+    return stored(node, g, g("BatchNormalization", [planes(node, g, x), *vectors], epsilon=epsilon))
 
 
 @operator("LRN", layout=CHANNEL_LAST)
 def _lrn(node: Node, g: Operators) -> list[Value]:
     """Return x / scale^beta, and scale = bias + alpha / size * the sum of squares of size channels."""
     (x,) = inputs(node, 1)
-    if x.rank != 4:
-        raise node.invalid(f"an input of rank {x.rank} instead of 4")
-    size = integer(node, "size", 0, 0)
-    if size % 2 == 0:
-        raise node.invalid(f"argument size is {size}; it must be odd")
+    size = integer(node, "size", 0)
+    if x.rank != 4 or size < 1 or size % 2 == 0:
+        raise node.invalid(f"rank {x.rank} and size {size}, which must be 4 and odd")
     alpha, beta, bias = (number(node, *each) for each in (("alpha", 0.0), ("beta", 0.0), ("bias", 1.0)))
     x = planes(node, g, x)
     results = [g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=bias)]
     if wants(node, 1):
-        lying = g("Transpose", [g("Mul", [x, x])], perm=[0, 2, 3, 1])
-        flat = reshape(g, lying, (math.prod(dims(lying)[:3]), 1, dims(lying)[3]))
+        lying = channel_last(g, square(g, x))
+        shape = dims(lying)
+        flat = reshape(g, lying, (math.prod(shape[:3]), 1, shape[3]))
         mean = g("AveragePool", [flat], kernel_shape=[size], pads=[size // 2] * 2, count_include_pad=1)
-        sums = g("Transpose", [reshape(g, mean, lying.shape)], perm=[0, 3, 1, 2])
-        results.append(g("Add", [g("Mul", [sums, scalar(g, x, alpha)]), scalar(g, x, bias)]))
+        share = g("Mul", [channel_first(g, reshape(g, mean, shape)), scalar(g, x, alpha)])
+        results.append(g("Add", [share, scalar(g, x, bias)]))
     return [stored(node, g, value) for value in results]
 
 
@@ -85,47 +78,28 @@ def _lrn(node: Node, g: Operators) -> list[Value]:
 def _softmax(node: Node, g: Operators) -> Value:
     """Return the softmax over all axes from axis on as one."""
     (x,) = inputs(node, 1)
-    axis = node.axis(integer(node, "axis", 1), x.rank)
-    shape = dims(x)
+    axis, shape = node.axis(integer(node, "axis", 1), x.rank), dims(x)
     wide = [place for place in range(axis, x.rank) if shape[place] != 1]
     if len(wide) <= 1:
         return g(node.type, [x], axis=wide[0] if wide else axis)
-    flat = reshape(g, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
-    return reshape(g, g(node.type, [flat], axis=1), shape)
+    return reshape(g, g(node.type, [flattened(g, x, axis)], axis=1), shape)
 
 
-@operator("InstanceNorm", layout=CHANNEL_LAST)
-def _instance_norm(node: Node, g: Operators) -> list[Value]:
-    x, scale, bias = inputs(node, 3)
-    return _group_normalized(node, g, x, scale, bias, channels(node, x))
-
-
-@operator("GroupNorm", layout=CHANNEL_LAST)
+@operator("InstanceNorm", "GroupNorm", layout=CHANNEL_LAST)
 def _group_norm(node: Node, g: Operators) -> list[Value]:
+    """Return x normalized in groups of channels; means and 1 / deviations [N, groups] if they are read."""
     x, scale, bias = inputs(node, 3)
-    return _group_normalized(node, g, x, scale, bias, integer(node, "group", 32, 1))
-
-
-def _group_normalized(
-    node: Node, g: Operators, x: Value, scale: Value, bias: Value, groups: int
-) -> list[Value]:
-    """Return x normalized in groups of channels; the means and 1 / deviations [N, groups] if they are read.
-
-    Raises:
-        ModelError: If the channels do not fit.
-    """
     count, epsilon = channels(node, x), number(node, "epsilon", 1e-5)
+    groups = count if node.type == "InstanceNorm" else integer(node, "group", 32, 1)
     if x.rank < 3 or count % groups:
         raise node.invalid(f"{list(x.shape)} in {groups} groups of channels")
-    for value, what in ((scale, "scale"), (bias, "bias")):
-        vector_of(node, value, count, what)
-    x = planes(node, g, x)
+    x, vectors = planes(node, g, x), vectors_of(node, count, scale=scale, bias=bias)
     if groups == count:
-        made = g("InstanceNormalization", [x, scale, bias], epsilon=epsilon)
+        made = g("InstanceNormalization", [x, *vectors], epsilon=epsilon)
     else:
-        made = g("GroupNormalization", [x, scale, bias], num_groups=groups, epsilon=epsilon)
+        made = g("GroupNormalization", [x, *vectors], num_groups=groups, epsilon=epsilon)
     results = [stored(node, g, made)]
-    if wants(node, 1) or wants(node, 2):
+    if wants(node, 1, 2):
         shape = dims(x)
         mean, variance = moments(g, reshape(g, x, (shape[0], groups, math.prod(shape[1:]) // groups)), [2])
         results += [mean, rsqrt(g, g("Add", [variance, scalar(g, x, epsilon)]))]
@@ -135,19 +109,16 @@ def _group_normalized(
 @operator("LayerNorm")
 def _layer_norm(node: Node, g: Operators) -> list[Value]:
     """Return x normalized over the axes from axis on, and mean and deviation [..., 1] if they are read."""
-    affine = flag(node, "elementwise_affine")
-    x, *weights = inputs(node, 3 if affine else 1)
-    axis, epsilon = node.axis(integer(node, "axis", 1), x.rank), number(node, "epsilon", 1e-5)
-    shape = dims(x)
+    x, *weights = inputs(node, 3 if flag(node, "elementwise_affine") else 1)
+    axis, epsilon, shape = node.axis(integer(node, "axis", 1), x.rank), number(node, "epsilon", 1e-5), dims(x)
     inner = shape[axis:]
-    for value, what in zip(weights, ("scale", "bias"), strict=False):
-        if value.shape != inner:
-            raise node.invalid(f"{what} of shape {list(value.shape)} instead of {list(inner)}")
+    if any(value.shape != inner for value in weights):
+        raise node.invalid(f"scale and bias {[list(value.shape) for value in weights]} for {list(inner)}")
     if not weights:
         g.builder.check_table(*inner)
         weights = [g.builder.const(np.full(inner, fill, x.dtype.numpy)) for fill in (1, 0)]
     results = [g("LayerNormalization", [x, *weights], axis=axis, epsilon=epsilon)]
-    if wants(node, 1) or wants(node, 2):
+    if wants(node, 1, 2):
         mean, variance = moments(g, x, range(axis, x.rank))
         deviation = g("Sqrt", [g("Add", [variance, scalar(g, x, epsilon)])])
         results += [reshape(g, value, (*shape[:axis], 1)) for value in (mean, deviation)]
@@ -160,19 +131,25 @@ def _normalize(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
     axis = node.axis(integer(node, "axis", -1), x.rank)
     if node.type == "NormalizeL1":
-        return div_no_nan(g, x, reduced(g, "ReduceL1", x, [axis], keep=True))
-    norm = reduced(g, "ReduceL2", x, [axis], keep=True)
+        return div_no_nan(g, x, reduced(g, "L1", x, [axis], keep=True))
+    norm = reduced(g, "L2", x, [axis], keep=True)
     return g("Div", [x, g("Max", [norm, scalar(g, x, 1e-12)])])
+
+
+def _along_channels(node: Node, g: Operators, x: Value, **values: Value) -> list[Value]:
+    """Return inputs of one number per channel in a shape that broadcasts with a value of the node's order.
+
+    Raises:
+        ModelError: If one has another shape.
+    """
+    count, inner = channels(node, x), 0 if is_channel_last(node) else x.rank - 2
+    return [reshape(g, each, (count, *(1,) * inner)) for each in vectors_of(node, count, **values)]
 
 
 @operator("AffineChannel", layout=ANY)
 def _affine_channel(node: Node, g: Operators) -> Value:
     x, scale, bias = inputs(node, 3)
-    count = channels(node, x)
-    scale, bias = (
-        _along_channels(node, g, x, vector_of(node, value, count, what))
-        for value, what in ((scale, "scale"), (bias, "bias"))
-    )
+    scale, bias = _along_channels(node, g, x, scale=scale, bias=bias)
     return g("Add", [g("Mul", [x, scale]), bias])
 
 
@@ -181,5 +158,4 @@ def _prelu(node: Node, g: Operators) -> Value:
     x, slope = inputs(node, 2)
     if slope.size == 1:
         return g("PRelu", [x, reshape(g, slope, (1,) * x.rank)])
-    vector_of(node, slope, channels(node, x), "the slope")
-    return g("PRelu", [x, _along_channels(node, g, x, slope)])
+    return g("PRelu", [x, *_along_channels(node, g, x, slope=slope)])

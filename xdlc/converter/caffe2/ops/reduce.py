@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, wants
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import dims, ints, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
@@ -17,22 +19,16 @@ from xdlc.ir.dtype import INT64
 
 _KINDS = ("Max", "Mean", "Min", "Sum", "L1", "L2")
 _ENDS = {f"Reduce{end}{kind}": (end, kind) for end in ("Front", "Back") for kind in ("Max", "Mean", "Sum")}
-_ALL = {
-    "SumElements": "ReduceSum",
-    "SumElementsInt": "ReduceSum",
-    "SumSqrElements": "ReduceSumSquare",
-    "AveragedLoss": "ReduceMean",
-}
+_ALL = {"AveragedLoss": "Mean", "SumElements": "Sum", "SumElementsInt": "Sum", "SumSqrElements": "SumSquare"}
 
 
 @operator(*(f"Reduce{kind}" for kind in _KINDS), layout=ANY)
 def _reduce(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
-    axes = integers(node, "axes")
-    chosen = [node.axis(axis, x.rank) for axis in axes] if axes else range(x.rank)
-    if len(set(chosen)) != len(chosen):
+    axes = [node.axis(axis, x.rank) for axis in integers(node, "axes") or range(x.rank)]
+    if len(set(axes)) != len(axes):
         raise node.invalid(f"axes {axes} name one twice")
-    return reduced(g, node.type, x, chosen, keep=flag(node, "keepdims", True))
+    return reduced(g, node.type, x, axes, keep=flag(node, "keepdims", True))
 
 
 @operator(*_ENDS, layout=ANY)
@@ -75,26 +71,18 @@ def _arg(node: Node, g: Operators) -> Value:
 
 @operator("TopK")
 def _top_k(node: Node, g: Operators) -> list[Value]:
-    """Return the greatest elements along an axis, their places, and those in the flat value."""
-    x, *_ = inputs(node, 1, 2)
-    k = ints(node.required(1), "k") if len(node.inputs) == 2 else integers(node, "k")
+    """Return the greatest elements along an axis, their places, and those in the flat value, int64."""
+    x, *given = inputs(node, 1, 2)
+    k = ints(given[0], "k") if given else integers(node, "k")
     axis = node.axis(integer(node, "axis", -1), x.rank)
-    if not k or len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:
+    if len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:
         raise node.invalid(f"k is {k} of {x.shape[axis]} elements along axis {axis}")
     values, places = g.apply("TopK", [x, vector(g, k)], {"axis": axis}, 2)
-    results = [values, places]
-    if wants(node, 2):
-        results.append(_flat_places(node, g, x, axis, places))
-    return results
-
-
-def _flat_places(node: Node, g: Operators, x: Value, axis: int, places: Value) -> Value:
-    """Return places along an axis as places in all elements, int64."""
+    if not wants(node, 2):
+        return [values, places]
     shape = dims(x)
     g.builder.check_table(*shape)
-    flat = np.arange(x.size, dtype=np.int64).reshape(shape)
-    starts = np.take(flat, [0], axis)
-    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
-    moved = g("Mul", [places, g.builder.const(np.asarray(step, np.int64))])
-    found = g("Add", [moved, g.builder.const(starts)])
-    return g.builder.cast(reshape(g, found, (found.size,)), INT64)
+    first = g.builder.const(np.take(np.arange(x.size).reshape(shape), [0], axis))
+    step = g.builder.const(np.asarray(math.prod(shape[axis + 1 :]), np.int64))
+    flat = g("Add", [g("Mul", [places, step]), first])
+    return [values, places, cast(g, reshape(g, flat, (flat.size,)), INT64)]

@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, number, planes, stored, vector_of
+from xdlc.converter.caffe2.ops._args import (
+    flag,
+    inputs,
+    integer,
+    integers,
+    number,
+    planes,
+    stored,
+    vectors_of,
+)
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.nhwc.shapes import number as scalar
@@ -17,21 +26,14 @@ from xdlc.converter.values import Value
 
 _VALID, _SAME, _CAFFE = 1, 2, 3
 """Values of argument legacy_pad (Caffe2's caffe2_legacy.proto)."""
-_SIDES = ("pad_t", "pad_l", "pad_b", "pad_r")
 
 
 class Window(NamedTuple):
-    """A window over the spatial axes.
+    """A window over the spatial axes: its steps, distances of its elements, and padding.
 
-    Attributes:
-        kernel: Its sizes.
-        strides: Its steps.
-        dilations: Distances of its elements.
-        before: Padding before each axis; a negative amount is cut off.
-        after: Padding after each axis.
+    A negative amount before an axis is cut off.
     """
 
-    kernel: list[int]
     strides: list[int]
     dilations: list[int]
     before: list[int]
@@ -39,46 +41,45 @@ class Window(NamedTuple):
 
     def cut(self, g: Operators, x: Value) -> Value:
         """Return an input without what negative padding cuts off."""
-        axes = [axis for axis, amount in enumerate(self.before) if amount < 0]
-        if not axes:
+        cuts = {axis: -amount for axis, amount in enumerate(self.before, 2) if amount < 0}
+        if not cuts:
             return x
-        starts, ends = [-self.before[axis] for axis in axes], [(1 << 31) - 1] * len(axes)
-        places = [axis + 2 for axis in axes]
-        return g("Slice", [x, vector(g, starts), vector(g, ends), vector(g, places)])
+        ends = [(1 << 31) - 1] * len(cuts)
+        return g("Slice", [x, *(vector(g, list(part)) for part in (cuts.values(), ends, cuts))])
 
     @property
-    def pads(self) -> list[int]:
-        """The padding without negative amounts, as canonical operators take it."""
-        return [max(0, amount) for amount in (*self.before, *self.after)]
+    def given(self) -> dict[str, list[int]]:
+        """The arguments of canonical operators."""
+        pads = [max(0, amount) for amount in (*self.before, *self.after)]
+        return {"strides": self.strides, "dilations": self.dilations, "pads": pads}
 
 
-def per_axis(node: Node, rank: int, name: str, default: int | None, least: int) -> list[int]:
+def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: list[int]) -> list[int]:
+    """Return the numbers that the forms of an argument which are given state.
+
+    Raises:
+        ModelError: If they contradict one another or have another count.
+    """
+    found = [form * count if len(form) == 1 else form for form in forms if form] or [default]
+    if any(form != found[0] or len(form) != count for form in found):
+        raise node.invalid(f"arguments {name} state {' and '.join(map(str, found))} for {count} numbers")
+    return found[0]
+
+
+def per_axis(node: Node, name: str, default: list[int], least: int = 1) -> list[int]:
     """Return an argument of each spatial axis: ``kernel``, ``kernels``, or ``kernel_h`` and ``kernel_w``.
 
     Raises:
-        ModelError: If the forms contradict one another or do not fit the axes, a number is below ``least``,
-            or there is none and no default.
+        ModelError: If the forms contradict one another, do not fit, or a number is below ``least``.
     """
-    found = []
-    single, several = integers(node, name), integers(node, f"{name}s")
-    if single:
-        found.append(single * rank if len(single) == 1 else single)
-    if several:
-        found.append(several)
-    parts = [integers(node, f"{name}_{axis}") for axis in "hw"]
-    if any(parts):
-        found.append([part[0] for part in parts if part])
-    if not found and default is not None:
-        found.append([default] * rank)
-    if not found:
-        raise node.invalid(f"has no argument {name}")
-    if any(len(form) != rank for form in found):
-        raise node.invalid(f"argument {name} has {len(found[-1])} numbers for {rank} spatial axes")
-    if any(form != found[0] for form in found):
-        raise node.invalid(f"arguments {name}, {name}s, {name}_h and {name}_w contradict one another")
-    if min(found[0]) < least:
-        raise node.invalid(f"argument {name} is {min(found[0])}; it must be at least {least}")
-    return found[0]
+    apart = [*integers(node, f"{name}_h"), *integers(node, f"{name}_w")]
+    if len(apart) == 1:
+        raise node.invalid(f"has only one of {name}_h and {name}_w")
+    forms = [integers(node, name), integers(node, f"{name}s"), apart]
+    found = _agreed(node, name, len(default), forms, default)
+    if min(found) < least:
+        raise node.invalid(f"argument {name} is missing or below {least}: {found}")
+    return found
 
 
 def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], list[int]]:
@@ -88,38 +89,24 @@ def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], li
         ModelError: If they contradict one another or do not fit the axes, or an amount is negative without
             ``cuts``.
     """
-    found = []
-    single, several = integers(node, "pad"), integers(node, "pads")
-    sides = [integers(node, side) for side in _SIDES]
-    if single:
-        found.append(single * (2 * rank) if len(single) == 1 else single)
-    if several:
-        found.append(several * (2 * rank) if len(several) == 1 else several)
-    if any(side is not None for side in sides):
-        found.append([side[0] for side in sides if side])
-    if any(len(form) != 2 * rank for form in found):
-        raise node.invalid(f"padding {found[-1]} for {rank} spatial axes")
-    if any(form != found[0] for form in found):
-        raise node.invalid("arguments pad, pads and pad_t, pad_l, pad_b, pad_r contradict one another")
-    given = found[0] if found else [0] * (2 * rank)
-    if min(given) < 0 and not cuts:
-        raise node.invalid(f"padding {min(given)} is negative")
-    return given[:rank], given[rank:]
+    sides = [amount for side in "tlbr" for amount in integers(node, f"pad_{side}")]
+    if 0 < len(sides) < 4:
+        raise node.invalid("has some of pad_t, pad_l, pad_b and pad_r only")
+    forms = [integers(node, "pad"), integers(node, "pads"), sides]
+    found = _agreed(node, "pad", 2 * rank, forms, [0] * (2 * rank))
+    if min(found) < 0 and not cuts:
+        raise node.invalid(f"padding {min(found)} is negative")
+    return found[:rank], found[rank:]
 
 
-def window(node: Node, sizes: Sequence[int], kernel: list[int]) -> Window:
+def _window(node: Node, sizes: Sequence[int], kernel: list[int]) -> Window:
     """Return the window of a node, with its padding as Caffe2's conv_pool_op_base.h computes it.
-
-    Args:
-        node: The node.
-        sizes: Sizes of the spatial axes.
-        kernel: Sizes of the window.
 
     Raises:
         ModelError: If arguments contradict one another or do not fit.
     """
     rank = len(sizes)
-    strides, dilations = (per_axis(node, rank, name, 1, 1) for name in ("stride", "dilation"))
+    strides, dilations = (per_axis(node, name, [1] * rank) for name in ("stride", "dilation"))
     before, after = padding(node, rank)
     legacy = integer(node, "legacy_pad", 0)
     if legacy not in (0, _VALID, _SAME, _CAFFE):
@@ -136,85 +123,66 @@ def window(node: Node, sizes: Sequence[int], kernel: list[int]) -> Window:
             before[axis] = int(total / 2)  # towards 0, as in C
             after[axis] = total - before[axis]
         if legacy == _CAFFE:
-            room = size + 2 * before[axis] - width
-            count = -(-room // step) + 1
-            if before[axis] and (count - 1) * step >= size + before[axis]:
-                count -= 1
-            after[axis] = max(0, (count - 1) * step + width - before[axis] - size)
-            if (count - 1) * step - before[axis] >= size:
+            last = -(-(size + 2 * before[axis] - width) // step) * step
+            if before[axis] and last >= size + before[axis]:
+                last -= step
+            after[axis] = max(0, last + width - before[axis] - size)
+            if last - before[axis] >= size:
                 raise node.problem(
                     f"its last window along axis {axis + 2} is outside of the {size} elements, "
                     "and what it holds is not defined",
                     "correct kernel, stride or legacy_pad",
                 )
-    return Window(kernel, strides, dilations, before, after)
+    return Window(strides, dilations, before, after)
 
 
-def _checked(node: Node, x: Value, most: int = 5) -> None:
-    if not 3 <= x.rank <= most:
-        raise node.invalid(f"an input of rank {x.rank}; it must have 1 to 3 spatial axes")
+def _operands(
+    node: Node, g: Operators, *, transposed: bool
+) -> tuple[Value, Value, list[Value], dict[str, int]]:
+    """Return input and weights with their channels in axis 1, the bias if any, and the groups.
+
+    Raises:
+        ModelError: If they do not fit.
+    """
+    x, weight, *bias = inputs(node, 2, 3)
+    if not 3 <= x.rank <= 5 or weight.rank != x.rank:
+        raise node.invalid(f"ranks {x.rank} and {weight.rank} of input and weights; they must be 3 to 5 both")
+    x, weight = planes(node, g, x), planes(node, g, weight)
+    own, group = list(weight.shape[2:]), integer(node, "group", 1, 1)
+    kernel = per_axis(node, "kernel", own)
+    first, second = weight.shape[:2]
+    reads, units = (first, second * group) if transposed else (second * group, first)
+    (channels,) = dims(x, [1])
+    if kernel != own or channels != reads or first % group:
+        raise node.invalid(
+            f"kernel {kernel} and {channels} channels of {node.names[0]!r} in {group} groups with weights "
+            f"{node.names[1]!r} of kernel {own}, {reads} input and {units} output channels"
+        )
+    for value in bias:
+        vectors_of(node, units, bias=value)
+    return x, weight, bias, {"group": group}
 
 
 @operator("Conv", "Conv1D", "Conv2D", "Conv3D", layout=CHANNEL_LAST)
 def _conv(node: Node, g: Operators) -> Value:
-    x, weight, *bias = inputs(node, 2, 3)
-    _checked(node, x)
-    if weight.rank != x.rank:
-        raise node.invalid(f"weights of rank {weight.rank} for an input of rank {x.rank}")
-    x, weight = planes(node, g, x), planes(node, g, weight)
-    own = list(weight.shape[2:])
-    kernel = per_axis(node, x.rank - 2, "kernel", None, 1) if _states_kernel(node) else own
-    if kernel != own:
-        raise node.invalid(f"kernel {kernel} with weights of kernel {own}")
-    group = integer(node, "group", 1, 1)
-    (channels,) = dims(x, [1])
-    if channels != weight.shape[1] * group or weight.shape[0] % group:
-        raise node.invalid(
-            f"{channels} channels of {node.names[0]!r} with weights {node.names[1]!r} of "
-            f"{weight.shape[1]} input and {weight.shape[0]} output channels in {group} groups"
-        )
-    for value in bias:
-        vector_of(node, value, weight.shape[0], "the bias")
-    view = window(node, dims(x, range(2, x.rank)), kernel)
-    given = {"strides": view.strides, "dilations": view.dilations, "pads": view.pads, "group": group}
-    return stored(node, g, g("Conv", [view.cut(g, x), weight, *bias], **given))
-
-
-def _states_kernel(node: Node) -> bool:
-    return any(name in node.attributes for name in ("kernel", "kernels", "kernel_h", "kernel_w"))
+    x, weight, bias, group = _operands(node, g, transposed=False)
+    window = _window(node, dims(x, range(2, x.rank)), list(weight.shape[2:]))
+    return stored(node, g, g("Conv", [window.cut(g, x), weight, *bias], **group, **window.given))
 
 
 @operator("ConvTranspose", layout=CHANNEL_LAST)
 def _conv_transpose(node: Node, g: Operators) -> Value:
-    x, weight, *bias = inputs(node, 2, 3)
-    _checked(node, x)
-    if weight.rank != x.rank:
-        raise node.invalid(f"weights of rank {weight.rank} for an input of rank {x.rank}")
-    x, weight = planes(node, g, x), planes(node, g, weight)
-    rank, own = x.rank - 2, list(weight.shape[2:])
-    kernel = per_axis(node, rank, "kernel", None, 1) if _states_kernel(node) else own
-    group = integer(node, "group", 1, 1)
-    (channels,) = dims(x, [1])
-    if kernel != own or channels != weight.shape[0] or channels % group:
-        raise node.invalid(
-            f"kernel {kernel} and {channels} channels in {group} groups with weights {list(weight.shape)}"
-        )
-    for value in bias:
-        vector_of(node, value, weight.shape[1] * group, "the bias")
-    strides, dilations = (per_axis(node, rank, name, 1, 1) for name in ("stride", "dilation"))
-    adjust = per_axis(node, rank, "adj", 0, 0)
-    before, after = padding(node, rank)
+    x, weight, bias, group = _operands(node, g, transposed=True)
+    ones = [1] * (x.rank - 2)
+    strides, dilations = per_axis(node, "stride", ones), per_axis(node, "dilation", ones)
+    window = Window(strides, dilations, *padding(node, len(ones)))
+    adjust = per_axis(node, "adj", [0] * len(ones), 0)
     legacy = integer(node, "legacy_pad", 0)
-    if legacy not in (0, _VALID, _SAME) or (legacy and any((*before, *after))):
-        raise node.invalid(
-            f"legacy_pad {legacy} with padding {[*before, *after]}; it must be 0, or 1 or 2 without"
-        )
-    if any(extra > step for extra, step in zip(adjust, strides, strict=True)):
-        raise node.invalid(f"adj {adjust} is above stride {strides}")
-    if any(extra == step for extra, step in zip(adjust, strides, strict=True)):
-        raise node.problem(f"adj {adjust} of stride {strides}, which adds elements of no input", "lower adj")
-    given = {"strides": strides, "dilations": dilations, "pads": [*before, *after], "group": group}
-    made = g("ConvTranspose", [x, weight, *bias], output_padding=adjust, **given)
+    if legacy not in (0, _VALID, _SAME) or (legacy and any(window.given["pads"])):
+        raise node.invalid(f"legacy_pad {legacy}; it must be 0, or 1 or 2 without padding")
+    if any(extra >= step for extra, step in zip(adjust, strides, strict=True)):
+        raise node.problem(f"adj {adjust} is not below stride {strides}", "lower adj")
+    made = g("ConvTranspose", [x, weight, *bias], output_padding=adjust, **group, **window.given)
     return stored(node, g, made)
 
 
@@ -228,38 +196,34 @@ _POOLS = {
 @operator(*_POOLS, layout=CHANNEL_LAST)
 def _pool(node: Node, g: Operators) -> Value:
     (x,) = inputs(node, 1)
-    _checked(node, x)
+    if not 3 <= x.rank <= 5:
+        raise node.invalid(f"an input of rank {x.rank}; it must have 1 to 3 spatial axes")
     x, stem = planes(node, g, x), _POOLS[node.type]
-    sizes = dims(x, range(2, x.rank))
-    is_global = flag(node, "global_pooling")
-    if not is_global and not _states_kernel(node):
-        raise node.invalid("has neither an argument kernel nor global_pooling")
-    kernel = list(sizes) if is_global else per_axis(node, len(sizes), "kernel", None, 1)
+    kernel, is_global = list(dims(x, range(2, x.rank))), flag(node, "global_pooling")
+    sizes = tuple(kernel)
     if is_global:
-        for name in ("kernel", "kernels", "kernel_h", "kernel_w"):
-            node.attr(name)  # Caffe2 takes the sizes of the input instead
-    view = window(node, sizes, kernel)
-    if set(view.dilations) != {1}:
-        raise node.invalid(f"a pool with dilations {view.dilations}")
-    if is_global and (any((*view.before, *view.after)) or set(view.strides) != {1}):
+        node.read.update(("kernel", "kernels", "kernel_h", "kernel_w"))  # Caffe2 takes the sizes instead
+    else:
+        kernel = per_axis(node, "kernel", [0] * len(sizes))
+    window = _window(node, sizes, kernel)
+    if set(window.dilations) != {1}:
+        raise node.invalid(f"a pool with dilations {window.dilations}")
+    if is_global and (any((*window.before, *window.after)) or set(window.strides) != {1}):
         raise node.invalid("global_pooling with padding or strides")
-    if any(
-        amount >= width
-        for *pair, width in zip(view.before, view.after, kernel, strict=True)
-        for amount in pair
-    ):
-        raise node.invalid(f"padding {view.pads} is not below kernel {kernel}")
-    x = view.cut(g, x)
-    given = {"kernel_shape": kernel, "strides": view.strides, "pads": view.pads}
-    counts = flag(node, "count_include_pad") if stem == "AveragePool" else False
-    power = number(node, "p", 2.0) if stem == "LpPool" else 0.0
+    if any(max(pair) >= width for *pair, width in zip(window.before, window.after, kernel, strict=True)):
+        raise node.invalid(f"padding {window.given['pads']} is not below kernel {kernel}")
+    given = {"kernel_shape": kernel, **window.given}
+    del given["dilations"]
+    x = window.cut(g, x)
     if stem == "LpPool":
-        return stored(node, g, _lp_pool(node, g, x, power, given))
-    return stored(node, g, g(stem, [x], **given, **({"count_include_pad": 1} if counts else {})))
+        return stored(node, g, _lp_pool(node, g, x, given))
+    counts = {"count_include_pad": 1} if stem == "AveragePool" and flag(node, "count_include_pad") else {}
+    return stored(node, g, g(stem, [x], **given, **counts))
 
 
-def _lp_pool(node: Node, g: Operators, x: Value, power: float, given: dict[str, list[int]]) -> Value:
+def _lp_pool(node: Node, g: Operators, x: Value, given: dict[str, list[int]]) -> Value:
     """Return the root of sums of powers in windows; of others than squares by way of the mean."""
+    power = number(node, "p", 2.0)
     if not 0 < power < math.inf:
         raise node.invalid(f"argument p is {power:g}")
     if power == 2:
