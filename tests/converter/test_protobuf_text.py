@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from xdlc.converter.protobuf_text import DEPTH, Word, flattened, parse_text
+from xdlc import ir
+from xdlc.converter.protobuf_text import DEPTH, Word, flattened, parse_text, read_text
 from xdlc.errors import ModelError
 
 SPELLINGS = r"""
@@ -74,3 +75,14 @@ def test_values_are_limited(monkeypatch):
     monkeypatch.setattr("xdlc.converter.protobuf_text.MOST_VALUES", 3)
     with pytest.raises(ModelError):
         parse_text("a:1 a:2 a:3 a:4", "net")
+
+
+def test_files_of_other_characters_are_texts(tmp_path):
+    path = tmp_path / "net.prototxt"
+    path.write_bytes(b'# \xd6\xd0\xff\nname: "\xd6\\n" # \x80')
+    message = read_text(ir.MappedFile(path))
+    assert message.scalars("name") == ["\udcd6\n"]
+    assert dict(flattened(message)) == {"name": r"\xd6" + "\n"}
+    path.write_bytes(b'name: "a\0"')
+    with pytest.raises(ModelError, match="no text"):
+        read_text(ir.MappedFile(path))

@@ -70,7 +70,7 @@ class Message:
 
 
 def read_text(file: ir.MappedFile) -> Message:
-    """Return the message of a file of text.
+    """Return the message of a file of text; bytes that are no UTF-8 stay as such, as comments have them.
 
     Raises:
         ModelError: If it is none, with the line; or larger than ``LARGEST``.
@@ -81,15 +81,14 @@ def read_text(file: ir.MappedFile) -> Message:
             where=str(file.path),
             fix="write it as a binary file",
         )
-    try:
-        text = bytes(file.view(0, file.size)).decode()
-    except UnicodeDecodeError as error:
+    content = bytes(file.view(0, file.size))
+    if 0 in content:
         raise ModelError(
-            f"is no text: byte {error.start} is no UTF-8",
+            f"is no text: byte {content.index(0)} is 0",
             where=str(file.path),
             fix="check that the file is the network's text and not its weights",
-        ) from error
-    return parse_text(text, str(file.path))
+        )
+    return parse_text(content.decode("utf-8", "surrogateescape"), str(file.path))
 
 
 def parse_text(text: str, where: str) -> Message:
@@ -236,7 +235,7 @@ class _Parser:
         if "\\" not in text:
             return text
         try:
-            plain = codecs.escape_decode(text.encode())[0]
+            plain = codecs.escape_decode(text.encode("utf-8", "surrogateescape"))[0]
             return str(plain.decode("utf-8", "surrogateescape"))
         except ValueError as error:
             raise self._error("a string has an escape that is none") from error
@@ -293,10 +292,16 @@ class _Parser:
         return ModelError(f"line {line}, column {column}: {problem}", where=self._where, fix=_FIX)
 
 
+def readable(text: str) -> str:
+    """Return a text in which bytes that are no UTF-8 are escapes, which can be shown and stored."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value | list[Value]]]:
     """Iterate over the scalar fields of a message and of those inside it, by path like ``param.inner.alpha``.
 
     A field with several values is a list; messages of a repeated field are numbered: ``param.1.name``.
+    Texts are readable.
 
     Raises:
         ModelError: If a path has more than 256 characters.
@@ -304,7 +309,7 @@ def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value |
     if len(prefix) > _LETTERS:
         raise ModelError(f"its fields nest too deep, in line {message.line}", fix=_FIX)
     for name in message.fields:
-        scalars = message.scalars(name)
+        scalars = [readable(each) if type(each) is str else each for each in message.scalars(name)]
         if scalars:
             yield f"{prefix}{name}", scalars[0] if len(scalars) == 1 else [*scalars]
         inner = message.messages(name)

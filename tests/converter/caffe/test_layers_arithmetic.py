@@ -73,6 +73,10 @@ SUMS = [
     ("eltwise_param { operation: SUM coeff: 2 coeff: -1 coeff: 0.5 }", lambda a, b, c: 2 * a - b + 0.5 * c),
     ("", lambda a, b, c: a + b + c),
     ("eltwise_param { operation: 2 }", lambda a, b, c: np.maximum(a, np.maximum(b, c))),
+    (
+        "eltwise_param { operation: MAX coeff: 2 coeff: 2 coeff: 2 }",
+        lambda a, b, c: np.maximum(a, np.maximum(b, c)),
+    ),
     ("eltwise_param { operation: PROD }", lambda a, b, c: a * b * c),
 ]
 
@@ -269,7 +273,7 @@ def test_what_contradicts_itself_is_refused_with_its_line(tmp_path, type, params
 
 
 @pytest.mark.parametrize(
-    "params", ["eltwise_param { coeff: 1 }", "eltwise_param { operation: MAX coeff: 1 coeff: 2 }"]
+    "params", ["eltwise_param { coeff: 1 }", "eltwise_param { operation: PROD coeff: 1 coeff: 2 }"]
 )
 def test_coefficients_that_do_not_fit_are_refused(tmp_path, params):
     with pytest.raises(XdlcError, match=r"layer 'y' \(Eltwise, line 2\)"):

@@ -16,7 +16,7 @@ from xdlc.converter.caffe.params import Layer
 from xdlc.converter.caffe.versions import current_layers
 from xdlc.converter.caffe.weights_file import WeightsFile
 from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.protobuf_text import Message, Word, flattened
+from xdlc.converter.protobuf_text import Message, Word, flattened, readable
 from xdlc.converter.session.node import Node
 from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
 
@@ -184,7 +184,7 @@ class _Net:
         if any(len(text) > _LETTERS for text in found):
             problem = f"line {message.line}: a {key} has more than {_LETTERS} characters"
             raise ModelError(problem, where=self._where, fix=_CORRECT)
-        return [text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in found]
+        return [readable(text) for text in found]
 
     def is_in_test(self, entry: _Entry, stages: Collection[Any]) -> bool:
         """Return whether a layer is part of the net in phase TEST and the stages of the net's own state."""

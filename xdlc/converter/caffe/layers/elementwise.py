@@ -126,7 +126,10 @@ def prelu(node: Node, g: Operators) -> Value:
 
 @layer("Eltwise", layout=ANY, ignores=("eltwise_param.stable_prod_grad",))
 def eltwise(node: Node, g: Operators) -> Value:
-    """Return the product, the sum with coefficients, or the maximum of bottoms of one shape."""
+    """Return the product, the sum with coefficients, or the maximum of bottoms of one shape.
+
+    A maximum has no use for coefficients, which Caffe's eltwise_layer.cpp refuses of products alone.
+    """
     p, operands = params(node, "eltwise_param"), bottoms(node, 2, MANY)
     operation = p.word("operation", {"PROD": 0, "SUM": 1, "MAX": 2}, "SUM")
     factors = p.numbers("coeff")
@@ -135,8 +138,11 @@ def eltwise(node: Node, g: Operators) -> Value:
         raise misfit(f"bottoms of shapes {shapes}, which have to be one")
     if len(factors) not in (0, len(operands)):
         raise misfit(f"has {len(factors)} coeff for {len(operands)} bottoms")
-    if factors and operation != "SUM":
+    if factors and operation == "PROD":
         raise misfit(f"states coeff, which operation {operation} has not")
+    if factors and operation == "MAX":
+        g.context.diagnostics.notices.append(f"{g.context.place(node)}: a maximum does not use its coeff")
+        factors = []
     type = {"PROD": "Mul", "SUM": "Add", "MAX": "Max"}[operation]
     factors = factors or [1.0] * len(operands)
     total = _affine(g, operands[0], factors[0], 0.0)
