@@ -341,3 +341,13 @@ def test_weights_of_a_batch_norm_and_a_scale_are_folded(tmp_path):
 def test_windows_that_do_not_fit_are_refused_with_their_line(tmp_path, type, params):
     with pytest.raises(XdlcError, match=rf"layer 'y' \({type}, line 2\)"):
         convert(tmp_path, data(2, 3, 5, 7) + layer(type, params))
+
+
+def test_tables_of_all_layers_are_limited_together(tmp_path, monkeypatch):
+    monkeypatch.setattr("xdlc.converter.emitter.TABLES_LIMIT", 1000)
+    columns = [
+        layer("Im2col", "convolution_param { kernel_size: 4 }", top=f"y{index}") for index in range(3)
+    ]  # 2 * 16 * 16 elements each
+    convert(tmp_path, data(1, 2, 5, 7) + columns[0])
+    with pytest.raises(XdlcError, match="table of 512"):
+        convert(tmp_path, data(1, 2, 5, 7) + "".join(columns))

@@ -1,25 +1,20 @@
-"""Handlers of layers whose tops depend on no data: stored and filled blobs, boxes of SSD."""
+"""Handlers of layers whose tops are stored or filled."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc import ir
-from xdlc.converter.caffe.params import Params, bottoms, misfit, params, weights
+from xdlc.converter.caffe.params import misfit, params, weights
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.nhwc.scatter import full
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.protobuf_text import Message
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value, check_shape, check_table
+from xdlc.converter.values import Value, check_shape
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.dtype import FLOAT32
-
-_MOST = 1 << 10
 
 
 @layer("Parameter")
@@ -60,78 +55,3 @@ def _filled(filler: Message) -> float:
     if isinstance(value, str):
         raise misfit("states a value of data_filler that is no number")
     return float(np.float32(value))
-
-
-# ------------------------------------------------------------------ boxes of SSD
-
-
-@layer("PriorBox")
-def _prior_box(node: Node, g: Operators) -> Value:
-    """Return corners and variances [1, 2, 4 n] of the boxes of each cell, as SSD's prior_box_layer.cpp does.
-
-    Sizes count as integers; per cell and min_size come the square of min_size, that of
-    sqrt(min_size max_size), and one box per aspect ratio.
-    """
-    x, image = (given := bottoms(node, 1, 2, rank=4))[0], given[-1]
-    p, sizes = params(node, "prior_box_param"), _box_sizes(params(node, "prior_box_param"))
-    if image.rank != 4:
-        raise misfit(f"has an image of {image.rank} axes instead of 4")
-    rows, columns = x.shape[2:]
-    check_table(rows, columns, len(sizes), 8)
-    height, width = _pair(p, "img", "img_size", (image.shape[2], image.shape[3]))
-    step_y, step_x = _pair(p, "step", "step", (height / rows, width / columns))
-    offset = p.number("offset", 0.5)
-    places = (np.arange(columns) + offset) * step_x, (np.arange(rows) + offset) * step_y
-    centers = np.stack(np.meshgrid(*places), axis=-1)[:, :, None, :]
-    half = np.asarray(sizes) / 2
-    corners = np.concatenate([centers - half, centers + half], axis=-1) / [width, height, width, height]
-    if p.flag("clip", False):
-        corners = np.clip(corners, 0, 1)
-    elif not p.has("clip") and (corners.min() < 0 or corners.max() > 1):
-        g.context.diagnostics.notices.append(
-            f"{node.own_name!r} states no clip: its boxes are not cut to 0 ... 1, as in SSD itself; "
-            "some forks of Caffe cut them: state clip to be sure"
-        )
-    variance = p.numbers("variance", above=0) or [0.1]
-    if len(variance) not in (1, 4):
-        raise misfit(f"states {len(variance)} variances instead of one or four")
-    variances = np.broadcast_to(variance, corners.shape)
-    both = np.stack([corners.reshape(-1), variances.reshape(-1)])[None].astype(np.float32)
-    return g.builder.const(ir.ArrayData(both))
-
-
-def _box_sizes(p: Params) -> list[tuple[float, float]]:
-    """Return width and height of the boxes of a cell."""
-    least, most, given = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
-    if max(len(least), len(most), len(given)) > _MOST:
-        raise misfit(f"states more than {_MOST} sizes or aspect ratios")
-    if (
-        not least
-        or len(most) not in (0, len(least))
-        or any(b <= a for a, b in zip(least, most, strict=False))
-    ):
-        raise misfit(
-            f"states min_size {least} and max_size {most}: one above each min_size is wanted, or none"
-        )
-    ratios, flips = [1.0], p.flag("flip", True)
-    for ratio in given:
-        if all(abs(ratio - held) >= 1e-6 for held in ratios):
-            ratios += [ratio, 1 / ratio] if flips else [ratio]
-    made = []
-    for small, large in itertools.zip_longest(map(int, least), map(int, most)):
-        made.append((float(small), float(small)))
-        if large is not None:
-            made.append((math.sqrt(small * large),) * 2)
-        made += [(small * math.sqrt(ratio), small / math.sqrt(ratio)) for ratio in ratios[1:]]
-    return made
-
-
-def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tuple[float, float]:
-    """Return height and width of the image, or steps, stated as one number, as two, or not at all."""
-    parts = (f"{stem}_h", f"{stem}_w")
-    if not p.has(both, *parts):
-        return default
-    if p.has(both) and p.has(*parts):
-        raise misfit(f"states {both}, and {parts[0]} or {parts[1]}: one of both is wrong")
-    height, width = (p.number(both if p.has(both) else part, above=0) for part in parts)
-    return height, width

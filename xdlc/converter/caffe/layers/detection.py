@@ -1,6 +1,9 @@
-"""Handler of SSD's DetectionOutput."""
+"""Handlers of SSD's boxes and detections."""
 
 from __future__ import annotations
+
+import itertools
+import math
 
 import numpy as np
 
@@ -12,13 +15,89 @@ from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.shapes import number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value, check_table
+from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
 
+_MOST = 1 << 10
 _OWN = "detection_output_param"
 _CODES = {"CORNER": 1, "CENTER_SIZE": 2, "CORNER_SIZE": 3}
 _FILES = tuple(f"{_OWN}.{name}" for name in ("save_output_param.", "save_file", "visualize"))
 """Beginnings of the parameters of files and pictures, which do not change the result."""
+
+
+@layer("PriorBox")
+def _prior_box(node: Node, g: Operators) -> Value:
+    """Return corners and variances [1, 2, 4 n] of the boxes of each cell, as SSD's prior_box_layer.cpp does.
+
+    Sizes count as integers; per cell and min_size come the square of min_size, that of
+    sqrt(min_size max_size), and one box per aspect ratio.
+    """
+    x, image = (given := bottoms(node, 1, 2, rank=4))[0], given[-1]
+    p, sizes = params(node, "prior_box_param"), _box_sizes(params(node, "prior_box_param"))
+    if image.rank != 4:
+        raise misfit(f"has an image of {image.rank} axes instead of 4")
+    rows, columns = x.shape[2:]
+    g.builder.check_table(rows, columns, len(sizes), 8)
+    height, width = _pair(p, "img", "img_size", (image.shape[2], image.shape[3]))
+    step_y, step_x = _pair(p, "step", "step", (height / rows, width / columns))
+    offset = p.number("offset", 0.5)
+    places = (np.arange(columns) + offset) * step_x, (np.arange(rows) + offset) * step_y
+    centers = np.stack(np.meshgrid(*places), axis=-1)[:, :, None, :]
+    half = np.asarray(sizes) / 2
+    corners = np.concatenate([centers - half, centers + half], axis=-1) / [width, height, width, height]
+    if p.flag("clip", False):
+        corners = np.clip(corners, 0, 1)
+    elif not p.has("clip") and (corners.min() < 0 or corners.max() > 1):
+        g.context.diagnostics.notices.append(
+            f"{node.own_name!r} states no clip: its boxes are not cut to 0 ... 1, as in SSD itself; "
+            "some forks of Caffe cut them: state clip to be sure"
+        )
+    variance = p.numbers("variance", above=0) or [0.1]
+    if len(variance) not in (1, 4):
+        raise misfit(f"states {len(variance)} variances instead of one or four")
+    variances = np.broadcast_to(variance, corners.shape)
+    both = np.stack([corners.reshape(-1), variances.reshape(-1)])[None].astype(np.float32)
+    return g.builder.const(both)
+
+
+def _box_sizes(p: Params) -> list[tuple[float, float]]:
+    """Return width and height of the boxes of a cell."""
+    least, most, given = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
+    if max(len(least), len(most), len(given)) > _MOST:
+        raise misfit(f"states more than {_MOST} sizes or aspect ratios")
+    if (
+        not least
+        or len(most) not in (0, len(least))
+        or any(b <= a for a, b in zip(least, most, strict=False))
+    ):
+        raise misfit(
+            f"states min_size {least} and max_size {most}: one above each min_size is wanted, or none"
+        )
+    ratios, flips = [1.0], p.flag("flip", True)
+    for ratio in given:
+        if all(abs(ratio - held) >= 1e-6 for held in ratios):
+            ratios += [ratio, 1 / ratio] if flips else [ratio]
+    made = []
+    for small, large in itertools.zip_longest(map(int, least), map(int, most)):
+        made.append((float(small), float(small)))
+        if large is not None:
+            made.append((math.sqrt(small * large),) * 2)
+        made += [(small * math.sqrt(ratio), small / math.sqrt(ratio)) for ratio in ratios[1:]]
+    return made
+
+
+def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tuple[float, float]:
+    """Return height and width of the image, or steps, stated as one number, as two, or not at all."""
+    parts = (f"{stem}_h", f"{stem}_w")
+    if not p.has(both, *parts):
+        return default
+    if p.has(both) and p.has(*parts):
+        raise misfit(f"states {both}, and {parts[0]} or {parts[1]}: one of both is wrong")
+    height, width = (p.number(both if p.has(both) else part, above=0) for part in parts)
+    return height, width
+
+
+# ------------------------------------------------------------------ detections
 
 
 @layer("DetectionOutput")
@@ -41,7 +120,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
     if not count or rows not in (1, 2) or (loc.size, conf.size, prior.size) != sizes:
         shapes = f"locations {list(loc.shape)}, scores {list(conf.shape)} and boxes {list(prior.shape)}"
         raise misfit(f"has {shapes}, which do not fit {classes} classes and share_location")
-    check_table(images, count, classes)
+    g.builder.check_table(images, count, classes)
     labels = [label for label in range(classes) if label != background]
     most, keep = params(node, f"{_OWN}.nms_param").integer("top_k", -1), p.integer("keep_top_k", -1)
     if not labels or not most or not keep:
@@ -122,7 +201,7 @@ def _rows(g: Operators, table: Value, kept: Value, keep: int) -> Value:
     """
     images, places = kept.shape
     total = images * (places if keep < 0 else keep)
-    check_table(total, 7)
+    g.builder.check_table(total, 7)
     every = images * places
     starts = np.arange(images, dtype=np.int32)[:, None] * places
     if 0 <= keep < places:

@@ -14,7 +14,7 @@ from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value, check_shape, check_table
+from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
@@ -32,7 +32,6 @@ def _regions(node: Node, g: Operators) -> tuple[Value, Value]:
 def _roi_pooling(node: Node, g: Operators) -> Value:
     (x, rois), p = _regions(node, g), params(node, "roi_pooling_param")
     size = [p.integer(name, least=1) for name in ("pooled_h", "pooled_w")]
-    check_shape("the result", (rois.shape[0], x.shape[1], *size), FLOAT32)
     scale = p.number("spatial_scale", 1.0, above=0)
     return g("MaxRoiPool", [x, rois], pooled_shape=size, spatial_scale=scale)
 
@@ -77,7 +76,7 @@ def _rounded(g: Operators, x: Value) -> Value:
 
 def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tuple[Value, Value]:
     """Return lengths [R, bins] of the bins of regions, and [R, bins, size] 1 where they are."""
-    check_table(count, size)
+    g.builder.check_table(count, size)
     step = g("Max", [g("Sub", [last, first]), number(g, first, 0.1)])
     step = g("Mul", [step, number(g, first, 1 / count)])
     zero, top = number(g, first, 0), number(g, first, size)
@@ -136,7 +135,7 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
             "and 'ratios' are known",
             fix="correct it, or replace the layer with one of type Proposal and proposal_param",
         )
-    anchors = _anchors(16.0, given.get("ratios", _RATIOS), given.get("scales", _SCALES))
+    anchors = _anchors(g, 16.0, given.get("ratios", _RATIOS), given.get("scales", _SCALES))
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} takes the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
         "them after suppression over 0.7, of 16 pixels or more; a Proposal layer states others"
@@ -149,18 +148,18 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
 def _proposal(node: Node, g: Operators) -> list[Value]:
     p = params(node, "proposal_param")
     ratios, scales = p.numbers("ratio") or _RATIOS, p.numbers("scale") or _SCALES
-    anchors = _anchors(p.number("base_size", 16.0), ratios, scales)
+    anchors = _anchors(g, p.number("base_size", 16.0), ratios, scales)
     before, after = p.integer("pre_nms_topn", 6000), p.integer("post_nms_topn", 300, least=1)
     fields = {"feat_stride": 16.0, "min_size": 16.0, "nms_thresh": 0.7}
     stride, least, overlap = (p.number(name, default) for name, default in fields.items())
     return _proposals(node, g, anchors, stride, least, before, after, overlap)
 
 
-def _anchors(base: float, ratios: list[float], scales: list[float]) -> Array:
+def _anchors(g: Operators, base: float, ratios: list[float], scales: list[float]) -> Array:
     """Return corners [ratios * scales, 4] around a base box, as py-faster-rcnn's generate_anchors.py does."""
     if not 0 < min(base, *ratios, *scales) <= max(base, *ratios, *scales) <= 1e6:
         raise misfit(f"states base_size {base:g}, ratios {ratios} and scales {scales}")
-    check_table(len(ratios), len(scales), 4)
+    g.builder.check_table(len(ratios), len(scales), 4)
     widths = np.round(np.sqrt(base * base / np.asarray(ratios)))
     sides = np.stack([widths, np.round(widths * ratios)], axis=-1)
     sides = (sides[:, None, :] * np.asarray(scales)[None, :, None]).reshape(-1, 2)
@@ -193,20 +192,21 @@ def _proposals(
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
         raise misfit(f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}")
     total = rows * columns * count
-    check_table(total + after, 4)
+    g.builder.check_table(total + after, 8)
     grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1) * stride
     boxes = (anchors + np.tile(grid, 2)[:, :, None, :]).reshape(total, 4)
     better = split(g, scores, [count, count], 1)[1]
     better = reshape(g, permuted(g, better, (0, 2, 3, 1)), (total,))
     moves = reshape(g, permuted(g, moves, (0, 2, 3, 1)), (total, 4))
-    height, width, scale, *_ = split(g, reshape(g, info, (info.size,)), [1] * info.size, 0)
+    info = reshape(g, info, (info.size,))
+    edges, scale = (g("Gather", [info, vector(g, places)], axis=0) for places in ([1, 0], [2]))
     one, zero = number(g, better, 1), number(g, better, 0)
-    shifts = np.concatenate([(boxes[:, :2] + boxes[:, 2:] + 1) / 2, boxes[:, 2:] - boxes[:, :2] + 1], axis=1)
-    center, side = split(g, g.builder.const(shifts.astype(np.float32)), [2, 2], 1)
+    sides = boxes[:, 2:] - boxes[:, :2] + 1
+    center, side = (g.builder.const(each.astype(np.float32)) for each in (boxes[:, :2] + sides / 2, sides))
     move, grow = split(g, moves, [2, 2], 1)
     center = g("Add", [g("Mul", [move, side]), center])
     reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), number(g, grow, 0.5)])
-    last = g("Sub", [g("Concat", [width, height], axis=0), one])
+    last = g("Sub", [edges, one])
     low, high = (g("Max", [g("Min", [g(name, [center, reach]), last]), zero]) for name in ("Sub", "Add"))
     made = g("ReduceMin", [g("Add", [g("Sub", [high, low]), one]), vector(g, [1])], keepdims=0)
     is_large = g("GreaterOrEqual", [made, g("Mul", [scale, number(g, scale, least)])])

@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.shapes import cast, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
-from xdlc.converter.values import Value, check_shape
+from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32, INT32
 
 
@@ -20,7 +20,6 @@ def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: 
     """Return an image [N, C, H, W] resized as the canonical Resize does."""
     if len(size) != 2 or min(size) < 1:
         raise misfit(f"resizes {list(x.shape)} to {list(size)}")
-    check_shape("the result", (*x.shape[:2], *size), FLOAT32)
     if tuple(size) == x.shape[2:]:
         return x
     given = {"coordinate_transformation_mode": transform, "nearest_mode": "floor", "mode": mode}
@@ -106,7 +105,6 @@ def _unpooled(g: Operators, x: Value, mask: Value, size: Sequence[int]) -> Value
     planes, new = math.prod(x.shape[:2]), (*x.shape[:2], *size)
     if mask.shape != x.shape or math.prod(new) < x.size:
         raise misfit(f"puts {list(x.shape)} to places {list(mask.shape)} of {list(new)}")
-    check_shape("the result", new, FLOAT32)
     places = reshape(g, cast(g, mask, INT32), (planes, x.size // planes))
     zeros = full(g, (planes, math.prod(size)), 0, FLOAT32)
     made = g("ScatterElements", [zeros, places, reshape(g, x, places.shape)], axis=1)

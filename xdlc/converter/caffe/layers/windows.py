@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones, and the columns of their windows."""
+"""Convolutions, pools and products with weights."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 
 from xdlc.converter.caffe.params import MANY, Params, bottoms, misfit, params, weights
 from xdlc.converter.caffe.registry import layer
-from xdlc.converter.nhwc.shapes import reshape
+from xdlc.converter.nhwc.shapes import cast, number, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
-from xdlc.converter.values import Value, check_table
+from xdlc.converter.values import Value
 from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32, INT32
 
 _DEPTHWISE = ("DepthwiseConvolution", "ConvolutionDepthwise")
+_METHODS = {"MAX": 0, "AVE": 1, "STOCHASTIC": 2}
 
 
 @layer("Convolution", "Deconvolution", *_DEPTHWISE, layout=CHANNEL_LAST)
@@ -44,7 +46,7 @@ def im2col(node: Node, g: Operators) -> list[Value]:
     """Return what each element of the window meets, as channels: element k of channel c is c * size + k."""
     images, axis, kernel, window = _operands(node, params(node, "convolution_param"))
     channels, size = images[0].shape[axis], math.prod(kernel)
-    check_table(channels, size, size)
+    g.builder.check_table(channels, size, size)
     table = np.tile(np.eye(size, dtype=np.float32), (channels, 1)).reshape(-1, 1, *kernel)
     weight = g.builder.const(table)
     return _mapped(g, images, axis, lambda x: g("Conv", [x, weight], group=channels, **window))
@@ -108,7 +110,7 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
         raise misfit(f"a bilinear filler of weights {list(shape)}, which are no squares")
     if p.text("bias_filler.type", "constant") != "constant":
         return weights(node, g, *shapes)
-    check_table(*shape)
+    g.builder.check_table(*shape)
     g.context.diagnostics.notices.append(
         f"{g.context.place(node)}: no weights are stored; those of its bilinear filler are used"
     )
@@ -126,3 +128,118 @@ def _bilinear(shape: Sequence[int]) -> Array:
     factor = -(-size // 2)
     line = 1 - np.abs(np.arange(size) / factor - (2 * factor - 1 - factor % 2) / (2 * factor))
     return np.broadcast_to(np.outer(line, line), shape).astype(np.float32)
+
+
+# ------------------------------------------------------------------ pools
+
+
+@layer("Pooling", layout=CHANNEL_LAST)
+def pooling(node: Node, g: Operators) -> list[Value]:
+    """Pool the planes of [N, C, H, W]; a second top of MAX is the place y * W + x of each maximum, a real."""
+    (x,), p = bottoms(node, 1, rank=4), params(node, "pooling_param")
+    method = p.word("pool", _METHODS, "MAX")
+    kernel = p.sizes("kernel_size", 2, 0, least=1, h_and_w="kernel")
+    strides, pads = p.sizes("stride", 2, 1, least=1, both=True), p.sizes("pad", 2, 0, both=True)
+    if p.has("ceil_mode") and p.has("round_mode"):
+        raise misfit("states round_mode and ceil_mode: one of both is wrong")
+    rounds_up = p.word("round_mode", {"CEIL": 0, "FLOOR": 1}, "CEIL") == "CEIL" and p.flag("ceil_mode", True)
+    if p.flag("global_pooling", False):
+        if any(kernel) or strides != [1, 1] or pads != [0, 0]:
+            raise misfit("states global_pooling, and a kernel, a stride or padding")
+        kernel = list(x.shape[2:])
+    elif not all(kernel):
+        raise misfit("states no kernel_size")
+    count = len(node.outputs)
+    if count > (2 if method == "MAX" else 1):
+        raise misfit(f"has {count} tops with pool {method}")
+    return _pooled(g, x, method, kernel, strides, pads, rounds_up=rounds_up, places=count > 1)
+
+
+@layer("SPP", layout=CHANNEL_LAST)
+def spatial_pyramid(node: Node, g: Operators) -> Value:
+    """Pool planes into 1, 4, 16 ... bins; more than one level are flattened and joined.
+
+    Bins are ceil(size / bins) wide, with the padding as Caffe's spp_layer.cpp spreads it.
+    """
+    (x,), p = bottoms(node, 1, rank=4), params(node, "spp_param")
+    method, height = p.word("pool", _METHODS, "MAX"), p.integer("pyramid_height", least=1)
+    levels: list[Value] = []
+    for level in range(height):
+        kernel = [-(-size // 2**level) for size in x.shape[2:]]
+        pads = [(wide * 2**level - size + 1) // 2 for wide, size in zip(kernel, x.shape[2:], strict=True)]
+        levels += _pooled(g, x, method, kernel, kernel, pads, rounds_up=True)
+    if height == 1:
+        return levels[0]
+    return g("Concat", [g("Flatten", [each], axis=1) for each in levels], axis=1)
+
+
+def _pooled(
+    g: Operators,
+    x: Value,
+    method: str,
+    kernel: list[int],
+    strides: list[int],
+    pads: list[int],
+    *,
+    rounds_up: bool,
+    places: bool = False,
+) -> list[Value]:
+    """Return a pool, as Caffe's pooling_layer.cpp computes it, and the places of its maxima if wanted.
+
+    Padding counts in a mean, what hangs over the padding does not; it is never a maximum.
+
+    Raises:
+        ModelError: If a window is nowhere over the data.
+    """
+    if any(pad >= wide for pad, wide in zip(pads, kernel, strict=True)):
+        raise misfit(f"pad {pads} is not below the kernel {kernel}")
+    if method == "STOCHASTIC" and any(pads):
+        raise misfit("pool STOCHASTIC has no padding")
+    for size, wide, stride, pad in zip(x.shape[2:], kernel, strides, pads, strict=True):
+        room = size + 2 * pad - wide
+        last = (-(-room // stride) if rounds_up else room // stride) * stride
+        if last < 0 or (last >= size and not any(pads)):
+            why = "rounding up puts a window outside of the data" if last > 0 else "the window is larger"
+            raise misfit(f"kernel {wide} and stride {stride} do not fit the size {size}: {why}")
+    given = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "ceil_mode": int(rounds_up)}
+    if method == "AVE":
+        return [g("AveragePool", [x], count_include_pad=1, **given)]
+    if method == "STOCHASTIC":  # at inference the mean, weighted by the elements themselves
+        total, squares = (g("AveragePool", [each], **given) for each in (x, g("Mul", [x, x])))
+        return [g("Div", [squares, g("Add", [total, number(g, x, float(np.finfo(np.float32).tiny))])])]
+    if not places:
+        return [g("MaxPool", [x], **given)]
+    most, where = g.apply("MaxPool", [x], given, 2)
+    count, channels, height, width = x.shape
+    planes = np.arange(count * channels, dtype=np.int32) * (height * width)
+    first = g.builder.const(planes.reshape(count, channels, 1, 1))
+    return [most, cast(g, g("Sub", [cast(g, where, INT32), first]), FLOAT32)]
+
+
+# ------------------------------------------------------------------ products
+
+
+@layer("InnerProduct")
+def inner_product(node: Node, g: Operators) -> Value:
+    """Multiply by a matrix the elements of the axes from ``axis`` on, which become one of the outputs.
+
+    Weights are [outputs, inner], with ``transpose`` [inner, outputs].
+    """
+    (x,), p = bottoms(node, 1), params(node, "inner_product_param")
+    shape, outputs = x.shape, p.integer("num_output", least=1)
+    axis = node.axis(p.integer("axis", 1), len(shape))
+    inner, is_transposed = math.prod(shape[axis:]), p.flag("transpose", False)
+    bias = [[outputs]] if p.flag("bias_term", True) else []
+    operands = weights(node, g, [inner, outputs] if is_transposed else [outputs, inner], *bias)
+    rows = reshape(g, x, (math.prod(shape[:axis]), inner))
+    return reshape(g, g("Gemm", [rows, *operands], transB=int(not is_transposed)), (*shape[:axis], outputs))
+
+
+@layer("Embed")
+def embed(node: Node, g: Operators) -> Value:
+    """Return the rows of a table [input_dim, outputs] at positions, which are stored as reals."""
+    (x,), p = bottoms(node, 1), params(node, "embed_param")
+    outputs, count = p.integer("num_output", least=1), p.integer("input_dim", least=1)
+    table, *bias = weights(node, g, [count, outputs], *([[outputs]] if p.flag("bias_term", True) else []))
+    rows = g("Gather", [table, cast(g, x, INT32)], axis=0)
+    return g("Add", [rows, bias[0]]) if bias else rows
