@@ -43,7 +43,7 @@ def _dummy_data(node: Node, g: Operators) -> list[Value]:
         if len(shape) != len(given):
             raise misfit("states a shape that is not of integers above 0")
         check_shape(name, shape, FLOAT32)
-        check_table(*shape)
+        g.builder.check_table(*shape)
         made.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
     return made
 
