@@ -11,7 +11,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.caffe2.frontend import FRONTEND
 from xdlc.converter.caffe2.net import Caffe2Source, source_graph
-from xdlc.converter.caffe2.netdef import dtype_of, read_net
+from xdlc.converter.caffe2.netdef import read_net, typed
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.importer import GraphInput, convert_graph
 from xdlc.converter.pipeline import Step
@@ -80,15 +80,17 @@ def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
 
     The first number is a ``TensorProto.DataType``.
     """
-    place = predict.with_name("value_info.json")
-    found: dict[str, GraphInput] = {}
+    place, found = predict.with_name("value_info.json"), {}
     try:
-        if not place.is_file() or place.stat().st_size > _MOST_INFO:
-            return {}
+        if place.stat().st_size > _MOST_INFO:
+            raise ValueError("it is too long")
         for name, (number, dims) in json.loads(place.read_text()).items():
             if not all(isinstance(size, int) and 0 <= size < 1 << 31 for size in dims):
                 raise ValueError(f"shape {dims}")
-            found[name] = GraphInput(name, ir.dtype.from_numpy(dtype_of(number, str(place))), list(dims))
+            dtype = ir.dtype.from_numpy(typed(number, str(place))[0])
+            found[name] = GraphInput(name, dtype, list(dims))
+    except FileNotFoundError:
+        return {}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, XdlcError) as error:
         notices.append(f"{place} is ignored: it does not map names to data types and shapes ({error})")
         return {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES
-from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, check_dims, dtype_of, shaped
+from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, check_dims, shaped, typed
 from xdlc.converter.session.context import Allowance
 from xdlc.errors import ModelError, UnsupportedOp
 
@@ -31,8 +31,7 @@ _GIVEN = {
 """Fills with stored values, and their type."""
 _CONSTANT = {"ConstantFill": "FLOAT", "Float16ConstantFill": "FLOAT16"}
 """Fills with one number, and their type unless an argument states it."""
-_READ = frozenset({"shape", "values", "value", "dtype", "run_once"})
-_OF_INT8 = frozenset({"Y_scale", "Y_zero_point"})
+_READ = frozenset({"shape", "values", "value", "dtype", "run_once", "Y_scale", "Y_zero_point"})
 MOST_CONSTANT = 1 << 28
 """Bytes that the constants of a net have together."""
 
@@ -54,10 +53,12 @@ def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
         ModelError: If its values do not fit its shape, or the shape is impossible.
         UnsupportedOp: If they are no numbers, are too many, or it has an argument that is not known.
     """
-    unread = op.args.keys() - _READ - (_OF_INT8 if op.type in INT8 else set())
-    odd = [name for name in unread if name not in ("extra_shape", "input_as_shape") or op.args[name].value()]
-    if odd:
-        problem = f"argument {', '.join(sorted(odd))} is not understood here"
+    idle = {
+        name for name in ("extra_shape", "input_as_shape") if name in op.args and not op.args[name].value()
+    }
+    unread = op.args.keys() - _READ - idle
+    if unread:
+        problem = f"argument {', '.join(sorted(unread))} is not understood here"
         raise UnsupportedOp(problem, where=op.where, fix="remove the argument if it has no effect")
     if op.type in _CONSTANT:
         return _constant(op, constants)
@@ -92,7 +93,7 @@ def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
     has_integer = "value" in op.args and op.args["value"].fields.get("i")
     number, *_ = DATA_TYPES["INT64" if has_integer else _CONSTANT.get(op.type, "FLOAT")]
     stated = op.args["dtype"].integers() if "dtype" in op.args else []
-    return dtype_of((stated or [number])[-1], op.where)
+    return typed((stated or [number])[-1], op.where)[0]
 
 
 def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:

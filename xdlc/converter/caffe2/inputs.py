@@ -40,6 +40,7 @@ def find_inputs(
         UsageError: If the init net fills all that the net reads, and no name is given.
     """
     first = init.ops if init is not None else ()
+    made = dict.fromkeys(name for op in first for name in op.outputs)
     fills = {op.outputs[0]: op for op in first if is_constant(op)}
     free = _free([*first, *predict.ops])
     initial = next((op.inputs[0] for op in predict.ops if op.inputs), "")
@@ -50,7 +51,7 @@ def find_inputs(
         name for op in predict.ops for at in _INDICES.get(op.type, ()) for name in op.inputs[at : at + 1]
     }
     found: dict[str, GraphInput] = {}
-    for name in dict.fromkeys((*predict.inputs, *free, *(name for name in fills if name in given))):
+    for name in dict.fromkeys((*predict.inputs, *free, *(name for name in made if name in given))):
         if not (
             name in free or name in given or name in stated or (stand_in is not None and name == initial)
         ):
@@ -62,7 +63,7 @@ def find_inputs(
             dims = None if name in given else _shape(fills[name])
             dtype = types.from_numpy(fill_dtype(fills[name]))
         found[name] = stated.get(name) or GraphInput(name, dtype, dims)
-    if not found and initial in {name for op in first for name in op.outputs}:
+    if not found and initial in made:
         problem = f"has no input: the init net fills all that it reads, {initial!r} first"
         fix = f"name the input with its shape: --input_dim {initial} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)

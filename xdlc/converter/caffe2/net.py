@@ -127,10 +127,9 @@ class _Walk:
         self.nodes: list[Node] = []
         self.fills: dict[str, OperatorDef] = {}
         self.values = {name: name for name in inputs}
-        self._inputs = frozenset(inputs)
+        self._kept = frozenset(inputs)
         self._left = Counter(name for op in ops for name in op.outputs)
         self._taken = {*self._left, *inputs}
-        self._names: set[str] = set()
         self._numbers: Counter[str] = Counter()
 
     def run(self, ops: Iterable[OperatorDef], mark: object = None) -> None:
@@ -146,33 +145,37 @@ class _Walk:
             if is_constant(op) and op.type not in INT8:
                 self.fills[writes[0]] = op
                 continue
-            own = self._free(op.name or next(iter(writes), op.type), self._names)
+            own = op.name or next(iter(writes), op.type)
             load = partial(_attributes, op)
             self.nodes.append(Node(op.type, reads, writes, {}, own, load=load, message=mark, line=op.line))
 
     def _next(self, name: str) -> str:
         """Return the name of the value that an operator writes now: the last keeps the blob's name."""
         self._left[name] -= 1
-        is_last = not self._left[name] and name not in self._inputs
-        self.values[name] = name if is_last else self._free(name, self._taken)
-        return self.values[name]
-
-    def _free(self, name: str, taken: set[str]) -> str:
-        """Return a name that is not taken yet, numbered if need be, and take it."""
-        found = name
-        while found in taken:
+        value = name
+        while value in self._taken and (self._left[name] or name in self._kept):
             self._numbers[name] += 1
-            found = f"{name}#{self._numbers[name]}"
-        taken.add(found)
-        return found
+            value = f"{name}#{self._numbers[name]}"
+        self._taken.add(value)
+        self.values[name] = value
+        return value
 
 
 def _attributes(op: OperatorDef, strict: bool) -> dict[str, Any]:
-    """Return the arguments of an operator as attributes; those of a quantized fill have its tensor."""
-    if not (op.type in INT8 and op.is_fill and strict):
-        return op.attributes(strict)
-    rest = {name: argument.value() for name, argument in op.args.items() if name.startswith("Y_")}
-    return {**rest, "values": filled(op, Allowance(0))}
+    """Return the arguments of an operator as attributes; a quantized fill has its tensor as ``values``.
+
+    Raises:
+        XdlcError: If one has no value that an operator reads; if not ``strict``, it is an ``Argument`` then.
+    """
+    is_int8, found = op.type in INT8 and op.is_fill, {}
+    for name, argument in op.args.items():
+        try:
+            found[name] = None if is_int8 and name == "values" else argument.value()
+        except XdlcError:
+            if strict:
+                raise
+            found[name] = argument
+    return found | ({"values": filled(op, Allowance(0))} if is_int8 and strict else {})
 
 
 def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES, Fields, read_fields
 from xdlc.converter.formats import CAFFE2, recognize
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError
+from xdlc.errors import ModelError, UnsupportedOp
 
 _LONGEST = 1 << 20
 """Bytes of a string that is an argument."""
@@ -111,22 +111,6 @@ class OperatorDef:
         """Whether it makes a tensor of nothing."""
         return self.type.endswith("Fill") and not self.inputs
 
-    def attributes(self, strict: bool = True) -> dict[str, Any]:
-        """Return the values of its arguments; if not ``strict``, an ``Argument`` where there is none.
-
-        Raises:
-            XdlcError: If an argument has none.
-        """
-        found = {}
-        for name, argument in self.args.items():
-            try:
-                found[name] = argument.value()
-            except XdlcError:
-                if strict:
-                    raise
-                found[name] = argument
-        return found
-
 
 @dataclass(slots=True)
 class NetDef:
@@ -192,17 +176,12 @@ def _plain(value: Any) -> Any:
     return value.numpy().tobytes() if isinstance(value, ir.TensorData) else value
 
 
-def dtype_of(number: int, where: str) -> np.dtype[Any]:
-    """Return the numpy type of a ``TensorProto.DataType``.
+def typed(number: int, where: str) -> tuple[np.dtype[Any], str]:
+    """Return the numpy type of a ``TensorProto.DataType``, and the field that holds values of it.
 
     Raises:
         UnsupportedOp: If it is no type of numbers.
     """
-    return _typed(number, where)[0]
-
-
-def _typed(number: int, where: str) -> tuple[np.dtype[Any], str]:
-    """Return the numpy type of a ``TensorProto.DataType``, and the field that holds values of it."""
     for known, dtype, held in DATA_TYPES.values():
         if known == number:
             return np.dtype(dtype), held
@@ -222,7 +201,7 @@ def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
 
 def _tensor(fields: Fields, where: str) -> ir.TensorData:
     """Return the tensor of a ``TensorProto``."""
-    dtype, held = _typed((fields.get("data_type") or [1])[-1], where)
+    dtype, held = typed((fields.get("data_type") or [1])[-1], where)
     octets = fields.get("raw_data") or fields.get("byte_data")
     if octets:
         data = _joined(octets, np.uint8)
