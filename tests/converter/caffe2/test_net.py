@@ -76,9 +76,9 @@ def test_fills_of_the_predict_net_and_other_operators_of_the_init_net(tmp_path):
 # ------------------------------------------------------------------ inputs
 
 
-def with_stand_in(shape):
+def with_stand_in(shape, type="ConstantFill"):
     made = scaled()
-    made.init("ConstantFill", ["data"], shape=shape)
+    made.init(type, ["data"], shape=shape)
     return made
 
 
@@ -95,6 +95,13 @@ def test_a_stand_in_of_the_init_net_is_an_input(tmp_path, stand_in, given, shape
     model = with_stand_in(stand_in).convert(tmp_path, given, notify=notices.append)
     assert [(tensor.name, tensor.shape) for tensor in model.main.inputs] == [("data", shape)]
     assert any("'data'" in line for line in notices)
+
+
+def test_a_stand_in_of_random_numbers_is_an_input_that_is_named(tmp_path):
+    made = with_stand_in([1, 3], "GaussianFill")
+    assert made.convert(tmp_path, {"data": [2, 3]}).main.inputs[0].shape == (2, 3)
+    with pytest.raises(UsageError, match="no input"):
+        xdlc.convert(made.write(tmp_path)[0], weights=tmp_path / "init_net.pb")
 
 
 def test_a_stand_in_of_one_element_states_no_shape(tmp_path):

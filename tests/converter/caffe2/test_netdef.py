@@ -100,33 +100,6 @@ def test_quantized_weights_keep_their_integers(tmp_path):
     np.testing.assert_allclose(got, [[-0.5, 1, 99.5, 4]])
 
 
-def tensor(number, dims, **fields):
-    numbers = {"floats": 3, "int32": 4, "octets": 5, "double": 9, "int64": 10, "raw": 13}
-    held = b"".join(field(1, size) for size in dims) + field(2, number)
-    return held + b"".join(field(numbers[name], value) for name, value in fields.items())
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        (tensor(1, [2], floats=np.float32([1, 2]).tobytes()), np.float32([1, 2])),
-        (tensor(13, [2], double=np.float64([1, 2]).tobytes()), np.float64([1, 2])),
-        (tensor(2, [2, 1], int32=b"\x01\x02"), np.int32([[1], [2]])),
-        (tensor(6, [1], int32=b"\x07"), np.uint8([7])),
-        (tensor(10, [1], int64=9), np.int64([9])),
-        (tensor(12, [2], int32=b"\x80\x78\x80\x80\x03"), np.float16([1, -2])),
-        (tensor(12, [2], octets=np.float16([1, 2]).tobytes()), np.float16([1, 2])),
-        (tensor(9, [2], raw=np.int16([-1, 2]).tobytes()), np.int16([-1, 2])),
-    ],
-)
-def test_tensors_as_arguments(tmp_path, message, expected):
-    path = tmp_path / "n.pb"
-    path.write_bytes(net([field(2, "y") + field(4, "X") + field(5, field(1, "t") + field(10, message))]))
-    found = read_net(path).ops[0].args["t"].value()
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found.numpy(), expected)
-
-
 def test_values_of_arguments(tmp_path):
     values = {
         "f": 0.5,
@@ -178,6 +151,10 @@ FILL = operator("Mul", ["data", "w"], ["y"])
 UNTRUSTED = {
     "nested nets": ([net([operator("X", ["data"], ["y"], n=nested(2000))])], "no mapping"),
     "a net of no use": ([net([operator("Relu", ["data"], ["y"], n=nested(1))])], "is a net"),
+    "a tensor": (
+        [net([operator("Relu", ["data"], ["y"]) + field(5, field(1, "t") + field(10, b""))])],
+        "tensor",
+    ),
     "nested text": ([b"op { arg { n { " * 2000], "nest"),
     "a text that breaks off": ([b'op { type: "Relu" '], "line 1"),
     "text of another type": ([b"op { type: Relu }"], "'type'"),

@@ -11,7 +11,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.caffe2.frontend import FRONTEND
 from xdlc.converter.caffe2.net import Caffe2Source, source_graph
-from xdlc.converter.caffe2.netdef import read_net, typed
+from xdlc.converter.caffe2.netdef import dtype_of, read_net
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.importer import GraphInput, convert_graph
 from xdlc.converter.pipeline import Step
@@ -87,8 +87,7 @@ def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
         for name, (number, dims) in json.loads(place.read_text()).items():
             if not all(isinstance(size, int) and 0 <= size < 1 << 31 for size in dims):
                 raise ValueError(f"shape {dims}")
-            dtype = ir.dtype.from_numpy(typed(number, str(place))[0])
-            found[name] = GraphInput(name, dtype, list(dims))
+            found[name] = GraphInput(name, ir.dtype.from_numpy(dtype_of(number, str(place))), list(dims))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, XdlcError) as error:

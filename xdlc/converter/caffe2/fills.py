@@ -12,7 +12,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES
-from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, check_dims, shaped, typed
+from xdlc.converter.caffe2.netdef import OperatorDef, as_integers, check_dims, dtype_of, shaped
 from xdlc.converter.session.context import Allowance
 from xdlc.errors import ModelError, UnsupportedOp
 
@@ -91,9 +91,9 @@ def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
     if op.type in _GIVEN:
         return np.dtype(_GIVEN[op.type])
     has_integer = "value" in op.args and op.args["value"].fields.get("i")
-    number, *_ = DATA_TYPES["INT64" if has_integer else _CONSTANT.get(op.type, "FLOAT")]
+    number = DATA_TYPES["INT64" if has_integer else _CONSTANT.get(op.type, "FLOAT")]
     stated = op.args["dtype"].integers() if "dtype" in op.args else []
-    return typed((stated or [number])[-1], op.where)[0]
+    return dtype_of((stated or [number])[-1], op.where)
 
 
 def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:

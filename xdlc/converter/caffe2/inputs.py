@@ -44,18 +44,15 @@ def find_inputs(
     fills = {op.outputs[0]: op for op in first if is_constant(op)}
     free = _free([*first, *predict.ops])
     initial = next((op.inputs[0] for op in predict.ops if op.inputs), "")
-    stand_in = fills.get(initial) if initial in predict.inputs[:1] else None
-    if stand_in is not None and stand_in.type != "ConstantFill" and _shape(stand_in) is not None:
-        stand_in = None  # it has the values of weights
+    wanted = {*free, *given, *stated}
+    if initial in predict.inputs[:1] and initial in fills:
+        fill = fills[initial]
+        wanted.update([initial] if fill.type == "ConstantFill" or _shape(fill) is None else [])
     indices = {
         name for op in predict.ops for at in _INDICES.get(op.type, ()) for name in op.inputs[at : at + 1]
     }
     found: dict[str, GraphInput] = {}
-    for name in dict.fromkeys((*predict.inputs, *free, *(name for name in made if name in given))):
-        if not (
-            name in free or name in given or name in stated or (stand_in is not None and name == initial)
-        ):
-            continue
+    for name in filter(wanted.__contains__, dict.fromkeys((*predict.inputs, *free, *made))):
         dims: Sequence[int | str] | None = None
         dtype = types.INT32 if name in indices else types.FLOAT32
         if name in fills:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.protobuf_fields import BYTES, FIXED32, FIXED64, ProtobufFile
+from xdlc.converter.protobuf_fields import BYTES, ProtobufFile
 from xdlc.converter.protobuf_text import Message, Value, Word, read_text
 from xdlc.converter.session.context import Allowance
 from xdlc.errors import ModelError
@@ -28,31 +28,15 @@ _MESSAGES = {
     "op": "1 input text, 2 output text, 3 name text, 4 type text, 5 arg arg, 6 device_option -, 7 engine -,"
     "8 control_input -, 9 is_gradient_op -, 10 debug_info -, 11 domain -, 12 op_version -",
     "arg": "1 name text, 2 f float, 3 i int, 4 s bytes, 5 floats float, 6 ints int, 7 strings bytes, 8 n -,"
-    "9 nets -, 10 t tensor, 11 tensors tensor, 12 qtensors -",
-    "tensor": "1 dims int, 2 data_type int, 3 float_data float, 4 int32_data int, 5 byte_data bytes,"
-    "6 string_data -, 7 name -, 8 device_detail -, 9 double_data double, 10 int64_data int, 11 segment -,"
-    "13 raw_data bytes",
+    "9 nets -, 10 t -, 11 tensors -, 12 qtensors -",
 }
 """Number, name and form of the fields of each kind of message; ``-`` for those that are not read."""
 _FIELDS = {kind: [field.split() for field in fields.split(",")] for kind, fields in _MESSAGES.items()}
 _BY_NUMBER = {kind: {int(number): rest for number, *rest in fields} for kind, fields in _FIELDS.items()}
 _BY_NAME = {kind: {name: form for _, name, form in fields} for kind, fields in _FIELDS.items()}
-_WIRES = {"float": FIXED32, "double": FIXED64}
-DATA_TYPES = {
-    "FLOAT": (1, np.float32, "float_data"),
-    "INT32": (2, np.int32, "int32_data"),
-    "BYTE": (3, np.uint8, "byte_data"),
-    "BOOL": (5, np.bool_, "int32_data"),
-    "UINT8": (6, np.uint8, "int32_data"),
-    "INT8": (7, np.int8, "int32_data"),
-    "UINT16": (8, np.uint16, "int32_data"),
-    "INT16": (9, np.int16, "int32_data"),
-    "INT64": (10, np.int64, "int64_data"),
-    "FLOAT16": (12, np.float16, "int32_data"),
-    "DOUBLE": (13, np.float64, "double_data"),
-}
-"""Number, numpy type, and field of the values, of each ``TensorProto.DataType`` of numbers; the values of
-float16 are the bits."""
+_TYPES = "FLOAT INT32 BYTE BOOL UINT8 INT8 UINT16 INT16 INT64 FLOAT16 DOUBLE"
+DATA_TYPES = dict(zip(_TYPES.split(), (1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13), strict=True))
+"""Numbers of the types of numbers among ``TensorProto.DataType``."""
 
 
 def read_fields(file: ir.MappedFile) -> Fields:
@@ -82,8 +66,8 @@ def _of_range(kind: str, file: ProtobufFile, start: int, end: int, objects: Allo
             values.append(file.text(field, _LONGEST_NAME))
         elif form == "bytes":
             values.append(file.lazy_bytes(field))
-        elif form in _WIRES:
-            values.append(file.lazy_reals(field, _WIRES[form]))
+        elif form == "float":
+            values.append(file.lazy_reals(field))
         elif form != "-":
             file.require(field, BYTES)
             values.append(_of_range(form, file, field.start, field.end, objects))
@@ -103,9 +87,9 @@ def _of_text(kind: str, message: Message, where: str) -> Fields:
         except TypeError as error:
             problem = f"field {name!r} has a value of another type or size"
             raise ModelError(problem, where=place, fix=fix) from error
-        if form in _WIRES and values:
+        if form == "float" and values:
             with np.errstate(over="ignore"):
-                found[name] = [ir.ArrayData(np.asarray(found[name], f"f{4 if form == 'float' else 8}"))]
+                found[name] = [ir.ArrayData(np.asarray(found[name], np.float32))]
     return found
 
 
@@ -118,16 +102,13 @@ def _value(form: str, value: Value, where: str) -> Any:
     if isinstance(value, Message):
         if form in _BY_NAME:
             return _of_text(form, value, where)
-    elif isinstance(value, Word):
-        if form == "int" and value in DATA_TYPES:
-            return DATA_TYPES[value][0]
-    elif isinstance(value, str):
+    elif isinstance(value, str) and not isinstance(value, Word):
         octets = value.encode("utf-8", "surrogateescape")
         if form == "bytes":
             return ir.ArrayData(np.frombuffer(octets, np.uint8))
         if form == "text" and len(octets) <= _LONGEST_NAME:
             return octets.decode("utf-8", "backslashreplace")
-    elif form in _WIRES:
+    elif form == "float" and isinstance(value, (int, float)):
         return float(value)
     elif form == "int" and isinstance(value, int) and -1 << 63 <= value < 1 << 63:
         return value

@@ -29,6 +29,8 @@ _SECONDS = frozenset(
 )
 """Operators whose outputs but the first are for training or for other operators."""
 _MOST_OPERATORS = 12_000
+_MOST_MISSING = 8
+"""Outputs that nothing makes and that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def source_graph(
     inputs, problems = find_inputs(predict, init, given, stated, notices)
     walk = _Walk([*(init.ops if init is not None else ()), *predict.ops], [*inputs, *problems])
     if init is not None:
-        walk.run((op for op in init.ops if not (is_constant(op) and op.outputs[0] in inputs)), _INIT)
+        walk.run((op for op in init.ops if not set(op.outputs) <= inputs.keys()), _INIT)
     walk.run(predict.ops)
     if len(walk.nodes) > _MOST_OPERATORS:
         problem = f"has {len(walk.nodes)} operators, more than {_MOST_OPERATORS}"
@@ -181,7 +183,8 @@ def _attributes(op: OperatorDef, strict: bool) -> dict[str, Any]:
 def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
     """Return the outputs of a net: those that it states, or else what nothing reads."""
     seconds = {name for node in walk.nodes if node.type in _SECONDS for name in node.outputs[1:]}
-    values = {walk.values.get(name, name): name for name in predict.outputs}
+    excess = set([name for name in predict.outputs if name not in walk.values][_MOST_MISSING:])
+    values = {walk.values.get(name, name): name for name in predict.outputs if name not in excess}
     useless = [value for value in values if value in seconds or value in walk.fills]
     if len(useless) < len(values):
         for value in useless:

@@ -21,8 +21,10 @@ _LONGEST = 1 << 20
 _LONGEST_LIST = 1 << 16
 _MOST_DIMS = 32
 _DAMAGED = "the file is damaged: get it again"
-_LISTS = {"f": "floats", "s": "strings", "t": "tensors", "i": "ints"}
+_LISTS = {"f": "floats", "s": "strings", "i": "ints"}
 """Fields of an argument: of one value, and of many."""
+_OTHER_NAMES = {"FLOAT": "float32", "BYTE": "uint8", "DOUBLE": "float64"}
+"""Numpy's names of data types that Caffe2 names in another way."""
 
 
 @dataclass(slots=True)
@@ -53,20 +55,20 @@ class Argument:
     def value(self) -> Any:
         """Return the value as an attribute of a node.
 
-        Numbers and lists of them are Python's, more than ``_LONGEST_LIST`` floats lazy data, and tensors
-        ``TensorData``; an argument without a value is an empty list.
+        Numbers and lists of them are Python's, more than ``_LONGEST_LIST`` floats lazy data; an argument
+        without a value is an empty list.
 
         Raises:
-            ModelError: If a string is too long, or a tensor contradicts itself.
-            UnsupportedOp: If it is a net or a quantized tensor.
+            ModelError: If a string is too long.
+            UnsupportedOp: If it is a net or a tensor, which no operator here has.
         """
         for one, many in _LISTS.items():
             if self.fields.get(many):
                 return self._values(many, self.fields[many])
             if self.fields.get(one):
                 return self._values(many, self.fields[one])[-1]
-        if not self.fields.keys().isdisjoint(("n", "nets", "qtensors")):
-            problem, fix = "is a net or a quantized tensor", "remove it if it has no effect"
+        if not self.fields.keys().isdisjoint(("n", "nets", "t", "tensors", "qtensors")):
+            problem, fix = "is a net or a tensor", "remove it if it has no effect"
             raise UnsupportedOp(problem, where=self.where, fix=fix)
         return []
 
@@ -76,7 +78,7 @@ class Argument:
             return data if data.shape[0] > _LONGEST_LIST else data.numpy().tolist()
         if many == "strings":
             return [self._text(data) for data in held]
-        return [_tensor(each, self.where) for each in held] if many == "tensors" else held
+        return held
 
     def _text(self, data: ir.TensorData) -> str:
         if data.nbytes > _LONGEST:
@@ -176,16 +178,16 @@ def _plain(value: Any) -> Any:
     return value.numpy().tobytes() if isinstance(value, ir.TensorData) else value
 
 
-def typed(number: int, where: str) -> tuple[np.dtype[Any], str]:
-    """Return the numpy type of a ``TensorProto.DataType``, and the field that holds values of it.
+def dtype_of(number: int, where: str) -> np.dtype[Any]:
+    """Return the numpy type of a ``TensorProto.DataType``.
 
     Raises:
         UnsupportedOp: If it is no type of numbers.
     """
-    for known, dtype, held in DATA_TYPES.values():
+    for name, known in DATA_TYPES.items():
         if known == number:
-            return np.dtype(dtype), held
-    fix = f"use {', '.join(f'{known} ({name})' for name, (known, *_) in DATA_TYPES.items())}"
+            return np.dtype(_OTHER_NAMES.get(name, name.lower()))
+    fix = f"use {', '.join(f'{known} ({name})' for name, known in DATA_TYPES.items())}"
     raise UnsupportedOp(f"has data type {number}, which is no type of numbers", where=where, fix=fix)
 
 
@@ -197,25 +199,6 @@ def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
         return ir.ArrayData(np.zeros(0, dtype))
     size = sum(piece.shape[0] for piece in pieces)
     return ir.Transform(pieces, lambda *arrays: np.concatenate(arrays), (size,), dtype)
-
-
-def _tensor(fields: Fields, where: str) -> ir.TensorData:
-    """Return the tensor of a ``TensorProto``."""
-    dtype, held = typed((fields.get("data_type") or [1])[-1], where)
-    octets = fields.get("raw_data") or fields.get("byte_data")
-    if octets:
-        data = _joined(octets, np.uint8)
-        size, rest = divmod(data.shape[0], dtype.itemsize)
-        if rest:
-            raise ModelError(f"has {data.shape[0]} bytes of {dtype.name}", where=where, fix=_DAMAGED)
-        data = data.transform(lambda array: array.view(dtype), shape=(size,), dtype=dtype)
-    elif held in ("float_data", "double_data"):
-        data = _joined(fields.get(held, []), dtype)
-    else:
-        stored = np.dtype(np.uint16) if dtype == np.float16 else dtype
-        bits = as_integers(fields.get(held, []), stored, where)
-        data = bits.transform(lambda array: array.view(dtype), dtype=dtype)
-    return shaped(data, fields.get("dims", []), where)
 
 
 def as_integers(values: Sequence[int], dtype: np.dtype[Any], where: str) -> ir.TensorData:

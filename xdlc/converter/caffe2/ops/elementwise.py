@@ -111,7 +111,7 @@ def _cast(node: Node, g: Operators) -> Value:
     given = node.attr("to")
     if isinstance(given, str) and given.upper() not in DATA_TYPES:
         raise node.problem(f"a cast to {given!r:.40}, a type that a DLC cannot hold", "remove the cast")
-    target = DATA_TYPES[given.upper()][0] if isinstance(given, str) else integer(node, "to", 0)
+    target = DATA_TYPES[given.upper()] if isinstance(given, str) else integer(node, "to", 0)
     return elementwise.converted(g, x, ir.dtype.from_numpy(dtype_of(target, "")))
 
 
