@@ -60,6 +60,6 @@ def _matmul(node: Node, g: Operators) -> Value:
 def _batch_matmul(node: Node, g: Operators) -> Value:
     """Return products of matrices in the last two axes; those before them are equal, or broadcast."""
     x, y = inputs(node, 2)
-    if not flag(node, "broadcast") and dims(x)[:-2] != dims(y)[:-2]:
+    if not flag(node, "broadcast") and (x.rank != y.rank or dims(x)[:-2] != dims(y)[:-2]):
         raise node.invalid(f"batches of {list(x.shape)} and {list(y.shape)} differ, without broadcast")
     return _product(node, g, x, y)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from xdlc.converter.caffe2.ops._args import (
     flag,
@@ -26,32 +25,6 @@ from xdlc.converter.values import Value
 
 _VALID, _SAME, _CAFFE = 1, 2, 3
 """Values of argument legacy_pad (Caffe2's caffe2_legacy.proto)."""
-
-
-class Window(NamedTuple):
-    """A window over the spatial axes: its steps, distances of its elements, and padding.
-
-    A negative amount before an axis is cut off.
-    """
-
-    strides: list[int]
-    dilations: list[int]
-    before: list[int]
-    after: list[int]
-
-    def cut(self, g: Operators, x: Value) -> Value:
-        """Return an input without what negative padding cuts off."""
-        cuts = {axis: -amount for axis, amount in enumerate(self.before, 2) if amount < 0}
-        if not cuts:
-            return x
-        ends = [(1 << 31) - 1] * len(cuts)
-        return g("Slice", [x, *(vector(g, list(part)) for part in (cuts.values(), ends, cuts))])
-
-    @property
-    def given(self) -> dict[str, list[int]]:
-        """The arguments of canonical operators."""
-        pads = [max(0, amount) for amount in (*self.before, *self.after)]
-        return {"strides": self.strides, "dilations": self.dilations, "pads": pads}
 
 
 def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: list[int]) -> list[int]:
@@ -99,15 +72,16 @@ def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], li
     return found[:rank], found[rank:]
 
 
-def _window(node: Node, sizes: Sequence[int], kernel: list[int]) -> Window:
-    """Return the window of a node, with its padding as Caffe2's conv_pool_op_base.h computes it.
+def _window(
+    node: Node, g: Operators, x: Value, kernel: Sequence[int]
+) -> tuple[Value, dict[str, Sequence[int]]]:
+    """Return an input and the window over it, with padding as Caffe2's conv_pool_op_base.h computes it.
 
-    Raises:
-        ModelError: If arguments contradict one another or do not fit.
+    What negative padding cuts off is cut off the input.
     """
-    rank = len(sizes)
-    strides, dilations = (per_axis(node, name, [1] * rank) for name in ("stride", "dilation"))
-    before, after = padding(node, rank)
+    sizes = dims(x, range(2, x.rank))
+    strides, dilations = (per_axis(node, name, [1] * len(sizes)) for name in ("stride", "dilation"))
+    before, after = padding(node, len(sizes))
     legacy = integer(node, "legacy_pad", 0)
     if legacy not in (0, _VALID, _SAME, _CAFFE):
         raise node.invalid(f"legacy_pad {legacy} is unknown")
@@ -133,7 +107,11 @@ def _window(node: Node, sizes: Sequence[int], kernel: list[int]) -> Window:
                     "and what it holds is not defined",
                     "correct kernel, stride or legacy_pad",
                 )
-    return Window(strides, dilations, before, after)
+    cuts, after = [min(0, amount) for amount in before], [max(0, amount) for amount in after]
+    if any(cuts):
+        x = g("Pad", [x, vector(g, [0, 0, *cuts, 0, 0, *[0] * len(cuts)])])
+    pads = [*(max(0, amount) for amount in before), *after]
+    return x, {"strides": strides, "dilations": dilations, "pads": pads}
 
 
 def _operands(
@@ -166,8 +144,8 @@ def _operands(
 @operator("Conv", "Conv1D", "Conv2D", "Conv3D", layout=CHANNEL_LAST)
 def _conv(node: Node, g: Operators) -> Value:
     x, weight, bias, group = _operands(node, g, transposed=False)
-    window = _window(node, dims(x, range(2, x.rank)), list(weight.shape[2:]))
-    return stored(node, g, g("Conv", [window.cut(g, x), weight, *bias], **group, **window.given))
+    x, window = _window(node, g, x, weight.shape[2:])
+    return stored(node, g, g("Conv", [x, weight, *bias], **group, **window))
 
 
 @operator("ConvTranspose", layout=CHANNEL_LAST)
@@ -175,15 +153,15 @@ def _conv_transpose(node: Node, g: Operators) -> Value:
     x, weight, bias, group = _operands(node, g, transposed=True)
     ones = [1] * (x.rank - 2)
     strides, dilations = per_axis(node, "stride", ones), per_axis(node, "dilation", ones)
-    window = Window(strides, dilations, *padding(node, len(ones)))
+    before, after = padding(node, len(ones))
     adjust = per_axis(node, "adj", [0] * len(ones), 0)
     legacy = integer(node, "legacy_pad", 0)
-    if legacy not in (0, _VALID, _SAME) or (legacy and any(window.given["pads"])):
+    if legacy not in (0, _VALID, _SAME) or (legacy and any((*before, *after))):
         raise node.invalid(f"legacy_pad {legacy}; it must be 0, or 1 or 2 without padding")
     if any(extra >= step for extra, step in zip(adjust, strides, strict=True)):
         raise node.problem(f"adj {adjust} is not below stride {strides}", "lower adj")
-    made = g("ConvTranspose", [x, weight, *bias], output_padding=adjust, **group, **window.given)
-    return stored(node, g, made)
+    window = {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": adjust}
+    return stored(node, g, g("ConvTranspose", [x, weight, *bias], **group, **window))
 
 
 _POOLS = {
@@ -200,28 +178,25 @@ def _pool(node: Node, g: Operators) -> Value:
         raise node.invalid(f"an input of rank {x.rank}; it must have 1 to 3 spatial axes")
     x, stem = planes(node, g, x), _POOLS[node.type]
     kernel, is_global = list(dims(x, range(2, x.rank))), flag(node, "global_pooling")
-    sizes = tuple(kernel)
     if is_global:
         node.read.update(("kernel", "kernels", "kernel_h", "kernel_w"))  # Caffe2 takes the sizes instead
     else:
-        kernel = per_axis(node, "kernel", [0] * len(sizes))
-    window = _window(node, sizes, kernel)
-    if set(window.dilations) != {1}:
-        raise node.invalid(f"a pool with dilations {window.dilations}")
-    if is_global and (any((*window.before, *window.after)) or set(window.strides) != {1}):
+        kernel = per_axis(node, "kernel", [0] * len(kernel))
+    x, given = _window(node, g, x, kernel)
+    if set(given.pop("dilations")) != {1}:
+        raise node.invalid("a pool with dilations")
+    if is_global and (any(given["pads"]) or set(given["strides"]) != {1}):
         raise node.invalid("global_pooling with padding or strides")
-    if any(max(pair) >= width for *pair, width in zip(window.before, window.after, kernel, strict=True)):
-        raise node.invalid(f"padding {window.given['pads']} is not below kernel {kernel}")
-    given = {"kernel_shape": kernel, **window.given}
-    del given["dilations"]
-    x = window.cut(g, x)
+    if any(amount >= width for amount, width in zip(given["pads"], kernel * 2, strict=True)):
+        raise node.invalid(f"padding {given['pads']} is not below kernel {kernel}")
+    given["kernel_shape"] = kernel
     if stem == "LpPool":
         return stored(node, g, _lp_pool(node, g, x, given))
     counts = {"count_include_pad": 1} if stem == "AveragePool" and flag(node, "count_include_pad") else {}
     return stored(node, g, g(stem, [x], **given, **counts))
 
 
-def _lp_pool(node: Node, g: Operators, x: Value, given: dict[str, list[int]]) -> Value:
+def _lp_pool(node: Node, g: Operators, x: Value, given: dict[str, Sequence[int]]) -> Value:
     """Return the root of sums of powers in windows; of others than squares by way of the mean."""
     power = number(node, "p", 2.0)
     if not 0 < power < math.inf:
