@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.caffe2.ops._args import flag, inputs, integer, number, numbers, planes, stored, wants
 from xdlc.converter.caffe2.registry import operator
-from xdlc.converter.nhwc.gathering import split, stack, unstack
+from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, reshape, vector
 from xdlc.converter.nhwc.shapes import number as scalar
@@ -146,22 +146,18 @@ def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
         raise node.invalid(f"maps {list(shape)} and boxes {list(boxes.shape)}")
     if boxes.shape[0] != shape[0]:
         raise node.invalid(f"{boxes.shape[0]} boxes for {shape[0]} sets of maps")
-    count, points, size = shape[:3]
-    flat = reshape(g, maps, (count * points, size * size))
+    (count, points, size), rows = shape[:3], shape[0] * shape[1]
+    flat = reshape(g, maps, (rows, size * size))
     place = cast(g, g("ArgMax", [flat], axis=1, keepdims=1), INT32)
     row = g("Div", [place, scalar(g, place, size)])
     column = g("Sub", [place, g("Mul", [row, scalar(g, row, size)])])
-    rows, columns = (g("Concat", _neighbours(g, at, size), axis=1) for at in (row, column))
-    lines = g("Mul", [g("Unsqueeze", [rows, vector(g, [2])]), scalar(g, rows, size)])
-    places = g("Add", [lines, g("Unsqueeze", [columns, vector(g, [1])])])
-    places = reshape(g, places, (count * points, 9))
-    *moves, score = _refined(g, g("GatherElements", [flat, places], axis=1))
+    planes = g("Pad", [reshape(g, maps, (rows, 1, size, size)), vector(g, [0, 0, 1, 1] * 2)], mode="reflect")
+    table = np.asarray(_DIFFERENCES, np.float32).reshape(6, 1, 3, 3)
+    forms = reshape(g, g("Conv", [planes, g.builder.const(table)]), (rows, 6, size * size))
+    *moves, score = _refined(g, reshape(g, gather(g, forms, place, 2, batch_dims=1), (rows, 6)))
+    corners = split(g, g("Slice", [boxes, *(vector(g, [each]) for each in (0, 4, 1))]), [1] * 4, 1)
     found = []
-    for axis, (at, move) in enumerate(zip((column, row), moves, strict=True)):
-        start, end = (
-            g("Slice", [boxes, *(vector(g, [each]) for each in (first, first + 1, 1))])
-            for first in (axis, axis + 2)
-        )
+    for start, end, at, move in zip(corners, corners[2:], (column, row), moves, strict=False):
         reach = g("Max", [g("Sub", [end, start]), scalar(g, boxes, 1)])
         inside = g("Add", [g("Add", [cast(g, at, FLOAT32), move]), scalar(g, move, 0.5)])
         inside = reshape(g, g("Mul", [inside, scalar(g, inside, 1 / size)]), (count, points))
@@ -173,26 +169,13 @@ def _heatmap_max_keypoint(node: Node, g: Operators) -> Value:
     return stack(g, [*found, *(reshape(g, value, (count, points)) for value in (score, chance))], 1)
 
 
-def _neighbours(g: Operators, at: Value, size: int) -> list[Value]:
-    """Return the places before, at and after places of an axis, mirrored at its ends."""
-    before = g("Abs", [g("Sub", [at, scalar(g, at, 1)])])
-    after = g("Sub", [scalar(g, at, size - 1), g("Abs", [g("Sub", [scalar(g, at, size - 2), at])])])
-    return [before, at, after]
-
-
-def _refined(g: Operators, near: Value) -> list[Value]:
-    """Return the moves along x and y, at most 1.5, to the extreme of a quadratic form, and its value.
-
-    Args:
-        g: The canonical operators.
-        near: [maps, 9] elements around the greatest one, of which the form has the differences.
-    """
+def _refined(g: Operators, forms: Value) -> list[Value]:
+    """Return the moves along x and y, at most 1.5, to the extreme of forms [maps, 6], and its value."""
 
     def mul(*values: Value) -> Value:
         return functools.reduce(lambda x, y: g("Mul", [x, y]), values)
 
-    table = g.builder.const(np.asarray(_DIFFERENCES, np.float32).T)
-    center, x, y, xx, yy, xy = split(g, g("MatMul", [near, table]), [1] * 6, 1)
+    center, x, y, xx, yy, xy = split(g, forms, [1] * 6, 1)
     area = g("Sub", [mul(xx, yy), mul(xy, xy)])
     is_flat = g("Less", [g("Abs", [area]), scalar(g, area, 1e-4)])
     divisor = g("Where", [is_flat, scalar(g, area, 1), area])
