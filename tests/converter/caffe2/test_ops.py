@@ -255,7 +255,6 @@ CASES = {
     "pow of two": ("Pow", [POSITIVE, C], {"broadcast": 1, "axis": 1}, lambda x, y: x ** y.reshape(3, 1, 1)),
     "weighted sum": ("WeightedSum", [X, C[:1], POSITIVE, C[1:2]], {}, lambda a, u, b, v: a * u + b * v),
     "mean": ("Mean", [X, POSITIVE, INSIDE], {}, lambda *values: np.mean(values, 0)),
-    "row mul": ("RowMul", [M, some(4)], {}, lambda x, y: x * y[:, None]),
     "clip": ("Clip", [X], {"min": -0.5, "max": 0.25}, lambda x: np.clip(x, -0.5, 0.25)),
     "logit": ("Logit", [sigmoid(X).astype(np.float32)], {}, lambda x: np.log(x / (1 - x))),
     "cast": ("Cast", [X * 3], {"to": 10}, lambda x: x.astype(np.int64)),
@@ -372,8 +371,6 @@ CASES = {
     "reduce L2": ("ReduceL2", [X], {"axes": [-1, 0], "keepdims": 0}, lambda x: np.sqrt((x**2).sum((0, 3)))),
     "reduce front": ("ReduceFrontSum", [X], {"num_reduce_dim": 2}, lambda x: x.sum((0, 1))),
     "reduce back": ("ReduceBackMax", [X], {}, lambda x: x.max(3)),
-    "mean of squares": ("SumSqrElements", [X], {"average": 1}, lambda x: (x**2).mean()),
-    "greatest of columns": ("ColwiseMax", [M], {}, lambda x: x.max(0)),
     "arg min": ("ArgMin", [X], {"keepdims": 0}, lambda x: x.argmin(-1)),
 }
 

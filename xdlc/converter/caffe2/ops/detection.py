@@ -33,11 +33,7 @@ _DIFFERENCES = [
 
 
 def _regions(node: Node, g: Operators, rois: Value, images: int) -> tuple[Value, Value | None]:
-    """Return the corners [R, 4] of regions, and the image [R] of each; None if there is one image only.
-
-    Raises:
-        ModelError: If the regions have another shape, or name no image of several.
-    """
+    """Return the corners [R, 4] of regions, and the image [R] of each; None if there is one image only."""
     if rois.rank != 2 or rois.shape[1] not in (4, 5) or (rois.shape[1] == 4 and images > 1):
         raise node.invalid(f"regions {list(rois.shape)} of {images} images")
     if rois.shape[1] == 4:

@@ -10,7 +10,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES
 from xdlc.converter.caffe2.netdef import dtype_of
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, number, vectors_of
+from xdlc.converter.caffe2.ops._args import flag, inputs, integer, number
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
@@ -64,21 +64,6 @@ def _selu(node: Node, g: Operators, x: Value) -> Value:
     return g("Selu", [x], alpha=alpha, gamma=scale)
 
 
-def _stump(node: Node, g: Operators, x: Value) -> Value:
-    low, high, threshold = (
-        scalar(g, x, number(node, name, 0.0)) for name in ("low_value", "high_value", "threshold")
-    )
-    return elementwise.where(g, g("Greater", [x, threshold]), high, low)
-
-
-def _mod(node: Node, g: Operators, x: Value) -> Value:
-    """Return the remainder by argument divisor, with the sign of the dividend or of the divisor."""
-    divisor = integer(node, "divisor", 0)
-    if not divisor:
-        raise node.invalid("argument divisor is missing or 0")
-    return g("Mod", [x, scalar(g, x, divisor)], fmod=int(not flag(node, "sign_follow_divisor")))
-
-
 _COMPOSED: dict[str, Callable[[Node, Operators, Value], Value]] = {
     "Cbrt": lambda node, g, x: g("Mul", [g("Sign", [x]), g("Pow", [g("Abs", [x]), scalar(g, x, 1 / 3)])]),
     "Clip": _clip,
@@ -88,13 +73,11 @@ _COMPOSED: dict[str, Callable[[Node, Operators, Value], Value]] = {
     "HalfToFloat": lambda node, g, x: cast(g, x, FLOAT32),
     "Log1p": lambda node, g, x: elementwise.log1p(g, x),
     "Logit": _logit,
-    "Mod": _mod,
     "ReluN": lambda node, g, x: elementwise.clipped(g, x, 0.0, number(node, "n", 6.0)),
     "Rsqrt": lambda node, g, x: elementwise.rsqrt(g, x),
     "Scale": lambda node, g, x: g("Mul", [x, scalar(g, x, number(node, "scale", 1.0))]),
     "Selu": _selu,
     "Sqr": lambda node, g, x: elementwise.square(g, x),
-    "StumpFunc": _stump,
     "Swish": lambda node, g, x: g("Mul", [x, g("Sigmoid", [x])]),
 }
 
@@ -179,9 +162,6 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
 
     With argument broadcast, the axes of the second one start at an axis of the first, and its leading and
     trailing sizes of 1 fit any (Caffe2's elementwise_ops.h).
-
-    Raises:
-        ModelError: If the operands do not fit.
     """
     axis, letter, order = integer(node, "axis", -1), node.attr("axis_str", ""), node.attr("order", "NCHW")
     if not flag(node, "broadcast"):
@@ -202,13 +182,6 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
     if start < 0 or after < 0 or shape[start:][inner] != own[inner]:
         raise node.invalid(f"shape {list(own)} does not fit into {list(shape)} from axis {start} on")
     return x, reshape(g, y, (*(1,) * start, *own, *(1,) * after))
-
-
-@operator("RowMul", layout=ANY)
-def _row_mul(node: Node, g: Operators) -> Value:
-    x, rows = inputs(node, 2)
-    vectors_of(node, math.prod(dims(x)[:1]), factors=rows)
-    return g("Mul", [x, reshape(g, rows, (*rows.shape, *(1,) * (x.rank - 1)))])
 
 
 @operator("Where", layout=ANY)

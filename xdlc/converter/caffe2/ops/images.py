@@ -19,11 +19,7 @@ from xdlc.converter.values import Value
 
 
 def _spatial(node: Node, x: Value, rank: int = 2) -> tuple[int, ...]:
-    """Return the sizes of the spatial axes of planes.
-
-    Raises:
-        ModelError: If there is another number of them.
-    """
+    """Return the sizes of the spatial axes of planes, whose number must be the rank."""
     if x.rank != rank + 2:
         raise node.invalid(f"an input of rank {x.rank} instead of {rank + 2}")
     return dims(x, range(2, x.rank))

@@ -44,11 +44,7 @@ _KEEPING = set(
 
 
 def _encoding_of(node: Node, index: int) -> ScaleOffset:
-    """Return the encoding of an Int8 input.
-
-    Raises:
-        ModelError: If the input holds floats.
-    """
+    """Return the encoding of an input, which must be one of Int8."""
     value = node.required(index)
     data, maker = value.tensor.data, value.tensor.producer
     found: object = data.encoding if isinstance(data, Dequantized) else None
@@ -60,11 +56,7 @@ def _encoding_of(node: Node, index: int) -> ScaleOffset:
 
 
 def _stated(node: Node, scale: float = 1.0, zero: int = 0) -> ScaleOffset:
-    """Return the encoding that arguments Y_scale and Y_zero_point state.
-
-    Raises:
-        ModelError: If it is none of uint8.
-    """
+    """Return the encoding of uint8 that arguments Y_scale and Y_zero_point state."""
     scale, zero = number(node, "Y_scale", scale), integer(node, "Y_zero_point", zero)
     if not 0 < scale < np.inf or not 0 <= zero <= 255:
         raise node.invalid(f"Y_scale {scale:g} and Y_zero_point {zero} are no encoding of uint8")

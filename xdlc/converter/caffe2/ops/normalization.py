@@ -137,11 +137,7 @@ def _normalize(node: Node, g: Operators) -> Value:
 
 
 def _along_channels(node: Node, g: Operators, x: Value, **values: Value) -> list[Value]:
-    """Return inputs of one number per channel in a shape that broadcasts with a value of the node's order.
-
-    Raises:
-        ModelError: If one has another shape.
-    """
+    """Return inputs of one number per channel in a shape that broadcasts with a value of the node's order."""
     count, inner = channels(node, x), 0 if is_channel_last(node) else x.rank - 2
     return [reshape(g, each, (count, *(1,) * inner)) for each in vectors_of(node, count, **values)]
 

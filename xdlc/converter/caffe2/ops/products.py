@@ -35,11 +35,7 @@ def _fc(node: Node, g: Operators) -> Value:
 
 
 def _product(node: Node, g: Operators, x: Value, y: Value) -> Value:
-    """Return the product over the last two axes, which trans_a and trans_b swap.
-
-    Raises:
-        ModelError: If the inner dimensions differ.
-    """
+    """Return the product over the last two axes, which trans_a and trans_b swap."""
     x, y = (
         swapped(g, value) if flag(node, name) and value.rank > 1 else value
         for name, value in (("trans_a", x), ("trans_b", y))

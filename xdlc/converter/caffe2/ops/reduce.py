@@ -10,7 +10,6 @@ from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, wan
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
-from xdlc.converter.nhwc.shapes import number as scalar
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
@@ -19,7 +18,6 @@ from xdlc.ir.dtype import INT64
 
 _KINDS = ("Max", "Mean", "Min", "Sum", "L1", "L2")
 _ENDS = {f"Reduce{end}{kind}": (end, kind) for end in ("Front", "Back") for kind in ("Max", "Mean", "Sum")}
-_ALL = {"AveragedLoss": "Mean", "SumElements": "Sum", "SumElementsInt": "Sum", "SumSqrElements": "SumSquare"}
 
 
 @operator(*(f"Reduce{kind}" for kind in _KINDS), layout=ANY)
@@ -43,23 +41,6 @@ def _reduce_ends(node: Node, g: Operators) -> Value:
         raise node.invalid(f"num_reduce_dim {count} of rank {x.rank}")
     axes = range(count) if end == "Front" else range(x.rank - count, x.rank)
     return reduced(g, kind, x, axes, keep=False)
-
-
-@operator(*_ALL, layout=ANY)
-def _reduce_all(node: Node, g: Operators) -> Value:
-    (x,) = inputs(node, 1)
-    found = reduced(g, _ALL[node.type], x, range(x.rank), keep=False)
-    averages = node.type in ("SumElements", "SumSqrElements") and flag(node, "average")
-    return g("Div", [found, scalar(g, x, max(1, x.size))]) if averages else found
-
-
-@operator("RowwiseMax", "ColwiseMax", layout=ANY)
-def _max_of(node: Node, g: Operators) -> Value:
-    """Return the greatest elements of rows [(B,) M, N] -> [(B,) M], or of columns -> [(B,) N]."""
-    (x,) = inputs(node, 1)
-    if x.rank not in (2, 3):
-        raise node.invalid(f"an input of rank {x.rank} instead of 2 or 3")
-    return reduced(g, "Max", x, [-1 if node.type == "RowwiseMax" else -2], keep=False)
 
 
 @operator("ArgMax", "ArgMin", layout=ANY)

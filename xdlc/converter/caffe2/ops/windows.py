@@ -28,11 +28,7 @@ _VALID, _SAME, _CAFFE = 1, 2, 3
 
 
 def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: list[int]) -> list[int]:
-    """Return the numbers that the forms of an argument which are given state.
-
-    Raises:
-        ModelError: If they contradict one another or have another count.
-    """
+    """Return the numbers that those forms of an argument state which are given, and which must agree."""
     found = [form * count if len(form) == 1 else form for form in forms if form] or [default]
     if any(form != found[0] or len(form) != count for form in found):
         raise node.invalid(f"arguments {name} state {' and '.join(map(str, found))} for {count} numbers")
@@ -117,11 +113,7 @@ def _window(
 def _operands(
     node: Node, g: Operators, *, transposed: bool
 ) -> tuple[Value, Value, list[Value], dict[str, int]]:
-    """Return input and weights with their channels in axis 1, the bias if any, and the groups.
-
-    Raises:
-        ModelError: If they do not fit.
-    """
+    """Return input and weights with their channels in axis 1, the bias if any, and the groups."""
     x, weight, *bias = inputs(node, 2, 3)
     if not 3 <= x.rank <= 5 or weight.rank != x.rank:
         raise node.invalid(f"ranks {x.rank} and {weight.rank} of input and weights; they must be 3 to 5 both")
