@@ -63,6 +63,12 @@ FILES = {
         field(1, b"t") + field(2, field(1, field(1, b"c") + field(2, b"conv"))),
         formats.CAFFE_WEIGHTS,
     ),
+    "metagraph": (field(1, b"\x22\x05serve") + field(2, NODE), formats.META_GRAPH),
+    "metagraph text": (b'meta_info_def {\n  stripped_op_list { op { name: "A" } }', formats.META_GRAPH),
+    "savedmodel text": (
+        b"saved_model_schema_version: 1 meta_graphs { stripped_op_list { op { } } }",
+        formats.SAVED_MODEL,
+    ),
     "solver": (b'net: "net.prototxt"\nbase_lr: 0.01\n', formats.CAFFE_SOLVER),
     "prototxt in one line": (b'name: "n" layer <type: "ReLU">', formats.CAFFE),
     "caffe2 text": (b'name: "n" op { type: "Relu" }', formats.CAFFE2),

@@ -137,11 +137,11 @@ _TEXTS = (
     (rb"\A\s*(<\?xml.*?\?>\s*)?<net\b", OPENVINO),
     (rb"\A\s*<\?xml\b", XML),
     (rb"\A\s*(<\s*)?ir_version\s*:", ONNX_TEXT),
+    (rb"\A\s*saved_model_schema_version\s*:", SAVED_MODEL),
+    (rb"\A\s*meta_info_def\s*\{", META_GRAPH),
     (rb"(^|[\s}>,;])(layers?|input_shape|input_param)\s*+:?\s*+[{<]", CAFFE),
     (rb"^[ \t]*((train_)?net|base_lr|lr_policy|max_iter)\s*:", CAFFE_SOLVER),
     (rb"(^|[\s}>,;])op\s*+:?\s*+[{<]", CAFFE2),
-    (rb"\A\s*saved_model_schema_version\s*:", SAVED_MODEL),
-    (rb"\A\s*meta_info_def\s*\{", META_GRAPH),
     (rb"^[ \t]*node\s*\{", GRAPH_DEF),
     (rb"\A\s*[\[{]\s*[\"\[{\]}]", JSON),
 )
@@ -254,7 +254,8 @@ def _protobuf(head: bytes) -> Format | None:
         return CAFFE2
     if not isinstance(one, bytes):
         return CAFFE_WEIGHTS if 100 in numbers else None
-    if 100 in numbers and one.isascii():
+    is_named = one.isascii() and one.decode().isprintable()  # and no message
+    if 100 in numbers and is_named:
         return CAFFE_WEIGHTS
     inner = dict(reversed(list(_fields(one))))
     if isinstance(inner.get(1), bytes) and _is_word(inner.get(2)):
@@ -265,10 +266,10 @@ def _protobuf(head: bytes) -> Format | None:
         second = dict(reversed(list(_fields(two))))
         nodes = second.get(1)
         if isinstance(nodes, bytes) and _is_word(dict(_fields(nodes)).get(2)):
-            return CAFFE_WEIGHTS if one.isascii() else META_GRAPH  # layers of Caffe's oldest version
+            return CAFFE_WEIGHTS if is_named else META_GRAPH  # layers of Caffe's oldest version
         if _is_word(second.get(4)) and not isinstance(second.get(5), int):
             return CAFFE2 if _is_word(one) or 8 not in second else CAFFE_WEIGHTS
-        if one.isascii() and (4 in second or 5 in second):
+        if is_named and (4 in second or 5 in second):
             return CAFFE_WEIGHTS  # layers of its second version
     return None
 
