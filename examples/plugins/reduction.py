@@ -1,4 +1,4 @@
-"""A plugin for Caffe's Reduction: everything behind an axis becomes one number.
+"""A plugin for Caffe's Reduction: everything from an axis on becomes one number.
 
 xconv-caffe-to-dlc -i net.prototxt -b net.caffemodel --plugin examples/plugins/reduction.py:Reduction
 xconv-onnx-to-dlc -i model.onnx --plugin examples/plugins/reduction.py:Reduction
@@ -15,7 +15,7 @@ from xdlc.udo.plugin import Enum, Float, Int, axis_of, compile_c, with_shape
 
 
 class Reduction(Plugin):
-    """Sums, sums of magnitudes or squares, or means of all that lies behind an axis, times a factor.
+    """Sums, sums of magnitudes or squares, or means of everything from an axis on, times a factor.
 
     Layers of Caffe are taken before xdlc imports them itself, and so are nodes of the type in ONNX models.
     """
@@ -44,7 +44,7 @@ class Reduction(Plugin):
         return {name: param[name] for name in ("operation", "axis", "coeff") if name in param}
 
     def infer_shape_and_type(self, op):
-        """Return the extents in front of the axis; a single number is a tensor of one element."""
+        """Return the dimensions before the axis; a single number is a tensor of one element."""
         data = op.inputs[0]
         axis = axis_of(op.params["axis"], len(data.shape))
         return with_shape(data, data.shape[:axis] or (1,))

@@ -180,7 +180,7 @@ def blame_bindings(
         is_of_node = isinstance(problem, ModelError) and problem.node is not None
         if is_of_node and changed:
             given = "; ".join(f"--input_dim states {name!r} as {text}" for name, text in changed.items())
-            refusal = UsageError(
+            problem = UsageError(
                 f"{problem.problem}; {given}",
                 where=problem.where,
                 fix="give every dimension that the model states as it does",
@@ -188,9 +188,7 @@ def blame_bindings(
                 op=problem.op,
                 line=problem.line,
             )
-            found.append(refusal)
-            continue
-        if is_of_node and is_bound:
+        elif is_of_node and is_bound:
             problem.fix = "check the dimensions that the options (like --batch) give, then the model"
         found.append(problem)
     return found
