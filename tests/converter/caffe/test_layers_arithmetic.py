@@ -240,13 +240,11 @@ def test_layers_of_other_ranks(tmp_path):
 
 
 def test_factors_that_are_a_second_bottom(tmp_path):
-    inputs = {"data": X, "v": V, "s": np.float32(2).reshape(1)}
-    text = data(*X.shape) + data(3, name="v") + data(1, name="s")
+    text = data(*X.shape) + data(3, name="v")
     text += layer("Scale", "scale_param { bias_term: true }", "data v", "y0")
     text += layer("Bias", "bias_param { axis: 1 }", "data v", "y1")
     wanted = {"y0": X * V[:, None, None] + Z[:, None, None], "y1": X + V[:, None, None]}
-    del inputs["s"]
-    check(tmp_path, text.replace(data(1, name="s"), ""), inputs, {"y0": [Z]}, wanted)
+    check(tmp_path, text, {"data": X, "v": V}, {"y0": [Z]}, wanted)
 
 
 @pytest.mark.parametrize(

@@ -226,3 +226,27 @@ def test_position_sensitive_regions(tmp_path: Path) -> None:
                 part = x[int(image), (c * 3 + i) * 3 + j, rows, columns]
                 wanted[r, c, i, j] = part.mean() if part.size else 0
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_region_pooling(tmp_path: Path) -> None:
+    x = RANDOM.normal(0, 1, (2, 3, 7, 6)).astype(np.float32)
+    rois = np.array([[1, 3, 2, 20, 25], [0, 0, 0, 23, 27], [1, 8, 8, 8, 8], [0, 90, 90, 95, 99]], np.float32)
+    text = nets.data(*x.shape) + nets.data(4, 5, name="rois")
+    own = "roi_pooling_param { spatial_scale: 0.25 pooled_h: 2 pooled_w: 3 }"
+    inputs = {"data": x, "rois": rois}
+    got = nets.run(tmp_path, text + nets.layer("ROIPooling", own, "data rois"), inputs)["y"]
+    wanted = np.zeros((4, 3, 2, 3))
+    for r, (image, *corners) in enumerate(rois):
+        x1, y1, x2, y2 = (int(np.floor(each * 0.25 + 0.5)) for each in corners)
+        for i, j in np.ndindex(2, 3):
+            spans = ((i, max(y2 - y1 + 1, 1) / 2, y1, 7), (j, max(x2 - x1 + 1, 1) / 3, x1, 6))
+            rows, columns = (
+                slice(
+                    min(max(int(np.floor(at * step)) + first, 0), edge),
+                    min(max(int(np.ceil((at + 1) * step)) + first, 0), edge),
+                )
+                for at, step, first, edge in spans
+            )
+            part = x[int(image), :, rows, columns].reshape(3, -1)
+            wanted[r, :, i, j] = part.max(1) if part.size else 0
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)

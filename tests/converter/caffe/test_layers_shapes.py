@@ -90,6 +90,11 @@ CASES = {
         "shuffle_channel_param { group: 4 }",
         lambda x: x.reshape(2, 4, 2, 4, 6).swapaxes(1, 2).reshape(x.shape),
     ),
+    "PixelShuffle": (
+        "PixelShuffle",
+        "pixelshuffle_param { upscale_factor: 2 }",
+        lambda x: x.reshape(2, 2, 2, 2, 4, 6).transpose(0, 1, 4, 2, 5, 3).reshape(2, 2, 8, 12),
+    ),
     "Reorg": ("Reorg", "reorg_param { stride: 2 }", lambda x: reorg(x, 2)),
     "Reorg back": (
         "ReorgYolo",
@@ -102,6 +107,11 @@ CASES = {
         lambda x: np.stack([np.argsort(-x.reshape(2, -1))[:, :2], -np.sort(-x.reshape(2, -1))[:, :2]], 1)[
             ..., None
         ],
+    ),
+    "ArgMax one": (
+        "ArgMax",
+        "argmax_param { axis: 2 }",
+        lambda x: 3 - x[:, :, ::-1].argmax(2)[:, :, None],
     ),
     "ArgMax axis": (
         "ArgMax",
@@ -183,6 +193,64 @@ def test_constants(tmp_path: Path) -> None:
     stored = np.arange(4, dtype=np.float32).reshape(2, 2)
     got = nets.run(tmp_path, text, {"data": X[0, 0, :2, :3]}, {"p": [stored]})["y"]
     np.testing.assert_array_equal(got, np.hstack([X[0, 0, :2, :3], np.full((2, 4), 0.5), stored]))
+
+
+def test_bottoms_that_select_or_state_a_size(tmp_path: Path) -> None:
+    text = nets.data(2, 3, 4, name="line") + nets.data(3, name="rows") + nets.data(1, 1, 3, 5, name="like")
+    text += nets.data(*X.shape) + nets.layer("BatchReindex", "", "line rows", "picked")
+    text += nets.layer("Upsample", "upsample_param { scale: 2 dims_num: 3 }", "line", "wide")
+    text += nets.layer("Interp", "", "data like", "small")
+    line = X[0, :6, 0, :4].reshape(2, 3, 4)
+    inputs = {"line": line, "rows": np.float32([1, 0, 1]), "data": X, "like": np.zeros((1, 1, 3, 5))}
+    got = nets.run(tmp_path, text, inputs)
+    np.testing.assert_array_equal(got["picked"], line[[1, 0, 1]])
+    np.testing.assert_array_equal(got["wide"], line.repeat(2, 2))
+    np.testing.assert_allclose(got["small"], corners(X, 3, 5), rtol=1e-5, atol=1e-4)
+
+
+BOTTOMS = {
+    "a": (1, 2, 4, 6),
+    "b": (2, 3, 4),
+    "c": (1, 3),
+    "d": (1, 2, 48),
+    "e": (1, 18, 4, 6),
+    "f": (1, 36, 4, 6),
+    "s": (),
+}
+
+
+@pytest.mark.parametrize(
+    ("type", "params", "bottom"),
+    [
+        ("Axpy", "", "c a a"),
+        ("BatchReindex", "", "a b"),
+        ("Concat", "", "a b"),
+        ("Convolution", "convolution_param { num_output: 2 kernel_size: 1 }", "a b"),
+        ("Crop", "", "a c"),
+        ("Crop", "crop_param { offset: 1 }", "a a"),
+        ("DetectionOutput", "detection_output_param { num_classes: 5 }", "c c d"),
+        ("DetectionOutput", "detection_output_param { num_classes: 1 }", "d c d"),
+        ("Eltwise", "", "a b"),
+        ("LSTM", "recurrent_param { num_output: 2 }", "b c"),
+        ("LSTMUnit", "", "b b c"),
+        ("MaxUnPool", "max_unpool_param { dst_h: 2 dst_w: 2 }", "a a"),
+        ("PriorBox", "", "a a"),
+        ("PriorBox", "prior_box_param { min_size: 3 max_size: 2 }", "a a"),
+        ("PriorBox", "prior_box_param { min_size: 3 step: 2 step_h: 2 }", "a a"),
+        ("PriorBox", "prior_box_param { min_size: inf }", "a a"),
+        ("Proposal", "", "a a c"),
+        ("Proposal", "proposal_param { feat_stride: 0 }", "e f c"),
+        ("PSROIPooling", "psroi_pooling_param { spatial_scale: 1 output_dim: 2 group_size: 2 }", "a c"),
+        ("ROIPooling", "roi_pooling_param { pooled_h: 2 pooled_w: 2 }", "a s"),
+        ("Upsample", "upsample_param { scale: 2 }", "b b"),
+    ],
+)
+def test_bottoms_that_do_not_fit_are_refused(type: str, params: str, bottom: str, tmp_path: Path) -> None:
+    text = "".join(nets.data(*shape, name=name) for name, shape in BOTTOMS.items())
+    with pytest.raises(XdlcError) as error:
+        nets.convert(tmp_path, text + nets.layer(type, params, bottom))
+    assert f"layer 'y' ({type}, line 8)" in error.value.where
+    assert error.value.fix
 
 
 @pytest.mark.parametrize(

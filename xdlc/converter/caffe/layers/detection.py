@@ -32,8 +32,8 @@ def _prior_box(node: Node, g: Operators) -> Value:
     Sizes count as integers; per cell and min_size come the square of min_size, that of
     sqrt(min_size max_size), and one box per aspect ratio.
     """
-    x, image = (given := bottoms(node, 1, 2, rank=4))[0], given[-1]
-    p, sizes = params(node, "prior_box_param"), _box_sizes(params(node, "prior_box_param"))
+    given, p = bottoms(node, 1, 2, rank=4), params(node, "prior_box_param")
+    x, image, sizes = given[0], given[-1], _box_sizes(p)
     if image.rank != 4:
         raise misfit(f"has an image of {image.rank} axes instead of 4")
     rows, columns = x.shape[2:]
@@ -65,14 +65,9 @@ def _box_sizes(p: Params) -> list[tuple[float, float]]:
     least, most, given = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
     if max(len(least), len(most), len(given)) > _MOST:
         raise misfit(f"states more than {_MOST} sizes or aspect ratios")
-    if (
-        not least
-        or len(most) not in (0, len(least))
-        or any(b <= a for a, b in zip(least, most, strict=False))
-    ):
-        raise misfit(
-            f"states min_size {least} and max_size {most}: one above each min_size is wanted, or none"
-        )
+    rises = all(small < large for small, large in zip(least, most, strict=False))
+    if not least or len(most) not in (0, len(least)) or not rises:
+        raise misfit(f"states min_size {least} and max_size {most}: one above each is wanted, or none")
     ratios, flips = [1.0], p.flag("flip", True)
     for ratio in given:
         if all(abs(ratio - held) >= 1e-6 for held in ratios):
@@ -202,25 +197,19 @@ def _rows(g: Operators, table: Value, kept: Value, keep: int) -> Value:
     images, places = kept.shape
     total = images * (places if keep < 0 else keep)
     g.builder.check_table(total, 7)
-    every = images * places
-    starts = np.arange(images, dtype=np.int32)[:, None] * places
-    if 0 <= keep < places:
-        kept, at = g.apply("TopK", [kept, vector(g, [keep])], {"axis": -1}, 2)
-        at = g("Add", [g.builder.cast(at, INT32), g.builder.const(starts)])
-    else:
-        at = g.builder.const(starts + np.arange(places, dtype=np.int32))
-    beyond = number(g, at, every)
+    size, every = places if keep < 0 else min(keep, places), images * places
+    starts = g.builder.const(np.arange(images, dtype=np.int32)[:, None] * places)
+    kept, at = g.apply("TopK", [kept, vector(g, [size])], {"axis": -1}, 2)
+    at = g("Add", [g.builder.cast(at, INT32), starts])
+    beyond, count = number(g, at, every), images * size
     at = where(g, g("Greater", [kept, number(g, kept, LOWEST)]), at, beyond)
-    count = at.size
     at, _ = g.apply("TopK", [reshape(g, at, (count,)), vector(g, [count])], {"axis": 0, "largest": 0}, 2)
-    found = g("Less", [at, beyond])
-    rows = g("Gather", [table, g("Min", [at, number(g, at, every - 1)])], axis=0)
-    rows = where(g, g("Unsqueeze", [found, vector(g, [1])]), rows, number(g, rows, 0))
+    rows = g("Gather", [g("Pad", [table, vector(g, [0, 0, 1, 0])]), at], axis=0)
     if count < total:
         rows = g("Pad", [rows, vector(g, [0, 0, total - count, 0])])
     nothing = np.zeros((total, 7), np.float32)
     nothing[:images] = -1
     nothing[:images, 0] = np.arange(images)
-    first = g("Slice", [found, vector(g, [0]), vector(g, [1])])
-    rows = where(g, reshape(g, first, (1, 1)), rows, g.builder.const(nothing))
+    first = g("Slice", [at, vector(g, [0]), vector(g, [1])])
+    rows = where(g, g("Less", [first, beyond]), rows, g.builder.const(nothing))
     return reshape(g, rows, (1, 1, total, 7))

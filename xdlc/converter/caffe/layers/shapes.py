@@ -60,11 +60,6 @@ def _split(node: Node, g: Operators) -> list[Value]:
     return bottoms(node, 1) * len(node.outputs)
 
 
-@layer("Silence")
-def _silence(node: Node, g: Operators) -> list[Value]:
-    return []
-
-
 @layer("Flatten")
 def _flatten(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "flatten_param")
@@ -168,9 +163,8 @@ def _pad(node: Node, g: Operators) -> Value:
 
 @layer("ShuffleChannel", layout=CHANNEL_LAST)
 def _shuffle(node: Node, g: Operators) -> Value:
-    (x,), group = bottoms(node, 1, rank=4), params(node, "shuffle_channel_param").integer("group", 1, least=1)
-    _check_channels(x, group)
-    return shuffled(g, x, group, 1)
+    (x,), p = bottoms(node, 1, rank=4), params(node, "shuffle_channel_param")
+    return shuffled(g, x, p.integer("group", 1, least=1), 1)
 
 
 @layer("PixelShuffle", layout=CHANNEL_LAST)
