@@ -125,23 +125,9 @@ def _dropout(node: Node, g: Operators) -> Value:
 
 # ---------------------------------------------------------------------- two operands
 
+_OPERANDS = "Add And BitwiseAnd BitwiseOr BitwiseXor Div Mul Or Pow Sub Xor"
 _COMPARISONS = {"EQ": "Equal", "GE": "GreaterOrEqual", "GT": "Greater", "LE": "LessOrEqual", "LT": "Less"}
-_BINARY = _COMPARISONS | {
-    name: name
-    for name in (
-        "Add",
-        "And",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Mul",
-        "Or",
-        "Pow",
-        "Sub",
-        "Xor",
-    )
-}
+_BINARY = {name: name for name in _OPERANDS.split()} | _COMPARISONS
 
 
 @operator(*_BINARY, "NE", layout=ANY, ignores=("allow_broadcast",))

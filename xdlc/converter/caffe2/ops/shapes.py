@@ -10,16 +10,7 @@ from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, is_
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
-from xdlc.converter.nhwc.shapes import (
-    cast,
-    channel_first,
-    channel_last,
-    dims,
-    ints,
-    permuted,
-    reshape,
-    vector,
-)
+from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
@@ -152,7 +143,7 @@ def _transpose(node: Node, g: Operators) -> Value:
     perm = integers(node, "axes") or list(range(x.rank))[::-1]
     if sorted(perm) != list(range(x.rank)):
         raise node.invalid(f"axes {perm} of rank {x.rank}")
-    return permuted(g, x, perm)
+    return g("Transpose", [x], perm=perm)
 
 
 @operator("Shape", "Size")

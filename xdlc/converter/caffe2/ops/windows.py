@@ -79,14 +79,13 @@ def _window(
     strides, dilations = (per_axis(node, name, [1] * len(sizes)) for name in ("stride", "dilation"))
     before, after = padding(node, len(sizes))
     legacy = integer(node, "legacy_pad", 0)
-    if legacy not in (0, _VALID, _SAME, _CAFFE):
-        raise node.invalid(f"legacy_pad {legacy} is unknown")
-    if legacy in (_VALID, _SAME) and any((*before, *after)):
-        raise node.invalid(f"legacy_pad {legacy} with padding of its own")
-    if legacy in (_SAME, _CAFFE) and set(dilations) != {1}:
-        raise node.invalid(f"legacy_pad {legacy} with dilations {dilations}")
-    if legacy == _CAFFE and before != after:
-        raise node.invalid(f"legacy_pad 3 with padding {before} before and {after} after the axes")
+    if (
+        legacy not in (0, _VALID, _SAME, _CAFFE)
+        or (legacy in (_VALID, _SAME) and any((*before, *after)))
+        or (legacy in (_SAME, _CAFFE) and set(dilations) != {1})
+        or (legacy == _CAFFE and before != after)
+    ):
+        raise node.invalid(f"legacy_pad {legacy} with padding {[*before, *after]} and dilations {dilations}")
     for axis, (size, width, step) in enumerate(zip(sizes, kernel, strides, strict=True)):
         if legacy == _SAME:
             total = (-(-size // step) - 1) * step + width - size
