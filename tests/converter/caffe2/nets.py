@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 import xdlc
+from tests.converter.caffe import nets as protobuf
+from tests.converter.caffe.nets import varint
 from xdlc import ir
 
 FILLS = {
@@ -23,24 +25,12 @@ FILLS = {
 """Operators that fill a tensor with stated values, by data type."""
 
 
-def varint(value: int) -> bytes:
-    """Return the bytes of an integer, of a negative one as of 64 bits."""
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes(out) + bytes([value])
-
-
 def field(number: int, value: Any) -> bytes:
     """Return a field: an integer as varint, a float as 32 bits, else bytes."""
-    if isinstance(value, (bool, int, np.integer)):
-        return varint(number << 3) + varint(int(value))
     if isinstance(value, (float, np.floating)):
         return varint(number << 3 | 5) + struct.pack("<f", value)
-    data = value.encode() if isinstance(value, str) else bytes(value)
-    return varint(number << 3 | 2) + varint(len(data)) + data
+    is_integer = isinstance(value, (bool, int, np.integer, np.bool_))
+    return protobuf.field(number, int(value) if is_integer else value)
 
 
 class Net(bytes):

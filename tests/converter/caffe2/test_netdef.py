@@ -1,6 +1,5 @@
 """Tests of the reading of ``NetDef`` files: forms of values, text, untrusted input."""
 
-import contextlib
 import struct
 
 import numpy as np
@@ -163,7 +162,6 @@ UNTRUSTED = {
     "truncated": ([net([RELU])[:-4]], "truncated"),
     "a wrong wire type": ([field(2, field(4, 3))], "wire type"),
     "no operators": ([field(1, "n")], "no operators"),
-    "many operators": ([field(2, RELU) + field(2, b"") * (1 << 18)], "operators"),
     "long names": ([net([operator("Relu", ["x" * 5000], ["y"])])], "5000 bytes"),
     "another format": ([b"PK\x03\x04" + bytes(40)], "zip"),
     "values that disagree": ([net([FILL]), net([given([5], field(5, 1.0))])], "1 values for shape [5]"),
@@ -202,16 +200,3 @@ def test_untrusted_input(tmp_path, case):
     assert words in str(caught.value)
     assert isinstance(caught.value, (ModelError, UnsupportedOp))
     assert caught.value.fix
-
-
-def test_any_bytes_are_a_model_or_an_error(tmp_path):
-    rng, path = np.random.default_rng(0), tmp_path / "p.pb"
-    whole = np.frombuffer(
-        net([operator("Relu", ["data"], ["y"], a=1, b=[0.5], c="s")], ["data"], ["y"]), np.uint8
-    )
-    for _ in range(150):
-        changed = whole.copy()
-        changed[rng.integers(0, len(whole), 2)] = rng.integers(0, 256, 2)
-        path.write_bytes(changed.tobytes())
-        with contextlib.suppress(XdlcError):
-            xdlc.convert(path, {"data": [2]}, framework="caffe2")

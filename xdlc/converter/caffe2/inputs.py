@@ -94,15 +94,7 @@ def _errors(
     count: int,
     readers: Mapping[str, OperatorDef],
 ) -> dict[str, XdlcError]:
-    """Return the errors of names without data and without a shape.
-
-    Args:
-        predict: The net.
-        init: Its init net.
-        names: The names.
-        count: How many inputs there are, these among them.
-        readers: First reader of each name that is read before anything makes it.
-    """
+    """Return the errors of names without data and shape, among ``count`` inputs, by their first readers."""
     errors: dict[str, XdlcError] = {}
     if init is not None and predict.inputs:
         made = [name for net in (init, predict) for op in net.ops for name in op.outputs]

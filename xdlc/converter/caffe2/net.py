@@ -135,12 +135,7 @@ class _Walk:
         self._numbers: Counter[str] = Counter()
 
     def run(self, ops: Iterable[OperatorDef], mark: object = None) -> None:
-        """Add the nodes of operators.
-
-        Args:
-            ops: The operators, in their order.
-            mark: Mark of the nodes.
-        """
+        """Add the nodes of operators in their order, with a mark."""
         for op in ops:
             reads = [self.values.get(name, name) for name in op.inputs]
             writes = [self._next(name) for name in op.outputs]
