@@ -17,7 +17,7 @@ from xdlc.errors import XdlcError, each_problem
 pytestmark = pytest.mark.corpus
 
 PLACES = {
-    "bad__text_binary": "byte 128",
+    "bad__text_binary": "byte 0",
     "bad__text_deep": "line 1, column 519",
     "bad__text_deep_closed": "line 2, column 263",
     "bad__text_garbage": "line 1, column 6",

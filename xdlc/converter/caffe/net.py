@@ -32,7 +32,7 @@ _DROPPED = set(
 _DATA = set("Data AnnotatedData ImageData HDF5Data LMDBData MemoryData WindowData VideoData".split())  # noqa: SIM905
 _ENDS = ("Accuracy", "HDF5Output", "DetectionEvaluate")
 _LARGEST = 1 << 31
-_MOST_LAYERS = 8_000
+_MOST_LAYERS = 6_000
 _MOST_ENDS = 30_000
 """Bottoms and tops of a net."""
 _MOST_DIMS = 32  # Caffe's own limit
