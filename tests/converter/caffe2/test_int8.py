@@ -81,8 +81,11 @@ def test_int8_products_take_the_scale_of_their_bias_from_the_others():
     assert np.abs(xdlc.run(model, {"a": IMAGE})["y"] - want).max() <= 0.0505
 
 
-def test_an_encoding_that_contradicts_the_one_that_is_kept_is_noticed():
+@pytest.mark.parametrize("args", [{"Y_scale": 0.5}, {"Y_zero_point": 3}])
+def test_an_encoding_that_contradicts_the_one_that_is_kept_is_noticed(args):
     notices = []
-    nodes = between([("Int8MaxPool", ["aq"], ["q"], {"kernel": 2, "Y_scale": 0.5})], ["a"], [(0.01, 128)])
+    nodes = between([("Int8MaxPool", ["aq"], ["q"], {"kernel": 2, **args})], ["a"], [(0.01, 128)])
     model_of(nodes, {"a": IMAGE}, {}, ["y"], notices)
-    assert any("Y_scale" in notice for notice in notices)
+    (notice,) = notices
+    assert "'q' (Int8MaxPool)" in notice
+    assert "0.01 and zero point 128" in notice

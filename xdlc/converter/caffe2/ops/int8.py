@@ -144,9 +144,9 @@ def _result(node: Node, g: Operators, stem: str, first: ScaleOffset) -> ScaleOff
     given = _stated(node, first.scale, -first.offset)
     if stem not in _KEEPING.split():
         return given
-    if not np.isclose(given.scale, first.scale, rtol=1e-3):
+    if given.offset != first.offset or not np.isclose(given.scale, first.scale, rtol=1e-3):
         g.context.diagnostics.notices.append(
-            f"{g.context.source.describe(node)}: its result keeps the encoding of its input, "
-            f"scale {first.scale:g}, as in Caffe2, and not its Y_scale {given.scale:g}"
+            f"{g.context.source.describe(node)}: its result keeps the scale {first.scale:g} and zero point "
+            f"{-first.offset} of its input, as in Caffe2, not {given.scale:g} and {-given.offset}"
         )
     return first
