@@ -93,34 +93,8 @@ def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tup
 
 # ------------------------------------------------------------------ proposals
 
-_ENTRY = re.compile(
-    r"""[\s,{]*(?P<quote>['"]?)(?P<key>[A-Za-z_]\w*)(?P=quote)\s*:\s*(?:!!python/tuple\s*)?"""
-    r"""(?P<value>\[[^\[\]]*\]|\([^()]*\)|[-+.\w]+)[\s,}]*"""
-)
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-
-
-def _simple_yaml(text: str) -> dict[str, list[float]]:
-    """Return numbers and lists of numbers of a flat mapping in YAML, as ``param_str`` of layers holds it.
-
-    Raises:
-        ModelError: If it is anything else.
-    """
-    found: dict[str, list[float]] = {}
-    start, text = 0, text.strip()
-    while start < len(text):
-        entry = _ENTRY.match(text, start)
-        values = entry["value"].strip("[]()").replace(",", " ").split() if entry else []
-        if entry is None or not values or not all(map(_NUMBER.fullmatch, values)) or len(found) > 16:
-            raise ModelError(
-                f"states a param_str that is no list of 'key': number: {text[start : start + 40]!r}",
-                fix="write it as 'feat_stride': 16",
-            )
-        found[entry["key"]] = [float(value) for value in values]
-        start = entry.end()
-    return found
-
-
+_KEY = r"""['"]?(feat_stride|scales|ratios)['"]?\s*:\s*(?:!!python/tuple)?"""
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RATIOS, _SCALES = [0.5, 1.0, 2.0], [8.0, 16.0, 32.0]
 
 
@@ -128,14 +102,17 @@ _RATIOS, _SCALES = [0.5, 1.0, 2.0], [8.0, 16.0, 32.0]
 def _python_proposal(node: Node, g: Operators) -> list[Value]:
     """Apply py-faster-rcnn's layer with the numbers of its configuration at test time."""
     bottoms(node, 3)
-    given = _simple_yaml(params(node, "python_param").text("param_str", ""))
-    if given.keys() - {"feat_stride", "scales", "ratios"} or "feat_stride" not in given:
+    text = params(node, "python_param").text("param_str", "")
+    first, *parts = re.split(_KEY, text)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    given = {key: [float(each) for each in re.findall(_NUMBER, part)] for key, part in pairs}
+    others = re.sub(_NUMBER, "", first + "".join(parts[1::2]))
+    if others.strip(" \t\n,{}[]()") or 2 * len(given) < len(parts) or len(given.get("feat_stride", ())) != 1:
         raise ModelError(
-            f"states {', '.join(map(repr, sorted(given)))} in param_str: 'feat_stride' is needed, 'scales' "
-            "and 'ratios' are known",
-            fix="correct it, or replace the layer with one of type Proposal and proposal_param",
+            f"states a param_str that is not of 'feat_stride', 'scales' and 'ratios': {text[:40]!r}",
+            fix="write it as 'feat_stride': 16, or replace the layer with one of type Proposal",
         )
-    anchors = _anchors(g, 16.0, given.get("ratios", _RATIOS), given.get("scales", _SCALES))
+    anchors = _anchors(g, 16.0, given.get("ratios") or _RATIOS, given.get("scales") or _SCALES)
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} takes the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
         "them after suppression over 0.7, of 16 pixels or more; a Proposal layer states others"
@@ -158,7 +135,7 @@ def _proposal(node: Node, g: Operators) -> list[Value]:
 def _anchors(g: Operators, base: float, ratios: list[float], scales: list[float]) -> Array:
     """Return corners [ratios * scales, 4] around a base box, as py-faster-rcnn's generate_anchors.py does."""
     if not 0 < min(base, *ratios, *scales) <= max(base, *ratios, *scales) <= 1e6:
-        raise misfit(f"states base_size {base:g}, ratios {ratios} and scales {scales}")
+        raise misfit("states a base_size, ratio or scale that is not above 0, or above 1000000")
     g.builder.check_table(len(ratios), len(scales), 4)
     widths = np.round(np.sqrt(base * base / np.asarray(ratios)))
     sides = np.stack([widths, np.round(widths * ratios)], axis=-1)

@@ -152,7 +152,7 @@ def pooling(node: Node, g: Operators) -> list[Value]:
     count = len(node.outputs)
     if count > (2 if method == "MAX" else 1):
         raise misfit(f"has {count} tops with pool {method}")
-    return _pooled(g, x, method, kernel, strides, pads, rounds_up=rounds_up, places=count > 1)
+    return _pooled(g, x, method, [kernel, strides, pads], rounds_up=rounds_up, tops=count)
 
 
 @layer("SPP", layout=CHANNEL_LAST)
@@ -167,22 +167,14 @@ def spatial_pyramid(node: Node, g: Operators) -> Value:
     for level in range(height):
         kernel = [-(-size // 2**level) for size in x.shape[2:]]
         pads = [(wide * 2**level - size + 1) // 2 for wide, size in zip(kernel, x.shape[2:], strict=True)]
-        levels += _pooled(g, x, method, kernel, kernel, pads, rounds_up=True)
+        levels += _pooled(g, x, method, [kernel, kernel, pads])
     if height == 1:
         return levels[0]
     return g("Concat", [g("Flatten", [each], axis=1) for each in levels], axis=1)
 
 
 def _pooled(
-    g: Operators,
-    x: Value,
-    method: str,
-    kernel: list[int],
-    strides: list[int],
-    pads: list[int],
-    *,
-    rounds_up: bool,
-    places: bool = False,
+    g: Operators, x: Value, method: str, window: Sequence[list[int]], *, rounds_up: bool = True, tops: int = 1
 ) -> list[Value]:
     """Return a pool, as Caffe's pooling_layer.cpp computes it, and the places of its maxima if wanted.
 
@@ -191,6 +183,7 @@ def _pooled(
     Raises:
         ModelError: If a window is nowhere over the data.
     """
+    kernel, strides, pads = window
     if any(pad >= wide for pad, wide in zip(pads, kernel, strict=True)):
         raise misfit(f"pad {pads} is not below the kernel {kernel}")
     if method == "STOCHASTIC" and any(pads):
@@ -207,10 +200,11 @@ def _pooled(
     if method == "STOCHASTIC":  # at inference the mean, weighted by the elements themselves
         total, squares = (g("AveragePool", [each], **given) for each in (x, g("Mul", [x, x])))
         return [g("Div", [squares, g("Add", [total, number(g, x, float(np.finfo(np.float32).tiny))])])]
-    if not places:
+    if tops == 1:
         return [g("MaxPool", [x], **given)]
     most, where = g.apply("MaxPool", [x], given, 2)
     count, channels, height, width = x.shape
+    g.builder.check_table(count, channels)
     planes = np.arange(count * channels, dtype=np.int32) * (height * width)
     first = g.builder.const(planes.reshape(count, channels, 1, 1))
     return [most, cast(g, g("Sub", [cast(g, where, INT32), first]), FLOAT32)]
