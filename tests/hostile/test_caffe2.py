@@ -198,3 +198,13 @@ def test_large_weights_stay_in_their_file(server: Server, tmp_path: Path) -> Non
     assert end.status == 0, end
     assert target.stat().st_size > nbytes
     assert end.megabytes < nbytes / 1e6, end
+
+
+def test_a_stand_in_of_many_dimensions_states_no_shape(tmp_path: Path) -> None:
+    shape = field(5, field(1, "shape") + field(6, varint(1 << 30) * 200_000))
+    (tmp_path / "p.pb").write_bytes(net([RELU], ["data"], ["y"]))
+    (tmp_path / "i.pb").write_bytes(net([field(2, "data") + field(4, "ConstantFill") + shape]))
+    start = time.process_time()
+    with pytest.raises(XdlcError, match="nowhere stated"):
+        xdlc.convert(tmp_path / "p.pb", weights=tmp_path / "i.pb")
+    assert time.process_time() - start < SECONDS

@@ -150,6 +150,10 @@ FILL = operator("Mul", ["data", "w"], ["y"])
 UNTRUSTED = {
     "nested nets": ([net([operator("X", ["data"], ["y"], n=nested(2000))])], "no mapping"),
     "a net of no use": ([net([operator("Relu", ["data"], ["y"], n=nested(1))])], "is a net"),
+    "a number of no bytes": (
+        [net([operator("X", ["data"], ["y"]) + field(5, field(1, "f") + field(2, b""))])],
+        "no mapping",
+    ),
     "a tensor": (
         [net([operator("Relu", ["data"], ["y"]) + field(5, field(1, "t") + field(10, b""))])],
         "tensor",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from xdlc.converter.caffe2.fills import dims_of, fill_dtype, is_constant
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
 from xdlc.converter.importer import GraphInput
+from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
 from xdlc.ir import dtype as types
 
@@ -84,7 +85,8 @@ def _free(ops: Sequence[OperatorDef]) -> dict[str, OperatorDef]:
 def _shape(stand_in: OperatorDef) -> list[int] | None:
     """Return the shape of a stand-in; None for one element, which states nothing."""
     dims = dims_of(stand_in)
-    return dims if math.prod(dims) > 1 and all(0 < size < 1 << 31 for size in dims) else None
+    is_shape = len(dims) <= RANK_LIMIT and all(0 < size <= EXTENT_LIMIT for size in dims)
+    return dims if is_shape and math.prod(dims) > 1 else None
 
 
 def _errors(

@@ -66,7 +66,8 @@ class Argument:
             if self.fields.get(many):
                 return self._values(many, self.fields[many])
             if self.fields.get(one):
-                return self._values(many, self.fields[one])[-1]
+                found = self._values(many, self.fields[one])
+                return found[-1] if isinstance(found, list) and found else found
         if not self.fields.keys().isdisjoint(("n", "nets", "t", "tensors", "qtensors")):
             problem, fix = "is a net or a tensor", "remove it if it has no effect"
             raise UnsupportedOp(problem, where=self.where, fix=fix)
