@@ -103,7 +103,7 @@ def inputs(node: Node, least: int, most: int | None = None) -> list[Value]:
     return [node.required(index) for index in range(count)]
 
 
-def vectors_of(node: Node, count: int, **values: Value) -> list[Value]:
+def vectors(node: Node, count: int, **values: Value) -> list[Value]:
     """Return inputs that must have one number for each of ``count`` elements, by what they are.
 
     Raises:

@@ -25,7 +25,10 @@ def _spatial(node: Node, x: Value, rank: int = 2) -> tuple[int, ...]:
     return dims(x, range(2, x.rank))
 
 
-_SCALES = {"ResizeNearest3D": ["temporal_scale", "height_scale", "width_scale"], "UpsampleNearest": ["scale"]}
+_SCALES = {
+    "ResizeNearest3D": ["temporal_scale", "height_scale", "width_scale"],
+    "UpsampleNearest": ["scale"] * 2,
+}
 
 
 @operator("ResizeNearest", "ResizeNearest3D", "UpsampleBilinear", "UpsampleNearest", layout=CHANNEL_LAST)
@@ -39,9 +42,7 @@ def _resize(node: Node, g: Operators) -> Value:
     scales = [number(node, name, 2.0 if name == "scale" else 1.0) for name in names]
     if given:
         scales = [float(scale) for scale in known(given[0], "the scales").reshape(-1)]
-    elif node.type == "UpsampleNearest":
-        scales *= 2
-    if len(scales) != max(2, len(names)) or not all(0 < scale < 1 << 16 for scale in scales):
+    if len(scales) != len(names) or not all(0 < scale < 1 << 16 for scale in scales):
         raise node.invalid(f"scales {scales}")
     x = planes(node, g, x)
     sizes = _spatial(node, x, len(scales))

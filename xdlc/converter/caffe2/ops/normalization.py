@@ -14,7 +14,7 @@ from xdlc.converter.caffe2.ops._args import (
     number,
     planes,
     stored,
-    vectors_of,
+    vectors,
     wants,
 )
 from xdlc.converter.caffe2.ops.shapes import flattened
@@ -49,9 +49,9 @@ def _spatial_bn(node: Node, g: Operators) -> Value:
             "is_test is not set: it would normalize by the statistics of each batch",
             "export the net for inference, with is_test 1",
         )
-    vectors = vectors_of(node, channels(node, x), scale=scale, bias=bias, mean=mean, variance=variance)
+    given = vectors(node, channels(node, x), scale=scale, bias=bias, mean=mean, variance=variance)
     epsilon = number(node, "epsilon", 1e-5)
-    return stored(node, g, g("BatchNormalization", [planes(node, g, x), *vectors], epsilon=epsilon))
+    return stored(node, g, g("BatchNormalization", [planes(node, g, x), *given], epsilon=epsilon))
 
 
 @operator("LRN", layout=CHANNEL_LAST)
@@ -93,11 +93,11 @@ def _group_norm(node: Node, g: Operators) -> list[Value]:
     groups = count if node.type == "InstanceNorm" else integer(node, "group", 32, 1)
     if x.rank < 3 or count % groups:
         raise node.invalid(f"{list(x.shape)} in {groups} groups of channels")
-    x, vectors = planes(node, g, x), vectors_of(node, count, scale=scale, bias=bias)
+    x, given = planes(node, g, x), vectors(node, count, scale=scale, bias=bias)
     if groups == count:
-        made = g("InstanceNormalization", [x, *vectors], epsilon=epsilon)
+        made = g("InstanceNormalization", [x, *given], epsilon=epsilon)
     else:
-        made = g("GroupNormalization", [x, *vectors], num_groups=groups, epsilon=epsilon)
+        made = g("GroupNormalization", [x, *given], num_groups=groups, epsilon=epsilon)
     results = [stored(node, g, made)]
     if wants(node, 1, 2):
         shape = dims(x)
@@ -139,7 +139,7 @@ def _normalize(node: Node, g: Operators) -> Value:
 def _along_channels(node: Node, g: Operators, x: Value, **values: Value) -> list[Value]:
     """Return inputs of one number per channel in a shape that broadcasts with a value of the node's order."""
     count, inner = channels(node, x), 0 if is_channel_last(node) else x.rank - 2
-    return [reshape(g, each, (count, *(1,) * inner)) for each in vectors_of(node, count, **values)]
+    return [reshape(g, each, (count, *(1,) * inner)) for each in vectors(node, count, **values)]
 
 
 @operator("AffineChannel", layout=ANY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.converter.caffe2.ops._args import flag, inputs, integer, vectors_of
+from xdlc.converter.caffe2.ops._args import flag, inputs, integer, vectors
 from xdlc.converter.caffe2.ops.shapes import flattened
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.products import swapped
@@ -29,7 +29,7 @@ def _fc(node: Node, g: Operators) -> Value:
             f"{rows.shape[1]} elements of {node.names[0]!r} from its axis on meet weights "
             f"{node.names[1]!r} of shape {list(weight.shape)}"
         )
-    vectors_of(node, units, bias=bias)
+    vectors(node, units, bias=bias)
     made = g("Gemm", [rows, table, bias], transB=int(not transposed))
     return reshape(g, made, (*dims(x)[: integer(node, "axis", 1) % x.rank], units))
 

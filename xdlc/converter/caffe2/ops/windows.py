@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdlc.converter.caffe2.ops._args import (
-    flag,
-    inputs,
-    integer,
-    integers,
-    number,
-    planes,
-    stored,
-    vectors_of,
-)
+from xdlc.converter.caffe2.ops._args import flag, inputs, integer, integers, number, planes, stored, vectors
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.nhwc.shapes import number as scalar
@@ -102,10 +93,10 @@ def _window(
                     "and what it holds is not defined",
                     "correct kernel, stride or legacy_pad",
                 )
-    cuts, after = [min(0, amount) for amount in before], [max(0, amount) for amount in after]
+    cuts = [min(0, amount) for amount in before]
     if any(cuts):
-        x = g("Pad", [x, vector(g, [0, 0, *cuts, 0, 0, *[0] * len(cuts)])])
-    pads = [*(max(0, amount) for amount in before), *after]
+        x = g("Pad", [x, vector(g, [0, 0, *cuts, *[0] * x.rank])])
+    pads = [max(0, amount) for amount in (*before, *after)]
     return x, {"strides": strides, "dilations": dilations, "pads": pads}
 
 
@@ -128,7 +119,7 @@ def _operands(
             f"{node.names[1]!r} of kernel {own}, {reads} input and {units} output channels"
         )
     for value in bias:
-        vectors_of(node, units, bias=value)
+        vectors(node, units, bias=value)
     return x, weight, bias, {"group": group}
 
 
