@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from xdlc import ir
 from xdlc.errors import ModelError
@@ -104,16 +104,8 @@ def parse_text(text: str, where: str) -> Message:
     return _Parser(text, where).message()
 
 
-class _Open(NamedTuple):
-    """A message that is being read: what closes it, and the list of messages that it is in, if any."""
-
-    message: Message
-    closing: str
-    siblings: list[Value] | None = None
-
-
 class _Parser:
-    """Parser of one text, which keeps open messages in a list: depth costs no recursion."""
+    """Parser of one text."""
 
     def __init__(self, text: str, where: str) -> None:
         self._text = text
@@ -124,74 +116,54 @@ class _Parser:
         self._count = 0
         self._kind = self._token = ""
 
-    def message(self) -> Message:
-        root = Message(1)
-        opened = [_Open(root, "")]
         self._next()
-        while True:
-            current, closing, siblings = opened[-1]
-            if self._kind == "end":
-                if closing:
-                    raise self._error(f"the message of line {current.line} is not closed")
-                return root
-            if closing and self._token == closing and self._kind == "mark":
-                opened.pop()
-                self._next()
-                if siblings is None or self._take("]"):
-                    self._skip_separator()
-                elif self._take(",") and self._mark() in _CLOSES:
-                    self._open(siblings, opened, in_list=True)
-                else:
-                    raise self._error(f"{self._shown()} in a list, where ',' or ']' is due")
-                continue
-            if self._kind == "mark" and self._token == "[":
+
+    def message(self, line: int = 1, closing: str = "", depth: int = 0) -> Message:
+        """Read fields up to the mark that closes their message, or the end of the text."""
+        found = Message(line)
+        while self._kind != "end" and not (closing and self._mark() == closing):
+            if self._mark() == "[":
                 name = self._extension()
             elif self._kind == "word":
                 name = self._token
                 self._next()
             else:
                 raise self._error(f"{self._shown()} is not the name of a field")
-            self._values(current, name, opened)
+            self._values(found.fields.setdefault(name, []), name, depth)
+        if closing and not self._take(closing):
+            raise self._error(f"the message of line {line} is not closed")
+        return found
 
-    def _values(self, current: Message, name: str, opened: list[_Open]) -> None:
-        """Read what follows the name of a field; a message stays open."""
+    def _values(self, values: list[Value], name: str, depth: int) -> None:
+        """Read what follows the name of a field."""
         has_colon = self._take(":")
-        values = current.fields.setdefault(name, [])
-        if self._mark() == "[":
-            self._next()
-            if self._take("]"):
-                self._skip_separator()
-                return
-            if self._mark() in _CLOSES:
-                self._open(values, opened, in_list=True)
-                return
-            while True:
-                values.append(self._scalar())
-                if self._take("]"):
-                    break
-                if not self._take(","):
-                    raise self._error(f"{self._shown()} in a list, where ',' or ']' is due")
-            self._skip_separator()
-        elif self._mark() in _CLOSES:
-            self._open(values, opened)
-        elif not has_colon:
-            raise self._error(f"{self._shown()} after {name!r}, where ':' or '{{' is due")
+        if self._take("["):
+            if not self._take("]"):
+                values.append(self._value(depth))
+                while not self._take("]"):
+                    if not self._take(","):
+                        raise self._error(f"{self._shown()} in a list, where ',' or ']' is due")
+                    values.append(self._value(depth))
+        elif has_colon or self._mark() in _CLOSES:
+            values.append(self._value(depth))
         else:
-            values.append(self._scalar())
-            self._skip_separator()
+            raise self._error(f"{self._shown()} after {name!r}, where ':' or '{{' is due")
+        if self._mark() in (",", ";"):
+            self._next()
 
-    def _open(self, values: list[Value], opened: list[_Open], *, in_list: bool = False) -> None:
-        if len(opened) > DEPTH:
-            raise self._error(f"messages nest deeper than {DEPTH}")
-        inner = Message(self._line_here())
-        values.append(inner)
+    def _value(self, depth: int) -> Value:
         self._counting()
-        opened.append(_Open(inner, _CLOSES[self._token], values if in_list else None))
+        closing = _CLOSES.get(self._mark())
+        if closing is None:
+            return self._scalar()
+        if depth == DEPTH:
+            raise self._error(f"messages nest deeper than {DEPTH}")
+        line = self._line_here()
         self._next()
+        return self.message(line, closing, depth + 1)
 
     def _scalar(self) -> int | float | str:
         kind, token = self._kind, self._token
-        self._counting()
         sign = ""
         if kind == "mark" and token == "-":
             sign = "-"
@@ -262,10 +234,6 @@ class _Parser:
             return False
         self._next()
         return True
-
-    def _skip_separator(self) -> None:
-        if self._mark() in (",", ";"):
-            self._next()
 
     def _next(self) -> None:
         found = _TOKEN.match(self._text, self._position)
