@@ -351,3 +351,5 @@ def test_tables_of_all_layers_are_limited_together(tmp_path, monkeypatch):
     convert(tmp_path, data(1, 2, 5, 7) + columns[0])
     with pytest.raises(XdlcError, match="table of 512"):
         convert(tmp_path, data(1, 2, 5, 7) + "".join(columns))
+    with pytest.raises(XdlcError, match="table of"):
+        convert(tmp_path, data(1, 1 << 28, 1, 1) + layer("MVN"))

@@ -61,6 +61,7 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
     sums = g("Mul", [sums, reshape(g, rows, (count, 1, size, 1, height))])
     sums = reshape(g, g("ReduceSum", [sums, vector(g, [4])], keepdims=0), (count, images, channels))
     if images > 1:
+        g.builder.check_table(images)
         numbers = g.builder.const(np.arange(images, dtype=np.float32))
         own_image = cast(g, g("Equal", [numbers, image]), FLOAT32)
         sums = g("MatMul", [reshape(g, own_image, (count, 1, images)), sums])
