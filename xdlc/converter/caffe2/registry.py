@@ -22,11 +22,9 @@ use_cudnn use_nnpack ws_nbytes_limit
 """Arguments that choose an implementation or concern training, of any operator, and those that exporters
 state of operators that do not read them."""
 
-_NET = "it runs a net of its own in each step"
-_COUNT = "the number of its results depends on the data"
 _REASONS = {
-    _NET: "RecurrentNetwork While Do If AsyncIf OnnxWhile",
-    _COUNT: """
+    "it runs a net of its own in each step": "RecurrentNetwork While Do If AsyncIf OnnxWhile",
+    "the number of its results depends on the data": """
         GenerateProposals GenerateProposalsCPP Int8GenerateProposals BoxWithNMSLimit
         CollectAndDistributeFpnRpnProposals CollectRpnProposals DistributeFpnProposals
         Unique UniqueUniform BooleanMask LengthsToRanges NonZero FindDuplicateElements
