@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -239,24 +239,12 @@ class _Spaced(ir.TensorData):
 
     def numpy(self) -> np.ndarray:
         made = np.empty(math.prod(self.shape), self.dtype)
-        position = 0
-        for rows in self._chunks():
-            made[position : position + len(rows)] = rows
-            position += len(rows)
+        flat = self.reshape(made.shape)
+        for start in range(0, len(made), _CHUNK):
+            stop = min(start + _CHUNK, len(made))
+            made[start:stop] = flat.rows(start, stop)
+            flat.release_rows(start, stop)
         return made.reshape(self.shape)
-
-    def write_to(self, file: IO[bytes]) -> None:
-        for rows in self._chunks():
-            file.write(np.ascontiguousarray(rows).data)
 
     def reshape(self, shape: Sequence[int]) -> ir.TensorData:
         return _Spaced(self._file, self._start, shape, self.dtype)
-
-    def _chunks(self) -> Iterator[np.ndarray]:
-        """Iterate over the values; the pages of those that are done are released."""
-        step, count = self.dtype.itemsize + 1, math.prod(self.shape)
-        for first in range(0, count, _CHUNK):
-            start, rows = self._start + first * step, min(count - first, _CHUNK)
-            view = self._file.view(start, rows * step - 1)
-            yield np.ndarray((rows,), self.dtype, view, 0, (step,))
-            self._file.release(start, rows * step - 1)
