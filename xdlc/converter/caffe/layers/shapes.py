@@ -51,7 +51,7 @@ def _slice(node: Node, g: Operators) -> list[Value]:
     ends = [0, *points, size] if points else range(0, size + 1, size // count)
     sizes = [end - start for start, end in itertools.pairwise(ends)]
     if len(sizes) != count or min(sizes) < 1:
-        raise misfit(f"slice_point {points} does not cut {size} elements of axis {axis} into {count} tops")
+        raise misfit(f"slice_point {points[:16]} does not cut {size} of axis {axis} into {count} tops")
     return split(g, x, sizes, axis)
 
 
@@ -144,7 +144,6 @@ def _pad(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "pad_param")
     up, down, left, right = amounts = [p.integer(f"pad_{side}", 0) for side in "udlr"]
     kind = p.word("pad_type", {"CONSTANT": 0, "REPLICATE": 1, "REFLECT": 2}, "CONSTANT")
-    value = p.number("pad_value", 0.0)
     if not 2 <= x.rank <= 4:
         raise misfit(f"pads a bottom of {x.rank} axes")
     if min(amounts) < 0 < max(amounts):
@@ -153,9 +152,8 @@ def _pad(node: Node, g: Operators) -> Value:
         raise misfit(f"reflects more than there is: {amounts} of {list(x.shape)}")
     zeros = [0] * (x.rank - 2)
     pads = vector(g, [*zeros, up, left, *zeros, down, right])
-    if kind == "CONSTANT":
-        return g("Pad", [x, pads, number(g, x, value)])
-    return g("Pad", [x, pads], mode={"REPLICATE": "edge", "REFLECT": "reflect"}[kind])
+    mode = {"CONSTANT": "constant", "REPLICATE": "edge", "REFLECT": "reflect"}[kind]
+    return g("Pad", [x, pads, number(g, x, p.number("pad_value", 0.0))], mode=mode)
 
 
 # ------------------------------------------------------------------ channels
