@@ -151,7 +151,7 @@ def reword(error: XdlcError, words: Callable[[str], str]) -> None:
         each.fix = words(each.fix) if each.fix else each.fix
 
 
-def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
+def nearest_names(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> str:
     """Return ``"nearest: a, b"`` for the known names closest to ``name``, or an empty string.
 
     Of very many names, and of very long ones, only those of about its length are compared: untrusted input
@@ -167,7 +167,7 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
     count = _MOST_COMPARED // max(len(name), 1) ** 2
     close = nsmallest(count, known, key=lambda candidate: abs(len(candidate) - len(name)))
     lowered = {candidate.lower(): candidate for candidate in close}
-    found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.5)
+    found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)
     return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
 
 

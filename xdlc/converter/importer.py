@@ -26,7 +26,7 @@ from xdlc.converter.session.ordering import SOURCE, ordered, wants_channel_last
 from xdlc.converter.session.ordering import Step as Link
 from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 from xdlc.converter.udo.nodes import Declarations, UdoNodes, Undeclared
-from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
 
 
 class GraphInput(NamedTuple):
@@ -279,6 +279,8 @@ class _GraphImport:
         refusal = unmapped(node, where)
         reason = "" if node.domain else self._handlers.reason(node.type)
         refusal.problem += f": {reason}" if reason else ""
+        near = nearest_names(node.type, (name for _, name in self._handlers.all()), most=1, cutoff=0.85)
+        refusal.fix = f"{near}; or {refusal.fix}" if near and not reason else refusal.fix
         other = self._udos.uncovered(node, where)
         refusal.fix = f"{other}; or {refusal.fix}" if other else refusal.fix
         return refusal

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 from xdlc import ir
@@ -38,6 +38,8 @@ _MOST_ENDS = 30_000
 _MOST_DIMS = 32  # Caffe's own limit
 _LETTERS = 1024
 """Characters of a name."""
+_SHOWN = 16
+"""Parameters of a data layer that a notice names, and characters of each."""
 _HINTS = 8
 """Problems that come with the nearest names."""
 _CORRECT = "correct the layer in the net's text"
@@ -203,7 +205,9 @@ class _Net:
             entry.bottoms, entry.tops = entry.bottoms[:1], entry.tops[:1]
             self._notices.append(f"{kind} becomes Softmax, as its result is an output")
         elif entry.type.endswith("Loss") or entry.type in _ENDS:
-            self._notices.append(f"{kind} is dropped: it is for training or evaluation")
+            as_softmax = entry.type == "SoftmaxWithLoss" and entry.tops
+            more = f"; --out_name {entry.tops[0]} outputs its probabilities" if as_softmax else ""
+            self._notices.append(f"{kind} is dropped: it is for training or evaluation{more}")
             return False
         return True
 
@@ -235,7 +239,7 @@ class _Net:
                 sizes = [[size for key in keys for size in each.scalars(key)[:1]] for each in stated]
                 self._notices.append(
                     f"layer {entry.name!r} ({entry.type}) is an input: what it does to images "
-                    "(transform_param: mean, scale, crop, mirror) has to be done before"
+                    f"({_transform(message)}) has to be done before"
                 )
             else:
                 continue
@@ -356,6 +360,17 @@ class _Net:
             found = f"{name}#{self._taken[name]}"
         self._taken[found] = 1
         return found
+
+
+def _transform(message: Message) -> str:
+    """Return what the transform_param of a data layer states, in words."""
+    stated = [
+        f"{name} {str(value)[:_SHOWN]}"
+        for transform in message.messages("transform_param")[:1]
+        for name in islice(transform.fields, _SHOWN)
+        for value in transform.scalars(name)[:3]
+    ]
+    return f"transform_param: {', '.join(stated)}" if stated else "mean, scale, crop, mirror"
 
 
 def _holds(rule: Message, stages: Collection[Any]) -> bool:

@@ -13,7 +13,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.protobuf_text import Message, Word
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, nearest_names
 
 _TRUE = ("true", "True", "t", "1")
 _FALSE = ("false", "False", "f", "0")
@@ -235,6 +235,12 @@ class Params:
             raise misfit(f"states {len(values)} values of {name} for {rank} spatial axes")
         return values * rank if len(values) == 1 else values
 
+    def lacks(self, name: str) -> ModelError:
+        """Return the error of a layer without a parameter, with what the text has that is spelled alike."""
+        near = nearest_names(self._prefix + name, self._node.attributes, most=1, cutoff=0.85)
+        fix = _CORRECT + near.replace("nearest: ", ", which states ")
+        return ModelError(f"states no {self._prefix}{name}", fix=fix)
+
     def _all(self, name: str) -> list[Any]:
         value = self._node.attr(f"{self._prefix}{name}", [])
         return value if isinstance(value, list) else [value]
@@ -242,7 +248,7 @@ class Params:
     def _one(self, name: str, default: Any) -> Any:
         value = self._node.attr(f"{self._prefix}{name}", default)
         if value is None:
-            raise misfit(f"states no {self._prefix}{name}")
+            raise self.lacks(name)
         if isinstance(value, list):
             raise misfit(f"states {self._prefix}{name} {len(value)} times")
         return value

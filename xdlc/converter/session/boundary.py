@@ -8,6 +8,7 @@ from typing import NamedTuple
 from xdlc import ir
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.diagnostics import COPY
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
@@ -46,13 +47,14 @@ def input_shapes(
     Args:
         inputs: The inputs of the model that are no constants.
         where: Name of the model, for errors.
-        input_dims: Whole shapes by input name; they win over everything else.
+        input_dims: Whole shapes by input name; they win over everything else, but not all over ``batch``.
         symbols: Values of symbolic dimensions by name.
         batch: Value of every input's first dimension.
         fixed: Names of inputs with a value, which may do without a shape.
 
     Raises:
-        UsageError: For each other input tensor without a declared shape, and each name that matches nothing.
+        UsageError: For each other input tensor without a declared shape, each name that matches nothing, and
+            a batch that is that of no input.
     """
     problems: list[XdlcError] = []
     names = [entry.name for entry in inputs]
@@ -105,6 +107,13 @@ def input_shapes(
         if name in shapes:
             problems.append(ModelError(f"two inputs are named {name!r}", where=where))
         shapes[name] = tuple(size if size >= 0 else None for size in shape)
+    if (
+        batch is not None
+        and shapes
+        and all(tuple(input_dims.get(name, (batch,)))[:1] != (batch,) for name in shapes)
+    ):
+        fix = "state the batch in --input_dim, and omit --batch"
+        problems.append(UsageError(f"--batch {batch} contradicts --input_dim", where=where, fix=fix))
     for symbol in symbols:
         if symbol not in used:
             problems.append(
@@ -183,15 +192,22 @@ def blame_bindings(
             problem = UsageError(
                 f"{problem.problem}; {given}",
                 where=problem.where,
-                fix="give every dimension that the model states as it does",
+                fix=_with_own(problem, "give every dimension that the model states as it does"),
                 node=problem.node,
                 op=problem.op,
                 line=problem.line,
             )
         elif is_of_node and is_bound:
-            problem.fix = "check the dimensions that the options (like --batch) give, then the model"
+            problem.fix = _with_own(
+                problem, "check the dimensions that the options (like --batch) give, then the model"
+            )
         found.append(problem)
     return found
+
+
+def _with_own(problem: XdlcError, fix: str) -> str:
+    """Return a fix after the one that a problem states itself, such as that for missing weights."""
+    return fix if problem.fix in (None, CONTRADICTION) else f"{problem.fix}; or {fix}"
 
 
 def _changed(

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, nearest_names
 from xdlc.ir.data import Array
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
 
-_EXPORT = "the node contradicts itself: correct the model, or export it again"
+CONTRADICTION = "the node contradicts itself: correct the model, or export it again"
+"""Fix of an error whose cause may as well be a shape that the options state."""
+_UNREAD = "remove the attribute if it has no effect, or rewrite the node"
 _MOST_SHOWN = 16
 """Unread attributes that an error names."""
 
@@ -153,9 +155,11 @@ class Node:
             raise AssertionError(f"{self.type} is applied with {sorted(unread)}, which nothing reads")
         if unread:
             more = " and others" if len(unread) > _MOST_SHOWN else ""
+            shown = sorted(unread)[:_MOST_SHOWN]
+            near = nearest_names(shown[0], self.read - self.attributes.keys(), most=1, cutoff=0.8)
             raise self.problem(
-                f"attribute {', '.join(sorted(unread)[:_MOST_SHOWN])}{more} is not understood here",
-                "remove the attribute if it has no effect, or rewrite the node",
+                f"attribute {', '.join(shown)}{more} is not understood here",
+                f"{near}; or {_UNREAD}" if near else _UNREAD,
             )
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
@@ -164,7 +168,7 @@ class Node:
 
     def invalid(self, text: str) -> ModelError:
         """Return the error of a node that contradicts itself: nobody can execute it."""
-        return ModelError(text, fix=_EXPORT)
+        return ModelError(text, fix=CONTRADICTION)
 
 
 class Body(ABC):

@@ -94,6 +94,10 @@ def _reshape(node: Node, g: Operators) -> Value:
             "state 0 or -1 instead of a fixed size, or the size of the input that the net needs (--input_dim)"
         )
         raise ModelError(f"reshapes {list(x.shape)} of {x.size} elements to {sizes}", fix=fix)
+    if x.rank and x.shape[0] > 1 and first == 0 and sizes[:1] == [1] and -1 in new:
+        g.context.diagnostics.notices.append(
+            f"{node.own_name!r} (Reshape) states 1 for the batch, and joins its {x.shape[0]} images"
+        )
     return reshape(g, x, sizes)
 
 

@@ -76,7 +76,7 @@ def _operands(
     strides, dilations = (p.sizes(name, len(spatial), 1, least=1) for name in ("stride", "dilation"))
     pads = p.sizes("pad", len(spatial), 0)
     if 0 in kernel:
-        raise misfit("states no kernel_size")
+        raise p.lacks("kernel_size")
     ends = list(pads)
     for place, (size, stride, pad) in enumerate(zip(spatial, strides, pads, strict=True)):
         reach = dilations[place] * (kernel[place] - 1) + 1
@@ -148,7 +148,7 @@ def pooling(node: Node, g: Operators) -> list[Value]:
             raise misfit("states global_pooling, and a kernel, a stride or padding")
         kernel = list(x.shape[2:])
     elif not all(kernel):
-        raise misfit("states no kernel_size")
+        raise p.lacks("kernel_size")
     count = len(node.outputs)
     if count > (2 if method == "MAX" else 1):
         raise misfit(f"has {count} tops with pool {method}")
