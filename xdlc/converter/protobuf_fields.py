@@ -211,16 +211,13 @@ class _Spaced(ir.TensorData):
     """
 
     __slots__ = ("_file", "_start")
+    has_rows = True
 
     def __init__(self, file: ir.MappedFile, start: int, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         self._file = file
         self._start = start
         self.shape = tuple(shape)
         self.dtype = dtype
-
-    @property
-    def has_rows(self) -> bool:
-        return bool(self.shape)
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         values = (stop - start) * math.prod(self.shape[1:])

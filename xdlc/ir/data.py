@@ -35,11 +35,13 @@ class TensorData(ABC):
     Attributes:
         shape: Shape of the array that ``numpy()`` returns.
         dtype: Its numpy dtype.
+        has_rows: Whether ``rows`` costs no more than the elements that it returns.
     """
 
     __slots__ = ("dtype", "shape")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    has_rows: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -57,11 +59,6 @@ class TensorData(ABC):
     def __deepcopy__(self, _memo: dict[int, Any]) -> TensorData:
         """Return the data itself, which does not change."""
         return self
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether ``rows`` costs no more than the elements that it returns."""
-        return False
 
     def rows(self, start: int, stop: int) -> Array:
         """Return a range of the first axis, for which callers have checked the shape."""
@@ -141,6 +138,7 @@ class ArrayData(TensorData):
     """Data that is in memory already."""
 
     __slots__ = ("_array",)
+    has_rows = True
 
     def __init__(self, array: Array) -> None:
         import numpy
@@ -150,10 +148,6 @@ class ArrayData(TensorData):
         self._array = given.astype(little, copy=False)
         self.shape = tuple(given.shape)
         self.dtype = self._array.dtype
-
-    @property
-    def has_rows(self) -> bool:
-        return True
 
     def numpy(self) -> Array:
         return self._array
@@ -231,6 +225,7 @@ class MappedData(TensorData):
     """
 
     __slots__ = ("_offset", "_source")
+    has_rows = True
 
     def __init__(
         self, source: MappedFile, offset: int, shape: Sequence[int], dtype: np.dtype[Any] | type
@@ -259,10 +254,6 @@ class MappedData(TensorData):
         view = self._source.view(self._offset, self.nbytes)
         return numpy.frombuffer(view, self.dtype).reshape(self.shape)
 
-    @property
-    def has_rows(self) -> bool:
-        return True
-
     def write_to(self, file: IO[bytes]) -> None:
         copy_range(self._source, self._offset, self.nbytes, file)
 
@@ -285,7 +276,7 @@ class MappedData(TensorData):
 class Transform(TensorData):
     """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``."""
 
-    __slots__ = ("_bases", "_by_rows", "_function")
+    __slots__ = ("_bases", "_function", "has_rows")
 
     def __init__(
         self,
@@ -299,7 +290,7 @@ class Transform(TensorData):
         import numpy
 
         self._bases = tuple(bases)
-        self._by_rows = by_rows
+        self.has_rows = by_rows and all(base.has_rows for base in self._bases)
         self._function = function
         self.shape = tuple(int(dim) for dim in shape)
         self.dtype = numpy.dtype(dtype)
@@ -313,10 +304,6 @@ class Transform(TensorData):
         if tuple(result.shape) != self.shape:
             raise ValueError(f"transform returned shape {result.shape} instead of {self.shape}")
         return result.astype(self.dtype, copy=False)
-
-    @property
-    def has_rows(self) -> bool:
-        return self._by_rows and all(base.has_rows for base in self._bases)
 
     def rows(self, start: int, stop: int) -> Array:
         import numpy
