@@ -58,3 +58,21 @@ def test_notices_state_what_the_caller_has_to_do(tmp_path: Path) -> None:
     notices.clear()
     xdlc.convert(path, input_dims={"x": (1, 3, 4, 6)}, notify=notices.append)
     assert not any("joins" in notice for notice in notices)
+
+
+@pytest.mark.parametrize(
+    "content", [b"<!DOCTYPE html><html></html>", b"version https://git-lfs.github.com/spec/v1"]
+)
+def test_what_a_download_left_is_named(tmp_path: Path, content: bytes) -> None:
+    for name in ("net.prototxt", "net.caffemodel"):
+        path, files = nets.write(tmp_path, NET, KERNELS)
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(XdlcError, match=r"HTML|git LFS"):
+            xdlc.convert(path, framework="caffe", **files)
+
+
+def test_a_product_of_transposed_weights_is_no_inserted_op(tmp_path: Path) -> None:
+    text = NET + nets.layer("InnerProduct", "inner_product_param { num_output: 5 }", "y", "fc")
+    weights = {**KERNELS, "fc": [np.ones((5, 48), np.float32), np.zeros(5, np.float32)]}
+    product = next(op for op in nets.convert(tmp_path, text, weights).main.ops if op.type == "FullyConnected")
+    assert (product.origin.nodes, product.origin.reason) == (("fc",), None)

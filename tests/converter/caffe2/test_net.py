@@ -107,6 +107,9 @@ def test_a_stand_in_of_random_numbers_is_an_input_that_is_named(tmp_path):
 def test_a_stand_in_of_one_element_states_no_shape(tmp_path):
     with pytest.raises(UsageError, match="'data' is nowhere stated"):
         with_stand_in([1, 1]).convert(tmp_path, None)
+    predict, init = with_stand_in([1, 1]).write(tmp_path)
+    with pytest.raises(UsageError, match="'data' is nowhere stated; 'dat', which"):
+        xdlc.convert(predict, {"dat": [1, 3]}, weights=init)
 
 
 def test_a_net_whose_names_are_all_filled_needs_the_name_of_its_input(tmp_path):

@@ -12,7 +12,7 @@ from xdlc.converter.caffe.frontend import FRONTEND
 from xdlc.converter.caffe.net import source_graph
 from xdlc.converter.caffe.registry import layer
 from xdlc.converter.caffe.weights_file import open_weights
-from xdlc.converter.formats import CAFFE, CAFFE_WEIGHTS, recognize
+from xdlc.converter.formats import CAFFE, CAFFE_WEIGHTS, HTML, LFS, recognize
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.protobuf_text import read_text
@@ -77,7 +77,11 @@ def convert(
 
 
 def _check_place(path: Path, weights: Path | None) -> None:
-    """Refuse weights in the place of the net."""
+    """Refuse weights in the place of the net, and what a download left in the place of a file."""
+    for place in filter(Path.is_file, (path, weights or path)):
+        found = recognize(place)
+        if found is not None and found in (HTML, LFS):
+            raise ModelError(f"is {found.name}", where=str(place), fix=found.fix_for(place))
     if recognize(path) is not CAFFE_WEIGHTS:
         return
     if weights is not None and weights.is_file() and recognize(weights) is CAFFE:

@@ -17,7 +17,7 @@ from xdlc.ir import dtype as types
 
 _INDICES = {"Gather": (1,), "BatchGather": (1,), "BatchOneHot": (0,), "OneHot": (0, 1)}
 """Inputs that are integers, by operator."""
-_MOST_SHOWN = 120
+_MOST_SHOWN = 8
 _MOST_TYPOS = 8
 
 
@@ -38,7 +38,8 @@ def find_inputs(
         notices: Gets a line for each stand-in.
 
     Raises:
-        UsageError: If the init net fills all that the net reads, and no name is given.
+        UsageError: If the init net fills all that the net reads, and no name is given; or if the only input
+            has no shape, and another name is given.
     """
     first = init.ops if init is not None else ()
     made = dict.fromkeys(name for op in first for name in op.outputs)
@@ -67,7 +68,12 @@ def find_inputs(
         raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in found.items() if entry.dims is None and name not in given]
     known = {name: entry for name, entry in found.items() if entry.dims is not None or name in given}
-    return known, _errors(predict, init, unknown, len(found), free)
+    problems = _errors(predict, init, unknown, len(found), free)
+    strays = [name for name in given if name not in found]
+    if strays and len(unknown) == len(found) == 1 and unknown[0] in problems:
+        problems[unknown[0]].problem += f"; {strays[0]!r}, which the options name, is no input"
+        raise problems[unknown[0]]
+    return known, problems
 
 
 def _free(ops: Sequence[OperatorDef]) -> dict[str, OperatorDef]:
