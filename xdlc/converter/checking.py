@@ -83,8 +83,12 @@ def uncovered(
     types = {node.type for node in nodes}
     for name in operators:
         if name not in types:
-            near = nearest_names(name, sorted({node.type for node in diagnostics.nodes}))
+            held = sorted({node.type for node in diagnostics.nodes})
+            near = nearest_names(name, held)
             problem = f"no node of the model is a {name} that nothing defines"
+            if name in held and diagnostics.problems:
+                problem = f"the inputs of {name} are unknown: the nodes before it have problems"
+                near = "first draft what nothing maps, and give that with --udo_config_paths"
             raise UsageError(problem, where=str(path), fix=near or "omit it")
     listed = {node.where for node in nodes}
     return nodes, [problem for problem in diagnostics.problems if problem.where not in listed]
