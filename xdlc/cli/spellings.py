@@ -82,7 +82,7 @@ _CONVERTER = {
     "--batch_size": "write --batch N",
     "--onnx_override_batch": "write --batch N",
     "--onnx_define_symbol": "write --define_symbol SYMBOL N",
-    "--out_tensor_node": _OUT,
+    **_each("--out_tensor_node --output_layer --output_layers", _OUT),
     **_each("--in_node --in_dim --in_layer --in_layers --input_layers", _SHAPE),
     "--tf_saved_model_tag": "write --saved_model_tag TAG",
     "--tf_saved_model_signature_key": "write --saved_model_signature_key KEY",
@@ -136,7 +136,7 @@ _CONVERTER = {
     **_each("--caffe_txt --predict_net", "write --input_network FILE"),
     "--input_size": "write --input_dim NAME 1,3,HEIGHT,WIDTH",
     "--enable_preprocessing": "omit it, and subtract means and crop before the net",
-    **_each("--udl --udl_path", "write --udo_config_paths FILE, or --plugin FILE.py"),
+    **_each("--udl --udl_path --udo", "write --udo_config_paths FILE, or --plugin FILE.py"),
     "--tflite_signature_name": "write --signature_name",
     "--dump_relay": "omit it: models are read without Relay",
 }
