@@ -18,14 +18,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 735
+MODULES = 767
 FILES_OF_A_CONVERSION = 60
 LINES = {
     "api": 1_250,
     "cli": 4_900,
     "container": 4_200,
-    "converter": 35_000,
-    "ir": 2_950,
+    "converter": 40_800,
+    "ir": 3_010,
     "opdefs": 6_480,
     "passes": 3_500,
     "prepare": 4_000,
@@ -36,7 +36,7 @@ LINES = {
     "udo": 8_750,
     "": 650,
 }
-TOTAL = 107_100
+TOTAL = 113_050
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
