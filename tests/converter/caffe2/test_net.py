@@ -107,6 +107,11 @@ def test_a_stand_in_of_random_numbers_is_an_input_that_is_named(tmp_path):
 def test_a_stand_in_of_one_element_states_no_shape(tmp_path):
     with pytest.raises(UsageError, match="'data' is nowhere stated"):
         with_stand_in([1, 1]).convert(tmp_path, None)
+    made = with_stand_in([1])
+    made.op("Conv", ["data", made.fill("kernel", np.ones((2, 3, 1, 1), np.float32))], ["z"], kernel=1)
+    with pytest.raises(UsageError, match="'data' is nowhere stated") as caught:
+        made.convert(tmp_path, None, ["z"])
+    assert len(each_problem(caught.value)) == 1
     predict, init = with_stand_in([1, 1]).write(tmp_path)
     with pytest.raises(UsageError, match="'data' is nowhere stated; 'dat', which"):
         xdlc.convert(predict, {"dat": [1, 3]}, weights=init)

@@ -77,9 +77,10 @@ def source_graph(
     """
     _check_roles(predict, init)
     inputs, problems = find_inputs(predict, init, given, stated, notices)
-    walk = _Walk([*(init.ops if init is not None else ()), *predict.ops], [*inputs, *problems])
+    kept = [*inputs, *problems]
+    walk = _Walk([*(init.ops if init is not None else ()), *predict.ops], kept)
     if init is not None:
-        walk.run((op for op in init.ops if not set(op.outputs) <= inputs.keys()), _INIT)
+        walk.run((op for op in init.ops if not set(op.outputs) <= set(kept)), _INIT)
     walk.run(predict.ops)
     if len(walk.nodes) > _MOST_OPERATORS:
         problem = f"has {len(walk.nodes)} operators, more than {_MOST_OPERATORS}"
