@@ -57,7 +57,7 @@ CHECKPOINT = Format(
 )
 KERAS = Format("a Keras model", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 TORCH_SCRIPT = Format("a TorchScript model", f"{_TORCH}: torch.jit.load reads it")
-TORCH_EXPORT = Format("a program of torch.export", f"{_TORCH}: torch.export.load reads it")
+TORCH_EXPORT = Format("a program of torch.export", "convert it: `xconv-pytorch-to-dlc -i FILE`")
 TORCH_CHECKPOINT = Format("a PyTorch checkpoint", _WEIGHTS)
 SAFETENSORS = Format(
     "a safetensors file, which has weights and no graph",
@@ -124,6 +124,7 @@ _IN_ZIP = (
     ((b"model.weights.h5", b"config.json"), KERAS),
     ((b"serialized_exported_program.json",), TORCH_EXPORT),
     ((b"archive_format", b"data/weights"), TORCH_EXPORT),
+    ((b"archive_format", b"/models/"), TORCH_EXPORT),
     ((b"data.pkl", b"/code/"), TORCH_SCRIPT),
     ((b"data.pkl",), TORCH_CHECKPOINT),
     ((b"saved_model.pb",), ZIP),

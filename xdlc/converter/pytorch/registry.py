@@ -1,0 +1,185 @@
+"""Registry of the handlers of ATen's operators.
+
+A handler gets the node, the canonical operators, and the arguments of the operator by their names in its
+schema: tensors as values, lists of them as lists, numbers, texts, data types as ``ir.DType``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from xdlc import ir
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.handlers import Handler, Handlers
+from xdlc.converter.pytorch.calls import ScalarType
+from xdlc.converter.pytorch.schemas import schema
+from xdlc.converter.pytorch.tensors import dtype_of
+from xdlc.converter.session.node import Node
+from xdlc.converter.session.ordering import SOURCE
+from xdlc.converter.values import AnyValue, SequenceValue, Value
+from xdlc.errors import XdlcError
+
+HIGHER_ORDER, PYTHON = "higher_order", "_operator"
+"""Namespaces of operators that run graphs, and of arithmetic with symbolic dimensions."""
+_WITHOUT_MEANING = frozenset(
+    "memory_format non_blocking pin_memory layout device generator requires_grad copy".split()  # noqa: SIM905
+)
+"""Arguments that do not change values."""
+G = TypeVar("G", bound=Callable[..., Any])
+
+
+class Slot(int):
+    """Position of a tensor among the inputs of its node."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class AtenNode(Node):
+    """A call of an operator of ATen.
+
+    Attributes:
+        arguments: All arguments by name, tensors as ``Slot``.
+        dtypes: Data types that the program states of the results; None where it states none.
+        module: Path of the module of the network that makes the call.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: Sequence[ir.DType | None] = ()
+    module: str = ""
+
+    @property
+    def dtype(self) -> ir.DType:
+        """Data type of the first result."""
+        found = self.dtypes[0] if self.dtypes else None
+        if found is None:
+            raise self.invalid("the program states no data type of its result")
+        return found
+
+
+class AtenHandlers(Handlers):
+    """Handlers of ATen's operators, each of one overload, ``add.Tensor``, or of all others, ``add``."""
+
+    def __call__(
+        self,
+        *types: str,
+        layout: str = SOURCE,
+        ignores: Sequence[str] = (),
+        domain: str = "",
+        symbolic: Sequence[str] = (),
+    ) -> Callable[[G], G]:
+        """Register a function as the handler of operators.
+
+        Args:
+            types: Operators, with an overload where the handler is of that one only.
+            layout: Layout in which the handler works.
+            ignores: Arguments without meaning at inference that the function does not take; any other that
+                it does not take must have its default.
+            domain: Namespace; default: that of ATen.
+            symbolic: Arguments that may hold values where numbers depend on dynamic dimensions.
+        """
+
+        def register(function: G) -> G:
+            parameters = list(inspect.signature(function).parameters)[2:]
+            ignored = _WITHOUT_MEANING.union(ignores).difference(parameters)
+
+            def handle(node: Node, g: Operators) -> Sequence[AnyValue]:
+                assert isinstance(node, AtenNode)
+                given = _bound(node, parameters, ignored, frozenset(symbolic)) if parameters else {}
+                results = function(node, g, **given)
+                node.read.update(node.attributes)
+                return list(_typed(node, g, results))
+
+            super(AtenHandlers, self).__call__(*types, layout=layout, domain=domain)(handle)
+            return function
+
+        return register
+
+    def find(self, domain: str, type: str) -> Handler | None:
+        """Return the handler of an operator, or None."""
+        held = self.all()
+        return held.get((domain, type)) or held.get((domain, type.partition(".")[0]))
+
+    def reason(self, type: str) -> str:
+        """Return why an operator has no handler."""
+        return _REFUSED.get(type.partition(".")[0], "")
+
+
+_REFUSED: dict[str, str] = {
+    name: reason
+    for reason, names in {
+        "its result is random": """
+            bernoulli multinomial normal rand rand_like randint randint_like randn randn_like
+            """,
+    }.items()
+    for name in names.split()
+}
+"""Why operators that are known have no handler."""
+
+
+def _bound(
+    node: AtenNode, parameters: Sequence[str], ignored: frozenset[str], symbolic: frozenset[str]
+) -> dict[str, Any]:
+    """Return the arguments that a handler takes.
+
+    Raises:
+        UnsupportedOp: If another one is set, or one that must be known depends on dynamic dimensions.
+    """
+    arguments = schema(node.type) if not node.domain else None
+    kinds = {each.name: each for each in arguments or ()}
+    given = {}
+    for name, value in node.arguments.items():
+        if name in parameters:
+            is_tensor = name not in kinds or kinds[name].kind.startswith("T")
+            given[name] = _resolved(node, name, value, is_tensor or name in symbolic)
+        elif name not in ignored and (name not in kinds or value != kinds[name].default):
+            raise node.problem(
+                f"its argument {name} is not understood here", "rewrite this part of the model"
+            )
+    return given
+
+
+def _resolved(node: AtenNode, name: str, value: Any, takes_values: bool) -> Any:
+    """Return an argument with values in the place of tensors; numbers that are known as numbers."""
+    if isinstance(value, list):
+        return [_resolved(node, name, item, takes_values) for item in value]
+    if isinstance(value, ScalarType):
+        return dtype_of(value)
+    if not isinstance(value, Slot):
+        return value
+    found = node.required(value)
+    if takes_values:
+        return found
+    if not found.is_static or found.size != 1:
+        raise node.problem(
+            f"its argument {name} depends on dynamic dimensions or on data",
+            "bind the dimensions of the inputs with --input_dim",
+        )
+    return found.numpy().reshape(-1)[0].item()
+
+
+def _typed(node: AtenNode, g: Operators, results: Any) -> Iterator[AnyValue]:
+    """Iterate over the results of a handler in the data types that the program states."""
+    if isinstance(results, SequenceValue):
+        results = results.elements
+    found = [results] if not isinstance(results, Sequence) else list(results)
+    stated = [*node.dtypes, *(None for _ in found[len(node.dtypes) :])]
+    for value, dtype in zip(found, stated, strict=False):
+        if isinstance(value, Value) and dtype is not None and value.dtype is not dtype:
+            yield g.builder.cast(value, dtype)
+        else:
+            yield value
+
+
+def stated_dtype(number: int) -> ir.DType | None:
+    """Return the data type of a value that a program states, None if no DLC holds it."""
+    try:
+        return dtype_of(number)
+    except XdlcError:
+        return None
+
+
+aten = AtenHandlers("xdlc.converter.pytorch.ops")

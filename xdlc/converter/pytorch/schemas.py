@@ -1,0 +1,67 @@
+"""Schemas of ATen's operators: names, kinds, defaults and aliases of arguments (``aten.txt``).
+
+A saved program omits arguments that equal their defaults, and only the schemas state which arguments an
+operator changes and of which its results are views.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+REQUIRED = object()
+"""Default of an argument that has none."""
+
+
+class Argument(NamedTuple):
+    """An argument of an operator.
+
+    Attributes:
+        kind: ``T`` for a tensor, ``I`` integer, ``F`` float, ``B`` truth value, ``S`` any number, ``D`` data
+            type, ``Str`` text, ``X`` anything else, with ``[]`` for a list and ``?`` if None is possible.
+        name: Its name.
+        default: Its default, or ``REQUIRED``.
+        is_written: Whether the operator changes it.
+        is_viewed: Whether results are views of it.
+    """
+
+    kind: str
+    name: str
+    default: Any
+    is_written: bool
+    is_viewed: bool
+
+
+@cache
+def _table() -> dict[str, str]:
+    text = files("xdlc.converter.pytorch").joinpath("aten.txt").read_text("ascii")
+    return dict(line[:-1].split("(", 1) for line in text.splitlines())
+
+
+@cache
+def schema(name: str) -> tuple[Argument, ...] | None:
+    """Return the arguments of an operator of ATen, None if it is not known.
+
+    Args:
+        name: Operator and overload: ``add.Tensor``, ``conv2d`` for the overload ``default``.
+    """
+    found = _table().get(name)
+    if found is None:
+        return None
+    return tuple(_argument(part) for part in found.split("; ") if part)
+
+
+@cache
+def overloads(name: str) -> tuple[str, ...]:
+    """Return the overloads of an operator, each as ``schema`` takes it."""
+    return tuple(each for each in _table() if each.partition(".")[0] == name)
+
+
+def _argument(text: str) -> Argument:
+    kind, _, rest = text.partition(" ")
+    name, equals, default = rest.partition("=")
+    plain = kind.replace("!", "").replace("&", "")
+    value = ast.literal_eval(default) if equals else REQUIRED
+    return Argument(plain, name, value, "!" in kind, "&" in kind)

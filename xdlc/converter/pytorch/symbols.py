@@ -1,0 +1,153 @@
+"""Symbolic dimensions: expressions of symbols as programs of torch.export state them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+_MOST_TEXT = 1 << 12
+_MOST = 1 << 62
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Add": lambda *items: sum(items),
+    "Mul": lambda *items: math.prod(items),
+    "Max": max,
+    "Min": min,
+    "Mod": lambda a, b: a % b,
+    "PythonMod": lambda a, b: a % b,
+    "FloorDiv": lambda a, b: a // b,
+    "CleanDiv": lambda a, b: a // b,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "FloorToInt": math.floor,
+    "CeilToInt": math.ceil,
+    "TruncToInt": math.trunc,
+    "IntTrueDiv": lambda a, b: a / b,
+    "FloatTrueDiv": lambda a, b: a / b,
+    "ToFloat": float,
+    "Integer": int,
+    "Float": lambda value, *_: float(value),
+    "Abs": abs,
+    "Rational": lambda a, b: a / b,
+    "PowByNatural": lambda a, b: _power(a, b),
+    "Pow": lambda a, b: _power(a, b),
+    "BitwiseFn_bitwise_and": lambda a, b: a & b,
+    "BitwiseFn_bitwise_or": lambda a, b: a | b,
+    "Equality": lambda a, b: a == b,
+    "Eq": lambda a, b: a == b,
+    "Ne": lambda a, b: a != b,
+    "Unequality": lambda a, b: a != b,
+    "StrictLessThan": lambda a, b: a < b,
+    "LessThan": lambda a, b: a <= b,
+    "StrictGreaterThan": lambda a, b: a > b,
+    "GreaterThan": lambda a, b: a >= b,
+    "And": lambda *items: reduce(lambda a, b: a and b, items),
+    "Or": lambda *items: reduce(lambda a, b: a or b, items),
+    "Not": lambda a: not a,
+}
+"""Functions of sympy, and of torch.utils._sympy.functions, that expressions call."""
+_OPERATORS: dict[type, str] = {
+    ast.Add: "Add",
+    ast.Mult: "Mul",
+    ast.FloorDiv: "FloorDiv",
+    ast.Mod: "Mod",
+    ast.Pow: "Pow",
+}
+
+
+class Unknown(Exception):
+    """An expression without a value: a symbol of it is not bound."""
+
+
+def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
+    """Return the value of an expression.
+
+    Args:
+        expression: A number, or text like ``2*s0`` or ``Symbol('s77', positive=True, integer=True)``.
+        symbols: Values by symbol.
+
+    Raises:
+        Unknown: If a symbol is not bound.
+        ValueError: If it is no expression that programs have.
+    """
+    if not isinstance(expression, str):
+        return expression
+    try:
+        return _value(parsed(expression), symbols)
+    except (TypeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"expression {expression[:80]!r} has no value: {error}") from error
+
+
+def symbol_name(expression: str) -> str | None:
+    """Return the symbol that an expression consists of, None if it is more than that."""
+    return _symbol(parsed(expression))
+
+
+def symbols_of(expression: int | str) -> set[str]:
+    """Return the symbols of an expression."""
+    if not isinstance(expression, str):
+        return set()
+    found = set()
+    for node in ast.walk(parsed(expression)):
+        name = _symbol(node)
+        if name is not None:
+            found.add(name)
+    called = {id(node.func) for node in ast.walk(parsed(expression)) if isinstance(node, ast.Call)}
+    return found - {node.id for node in ast.walk(parsed(expression)) if id(node) in called}  # type: ignore[attr-defined]
+
+
+def parsed(expression: str) -> ast.expr:
+    """Return the tree of an expression.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if len(expression) > _MOST_TEXT:
+        raise ValueError(f"an expression has {len(expression)} characters")
+    try:
+        return ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{expression[:80]!r} is no expression") from error
+
+
+def _symbol(node: ast.AST) -> str | None:
+    """Return the name of a symbol: ``s0``, or ``Symbol('s0', ...)``."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Symbol":
+        if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+            return node.args[0].value
+        raise ValueError("a symbol has no name")
+    return None
+
+
+def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
+    name = _symbol(node)
+    if name is not None:
+        if name not in symbols:
+            raise Unknown(name)
+        return symbols[name]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, symbols)
+    function, arguments = "", []
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Sub):
+            return _value(node.left, symbols) - _value(node.right, symbols)
+        function, arguments = _OPERATORS.get(type(node.op), ""), [node.left, node.right]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        function, arguments = node.func.id, node.args
+    if function not in _FUNCTIONS:
+        raise ValueError(f"expressions with {ast.dump(node)[:60]} are not understood")
+    result = _FUNCTIONS[function](*(_value(argument, symbols) for argument in arguments))
+    if not -_MOST < result < _MOST:
+        raise ValueError("an expression is too large")
+    return result
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if not -64 <= exponent <= 64 or abs(base) > 1 << 31:
+        raise ValueError("a power is too large")
+    return base**exponent

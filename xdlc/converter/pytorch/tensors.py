@@ -1,0 +1,103 @@
+"""Stored tensors of PyTorch: lazy ranges of storages, under any strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from xdlc import ir
+from xdlc.converter.pytorch.archive import AGAIN
+from xdlc.converter.weights import mapped
+from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir import dtype as types
+
+_C10 = {
+    0: types.UINT8,
+    1: types.INT8,
+    2: types.INT16,
+    3: types.INT32,
+    4: types.INT64,
+    5: types.FLOAT16,
+    6: types.FLOAT32,
+    7: types.FLOAT64,
+    11: types.BOOL8,
+    15: types.BFLOAT16,
+}
+"""Data types by their number in c10/core/ScalarType.h, as TorchScript states them."""
+EXPORTED = {**{number + 1: number for number in range(12)}, 13: 15, 28: 27, 29: 24, 30: 23}
+"""Numbers of c10 by those of a saved program, which count from 1 (torch/_export/serde/schema.py)."""
+_NAMES = {8: "complex32", 9: "complex64", 10: "complex128", 12: "qint8", 13: "quint8", 14: "qint32"}
+_MOST_SPREAD = 64
+"""How many times more elements than it stores a tensor may have by strides of 0."""
+
+
+def dtype_of(number: int) -> ir.DType:
+    """Return the data type of values that a program states as a number of c10; float64 is float32.
+
+    Raises:
+        UnsupportedOp: If no DLC holds it.
+    """
+    found = _C10.get(number)
+    if found is None:
+        raise UnsupportedOp(
+            f"its data type is {_NAMES.get(number, f'number {number}')}, which no DLC holds",
+            fix="compute with real numbers, as float32 or float16",
+        )
+    return types.FLOAT32 if found is types.FLOAT64 else found
+
+
+def stored(
+    source: ir.MappedFile,
+    start: int,
+    nbytes: int,
+    number: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    offset: int,
+    where: str,
+) -> ir.TensorData:
+    """Return a tensor of a storage as lazy data.
+
+    Args:
+        source: The mapped file.
+        start: First byte of the storage.
+        nbytes: Bytes of the storage.
+        number: Data type, as a number of c10.
+        shape: Shape of the tensor.
+        strides: Elements between neighbours along each axis.
+        offset: First element of the tensor.
+        where: Place of the tensor, for errors.
+
+    Raises:
+        ModelError: If the tensor is not inside the storage.
+        UnsupportedOp: If no DLC holds its type.
+    """
+    kept = _C10.get(number, types.FLOAT32).numpy
+    dtype = dtype_of(number)
+    if len(strides) != len(shape) or min([0, offset, *shape, *strides]) < 0:
+        raise ModelError("has impossible sizes or strides", where=where, fix=AGAIN)
+    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    if count and (last + 1) * kept.itemsize > nbytes:
+        problem = f"needs {(last + 1) * kept.itemsize} bytes of a storage of {nbytes}"
+        raise ModelError(problem, where=where, fix=AGAIN)
+    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    dense = 1
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != dense:
+            break
+        dense *= shape[axis]
+    if not count:
+        return ir.ArrayData(np.empty(shape, dtype.numpy))
+    start += offset * kept.itemsize
+    if dense == count:
+        held = mapped(source, start, None, [shape[axis] for axis in order], kept, where)
+        return held.transpose([order.index(axis) for axis in range(len(shape))]).cast(dtype.numpy)
+    if count > _MOST_SPREAD * max(nbytes // kept.itemsize, 1):
+        raise ModelError(f"spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN)
+    steps = [stride * kept.itemsize for stride in strides]
+    flat = mapped(source, start, None, [last + 1 - offset], kept, where)
+    spread = flat.transform(lambda array: as_strided(array, shape, steps).copy(), shape=tuple(shape))
+    return spread.cast(dtype.numpy)
