@@ -88,6 +88,7 @@ FILES = {
 
 
 READ = (
+    formats.TORCH_EXPORT,
     formats.GRAPH_DEF,
     formats.META_GRAPH,
     formats.SAVED_MODEL,

@@ -122,9 +122,10 @@ def _bound(program: Program, given: Mapping[str, tuple[int | None, ...]], opened
             for symbol in symbols_of(size) - values.keys() - opened:
                 if symbol in program.examples:
                     values[symbol] = program.examples[symbol]
+                    number = evaluate(size, values)
                     program.notices.append(
-                        f"dimension {axis} of input {name!r} is {evaluate(size, values)}, as in the example of "
-                        f"the export: --input_dim binds it to another number, or keeps it open with -1"
+                        f"dimension {axis} of input {name!r} is {number}, as in the example of the export: "
+                        f"--input_dim binds it to another number, or keeps it open with -1"
                     )
     for value, shape in given.items():
         _check(program, value, program.graph.values[value], shape, values)
