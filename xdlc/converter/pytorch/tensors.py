@@ -8,7 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from xdlc import ir
-from xdlc.converter.pytorch.archive import AGAIN
+from xdlc.converter.pytorch.archive import AGAIN, Archive
+from xdlc.converter.pytorch.pickled import StoredTensor
 from xdlc.converter.weights import mapped
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import dtype as types
@@ -29,6 +30,8 @@ _C10 = {
 EXPORTED = {**{number + 1: number for number in range(12)}, 13: 15, 28: 27, 29: 24, 30: 23}
 """Numbers of c10 by those of a saved program, which count from 1 (torch/_export/serde/schema.py)."""
 _NAMES = {8: "complex32", 9: "complex64", 10: "complex128", 12: "qint8", 13: "quint8", 14: "qint32"}
+_INTEGERS = {12: 1, 13: 0, 14: 3}
+"""Data types of the integers of quantized tensors, by the number of c10 of those."""
 _MOST_SPREAD = 64
 """How many times more elements than it stores a tensor may have by strides of 0."""
 
@@ -101,3 +104,21 @@ def stored(
     flat = mapped(source, start, None, [last + 1 - offset], kept, where)
     spread = flat.transform(lambda array: as_strided(array, shape, steps).copy(), shape=tuple(shape))
     return spread.cast(dtype.numpy)
+
+
+def unpickled(archive: Archive, folder: str, tensor: StoredTensor) -> ir.TensorData:
+    """Return a tensor of a pickle as lazy data; of a quantized one the integers.
+
+    Args:
+        archive: The archive.
+        folder: Folder of the records of storages: ``data/``.
+        tensor: The tensor.
+
+    Raises:
+        ModelError: If it is not inside its storage.
+        UnsupportedOp: If no DLC holds its type.
+    """
+    start, nbytes = archive.record(f"{folder}{tensor.storage.key}")
+    number = _INTEGERS.get(tensor.storage.number, tensor.storage.number)
+    where = f"{archive.path}: {folder}{tensor.storage.key}"
+    return stored(archive.source, start, nbytes, number, tensor.shape, tensor.strides, tensor.offset, where)
