@@ -151,9 +151,10 @@ class TinyProgram:
             self._last = []
         else:
             found = self._results(given, shape, dtype, results)
-            self._last = [Ref(self._free(base)) for _ in found]
-            for value, (size, kind) in zip(self._last, found, strict=True):
-                self._value(value, size, kind)
+            self._last = []
+            for size, kind in found:
+                self._last.append(Ref(self._free(base)))
+                self._value(self._last[-1], size, kind)
             each = [{"name": value} for value in self._last]
             outputs = [{"as_tensors": each}] if listed else [{"as_tensor": value} for value in each]
         path = f";L__self__.{module},{module},torch.nn.Module" if module else ""
