@@ -49,6 +49,7 @@ class TinyProgram:
         self.output_specs: list[dict[str, Any]] = []
         self.ranges: dict[str, Any] = {}
         self.calls: list[dict[str, Any]] = []
+        self.ends: Sequence[Any] | None = None
         self._last: list[Ref] = []
 
     # ------------------------------------------------------------------ values
@@ -200,8 +201,8 @@ class TinyProgram:
     # ------------------------------------------------------------------ files
 
     def document(self, outputs: Sequence[Any] | None = None) -> dict[str, Any]:
-        """Return the program as JSON; outputs are by default the results of the last op."""
-        ends = list(self._last if outputs is None else outputs)
+        """Return the program as JSON; outputs are by default ``ends``, or the results of the last op."""
+        ends = list(next(each for each in (outputs, self.ends, self._last) if each is not None))
         specs = sorted(self.specs, key=lambda spec: "user_input" in spec)
         inputs = [spec["user_input"]["arg"] for spec in specs if "user_input" in spec]
         held = [{"as_tensor": next(iter(spec.values()))["arg"]} for spec in specs if "user_input" not in spec]

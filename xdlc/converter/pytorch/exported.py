@@ -292,7 +292,7 @@ class _Reader:
             return None
         if kind == "as_scalar_type":
             return ScalarType(EXPORTED.get(held, -1))
-        if kind in ("as_int", "as_bool", "as_string", "as_ints", "as_bools", "as_strings"):
+        if kind in ("as_int", "as_bool", "as_string", "as_operator", "as_ints", "as_bools", "as_strings"):
             return held
         if kind == "as_float":
             return float(held)

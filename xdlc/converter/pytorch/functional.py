@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, refs, renamed
+from xdlc.converter.pytorch.inlining import inlined
 from xdlc.converter.pytorch.schemas import schema
 from xdlc.errors import UnsupportedOp
 
@@ -93,6 +94,7 @@ def functional(graph: CallGraph) -> Functional:
     Raises:
         UnsupportedOp: If a tensor is changed in a way that has no functional form.
     """
+    graph = inlined(graph)
     walk = _Walk(graph)
     for call in graph.calls:
         walk.add(call)
@@ -139,6 +141,12 @@ class _Walk:
         if written:
             self._change(call, written)
             return
+        if not any(call.outputs) and space not in ("aten", "higher_order"):
+            raise UnsupportedOp(
+                f"{call.target} returns nothing: it changes arguments, and the program does not state which",
+                where=f"call of {call.target}",
+                fix="save program.run_decompositions({}), which states it",
+            )
         inner = {
             key: self._inner(value) for key, value in call.arguments.items() if isinstance(value, CallGraph)
         }

@@ -14,8 +14,8 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import FLOAT32
 
-_PASSING = {"Identity"}
-_MONOTONE = {"less", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}
+_PASSING = {"Identity", "clone"}
+_MONOTONE = {"less", "lt", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}
 _MOST_TRIPS = (1 << 31) - 1
 _DEPTH = 1 << 16
 
@@ -275,6 +275,6 @@ def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
         if name in positions:
             found.add(positions[name])
         elif node is not None:
-            types.add(node.type.replace("_", "").lower())
+            types.add(node.type.partition(".")[0].replace("_", "").lower())
             pending += body.operands(name) or ()
     return found, types

@@ -1,0 +1,103 @@
+"""Tests of operators that run graphs: branches, loops, scans, regions that run once."""
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.converter.pytorch.programs import TinyProgram
+from xdlc.converter.pytorch.calls import Ref
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
+
+
+def graph(*inputs: tuple, ops) -> TinyProgram:
+    """Return a graph for an operator that runs it; ``ops`` adds its calls and returns its outputs."""
+    made = TinyProgram()
+    outputs = ops(made, *(made.input(f"a{index}", *each) for index, each in enumerate(inputs)))
+    made.ends = outputs
+    return made
+
+
+def run(made: TinyProgram, tmp_path, ends, feed, **options) -> list[np.ndarray]:
+    """Return the outputs of a program."""
+    model = made.convert(tmp_path, ends, **options)
+    got = xdlc.run(model, feed)
+    return [got[tensor.name] for tensor in model.main.outputs]
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_cond(tmp_path, positive):
+    made = TinyProgram()
+    x, flag = made.input("x", (3, 2)), made.input("flag", (), "bool")
+    then = graph(((3, 2),), ops=lambda g, a: [g.op("relu", a), g.op("add.Tensor", a, 1)])
+    other = graph(((3, 2),), ops=lambda g, a: [g.op("neg", a), a])
+    ends = made.op("higher_order.cond", flag, then, other, [x], results=[((3, 2), "float32")] * 2)
+    got = run(made, tmp_path, ends, {"x": X, "flag": np.asarray(positive)})
+    wanted = [np.maximum(X, 0), X + 1] if positive else [-X, X]
+    np.testing.assert_allclose(got, wanted)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_scan_and_map(tmp_path, rows):
+    data = np.linspace(0, 1, rows * 2, dtype=np.float32).reshape(rows, 2)
+    made = TinyProgram()
+    x, h, w = made.input("x", (rows, 2)), made.input("h", (2,)), made.weight("w", np.float32([2, 3]))
+
+    def ops(g, state, row, scale):
+        after = g.op("add.Tensor", state, g.op("mul.Tensor", row, scale))
+        return [after, g.op("neg", after)]
+
+    body = graph(((2,),), ((2,),), ((2,),), ops=ops)
+    results = [((2,), "float32"), ((rows, 2), "float32")]
+    last, each = made.op("higher_order.scan", body, [h], [x], [w], results=results)
+    row = graph(((2,),), ((2,),), ops=lambda g, a, b: [g.op("mul.Tensor", a, b)])
+    (products,) = made.op("higher_order.map_impl", row, [x], [w], results=results[1:])
+    pair = graph(((2,),), ((2,),), ops=lambda g, a, b: [g.op("mul.Tensor", a, b)])
+    (running,) = made.op("higher_order.associative_scan", pair, [x], [], results=results[1:])
+    got = run(made, tmp_path, [last, each, products, running], {"x": data, "h": np.float32([1, -1])})
+    sums = np.float32([1, -1]) + np.cumsum(data * np.float32([2, 3]), axis=0)
+    wanted = [sums[-1], -sums, data * np.float32([2, 3]), np.cumprod(data, axis=0)]
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_regions_run_in_place_of_their_calls(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (3, 2))
+    body = graph(((3, 2),), ops=lambda g, a: [g.op("neg", g.op("add.Tensor", a, 1)), a])
+    results = [((3, 2), "float32")] * 2
+    first, same = made.op("higher_order.wrap_with_set_grad_enabled", False, body, x, results=results)
+    second, _ = made.op("higher_order.invoke_subgraph", body, "body", first, results=results)
+    model = made.convert(tmp_path, [second, same])
+    assert [op.type for op in model.main.ops if op.type == "If"] == []
+    got = xdlc.run(model, {"x": X})
+    np.testing.assert_allclose([got[end.name] for end in model.main.outputs], [X, X], atol=1e-6)
+
+
+def test_autocast_rounds_operands(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (3, 2))
+    body = graph(((3, 2),), ops=lambda g, a: [g.op("mul.Tensor", a, a, dtype="float16")])
+    results = [((3, 2), "float16")]
+    arguments = ["cpu", np.dtype("float16"), True, None, body, x]
+    ends = made.op("higher_order.wrap_with_autocast", *arguments, results=results)
+    (got,) = run(made, tmp_path, ends, {"x": X / 3})
+    half = (X / 3).astype(np.float16)
+    np.testing.assert_array_equal(got, half * half)
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "results"),
+    [
+        ("higher_order.flex_attention", [Ref("x")], [((3, 2), "float32")]),
+        ("mine.change_", [Ref("x")], []),
+        ("higher_order.invoke_subgraph", [Ref("x")], [((3, 2), "float32")]),
+    ],
+)
+def test_what_has_no_form_is_refused(tmp_path, target, arguments, results):
+    made = TinyProgram()
+    x = made.input("x", (3, 2))
+    made.op(target, *arguments, results=results)
+    with pytest.raises(xdlc.XdlcError) as caught:
+        made.convert(tmp_path, made._last or [x])
+    assert target.split(".")[1] in str(caught.value)

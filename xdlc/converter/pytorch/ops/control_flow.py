@@ -1,0 +1,160 @@
+"""Handlers of the operators that run graphs: branches, loops, scans (torch/_higher_order_ops)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.control_flow.branches import apply_if
+from xdlc.converter.operators.control_flow.sub_graph import inline
+from xdlc.converter.operators.control_flow.while_form import apply_while, trip_count
+from xdlc.converter.pytorch.registry import HIGHER_ORDER, AtenNode, Slot, aten
+from xdlc.converter.session.node import Body, Computed
+from xdlc.converter.values import AnyValue, Value
+
+
+def _operands(node: AtenNode, g: Operators, *names: str) -> list[Value]:
+    """Return the values of arguments that are lists, numbers among them as constants."""
+    found: list[Value] = []
+    for name in names:
+        given = node.arguments.get(name, [])
+        for item in given if isinstance(given, list | tuple) else [given]:
+            is_slot = isinstance(item, Slot)
+            found.append(node.required(item) if is_slot else g.builder.const(np.asarray(item)))
+    return found
+
+
+def _check(node: AtenNode, body: Body, inputs: int, outputs: int) -> None:
+    if len(body.inputs) != inputs or len(body.outputs) < outputs:
+        raise node.invalid(
+            f"a graph takes {len(body.inputs)} values and returns {len(body.outputs)}, "
+            f"where {inputs} and {outputs} are expected"
+        )
+
+
+@aten("cond", domain=HIGHER_ORDER)
+def _cond(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
+    branches = [node.graph("arg1"), node.graph("arg2")]
+    operands = _operands(node, g, "arg3")
+    for branch in branches:
+        _check(node, branch, len(operands), len(node.outputs))
+    (condition,) = _operands(node, g, "arg0")
+    if condition.dtype.numpy.kind != "b":
+        condition = g("Cast", [condition], to=9)
+    return apply_if(g, condition, branches, operands, len(node.outputs))
+
+
+@aten("while_loop", domain=HIGHER_ORDER)
+def _while_loop(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
+    condition, body = node.graph("arg0"), node.graph("arg1")
+    states: list[AnyValue] = list(_operands(node, g, "arg2", "arg3"))
+    carried = len(_operands(node, g, "arg2"))
+    for graph in (condition, body):
+        _check(node, graph, len(states), carried if graph is body else 1)
+    whole = copy.copy(body)
+    whole.outputs = [*body.outputs[:carried], *body.inputs[carried:]]
+    trips = trip_count(g, condition, whole, states)
+    results = states if trips == 0 else apply_while(g, condition, whole, states, trips)
+    return results[:carried]
+
+
+@aten("scan", domain=HIGHER_ORDER)
+def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
+    states, sequences, shared = (_operands(node, g, name) for name in ("arg1", "arg2", "arg3"))
+    return _scanned(node, g, node.graph("arg0"), states, sequences, shared)
+
+
+@aten("map_impl", "map", domain=HIGHER_ORDER)
+def _map(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
+    sequences, shared = _operands(node, g, "arg1"), _operands(node, g, "arg2")
+    return _scanned(node, g, node.graph("arg0"), [], sequences, shared)
+
+
+@aten("associative_scan", domain=HIGHER_ORDER)
+def _associative_scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
+    body, sequences = node.graph("arg0"), _operands(node, g, "arg1")
+    shared, count = _operands(node, g, "arg2"), len(sequences)
+    _check(node, body, 2 * count + len(shared), count)
+    if not sequences or (sequences[0].dims or ())[:1] == (1,):
+        return sequences
+    zero, one, end = (g.builder.const(np.asarray([number])) for number in (0, 1, np.iinfo(np.int64).max))
+    heads = [g("Slice", [value, zero, one, zero]) for value in sequences]
+    states = [g("Squeeze", [value, zero]) for value in heads]
+    rests = [g("Slice", [value, one, end, zero]) for value in sequences]
+    results = _scanned(node, g, body.only([*range(count), *range(count)]), states, rests, shared)
+    tails = cast("list[Value]", results[count:])
+    return [g("Concat", [head, tail], axis=0) for head, tail in zip(heads, tails, strict=True)]
+
+
+def _scanned(
+    node: AtenNode,
+    g: Operators,
+    body: Body,
+    states: Sequence[Value],
+    sequences: Sequence[Value],
+    shared: Sequence[Value],
+) -> list[AnyValue]:
+    """Return the final states of a graph that runs for each row of sequences, and its other results stacked.
+
+    Args:
+        node: The node.
+        g: The canonical operators.
+        body: Graph from states, rows and shared values to the next states and other results.
+        states: Initial states.
+        sequences: Values whose first axis is that of the rows.
+        shared: Values that are the same for all rows.
+    """
+    _check(node, body, len(states) + len(sequences) + len(shared), len(states))
+    if not sequences:
+        raise node.invalid("it has no sequences")
+    outside = [f"{g.builder.node}~shared{index}" for index in range(len(shared))]
+    g.context.values.update(zip(outside, shared, strict=True))
+
+    def step(values: Sequence[AnyValue]) -> list[AnyValue]:
+        held = (g.context.values[name] for name in outside)
+        return inline(g.context, body, dict(zip(body.inputs, (*values, *held), strict=True)))
+
+    formals = [f"row{index}" for index in range(len(states) + len(sequences))]
+    loop = _Row(formals, [f"result{index}" for index in range(len(body.outputs))], step)
+    loop.row = body
+    attributes: dict[str, Any] = {"body": loop, "num_scan_inputs": len(sequences)}
+    return g.apply_any("Scan", [*states, *sequences], attributes, len(body.outputs))
+
+
+class _Row(Computed):
+    """A run of a graph for one row, as the body of a Scan.
+
+    Attributes:
+        row: The graph.
+    """
+
+    row: Body
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return self.row.size
+
+
+_REFUSED = {
+    "flex_attention": "its score function runs for each pair of positions; "
+    "torch.nn.functional.scaled_dot_product_attention with a mask is imported",
+    "triton_kernel_wrapper_mutation": "a kernel in Triton is code for a GPU",
+    "triton_kernel_wrapper_functional": "a kernel in Triton is code for a GPU",
+    "call_torchbind": "an object of C++ has no form in a DLC",
+    "run_and_save_rng_state": "its result is random",
+    "run_with_rng_state": "its result is random",
+    "while_loop_stack_output": "a loop that keeps all of its states is part of training",
+    "executorch_call_delegate": "its graph is compiled for another device; export the network before that",
+}
+
+
+@aten(*_REFUSED, domain=HIGHER_ORDER)
+def _refused(node: AtenNode, _g: Operators) -> Value:
+    raise node.problem(
+        f"{node.type} has no form in a DLC: {_REFUSED[node.type]}", "rewrite this part of the model"
+    )
