@@ -232,6 +232,8 @@ class _GraphImport:
         """Return the nodes that values of a graph need, producers first, layouts wanted."""
         links = [Link(node.own_name, list(_reads(node)), node.outputs) for node in graph.nodes]
         nodes = [graph.nodes[index] for index in ordered(links, ends, self._context.source.path)]
+        read = {name for link in links for name in link.reads}
+        self._operators.read = {*self._operators.read, *ends, *read}
         self._context.wanted |= wants_channel_last(
             (self._layout(node), node.names, node.outputs) for node in nodes
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xdlc.converter.nhwc.shapes import vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.values import Value
@@ -22,3 +23,21 @@ def spread(values: Sequence[int] | int, count: int) -> list[int]:
     """Return one number for each spatial axis: a single one is for all of them."""
     given = [values] if isinstance(values, int) else list(values)
     return given * count if len(given) == 1 else given
+
+
+def batched(g: Operators, x: Value, rank: int) -> Value:
+    """Return a value with an axis of one element in front where it has one axis less than ``rank``."""
+    return g("Unsqueeze", [x, vector(g, [0])]) if x.rank == rank - 1 else x
+
+
+def unbatched(g: Operators, made: Value, x: Value, rank: int | None = None) -> Value:
+    """Return a result without its first axis where ``batched`` added that to ``x``.
+
+    Args:
+        g: The canonical operators.
+        made: The result.
+        x: The value before ``batched``.
+        rank: Number of axes that ``x`` has then; default: one less than the result.
+    """
+    rank = made.rank - 1 if rank is None else rank
+    return g("Squeeze", [made, vector(g, [0])]) if x.rank == rank else made

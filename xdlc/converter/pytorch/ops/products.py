@@ -1,13 +1,206 @@
-"""Handlers of matrix products."""
+"""Handlers of products of matrices and vectors."""
 
 from __future__ import annotations
 
-from xdlc.converter.nhwc.products import dense
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.products import fully_connected, swapped
+from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value
+
+Number = int | float
 
 
 @aten("linear")
 def _linear(node: AtenNode, g: Operators, input: Value, weight: Value, bias: Value | None) -> Value:
-    return dense(g, input, g("Transpose", [weight], perm=[1, 0]), bias)
+    known = weight.is_static and (bias is None or bias.is_static)
+    if known and weight.rank == 2 and input.rank and not input.is_dynamic:
+        return fully_connected(g, input, weight, bias, keep_dims=True)
+    made = g("MatMul", [input, swapped(g, weight) if weight.rank > 1 else weight])
+    return made if bias is None else g("Add", [made, bias])
+
+
+@aten("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "linalg_matmul", ignores=("out_dtype",))
+def _matmul(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    other: Value | None = None,
+    mat2: Value | None = None,
+    vec: Value | None = None,
+    tensor: Value | None = None,
+) -> Value:
+    right = next(value for value in (other, mat2, vec, tensor) if value is not None)
+    x, y = operand(node, g, self), operand(node, g, right)
+    if node.type == "inner":
+        if not x.rank or not y.rank:
+            return g("Mul", [x, y])
+        lead = [*dims(x)[:-1], *dims(y)[:-1]]
+        rows, columns = (reshape(g, each, (each.size // each.shape[-1], each.shape[-1])) for each in (x, y))
+        return reshape(g, g("MatMul", [rows, swapped(g, columns)]), lead)
+    if y.rank == 2 and y.is_static and x.rank > 1 and y.dtype.is_float and not x.is_dynamic:
+        return fully_connected(g, x, swapped(g, y), None, keep_dims=True)
+    return g("MatMul", [x, y])
+
+
+def _plus(g: Operators, product: Value, alpha: Number, other: Value, beta: Number) -> Value:
+    """Return alpha * product + beta * other; with beta 0 nothing of ``other`` counts."""
+    if alpha != 1:
+        product = g("Mul", [product, number(g, product, alpha)])
+    if not beta:
+        return product
+    if beta != 1:
+        other = g("Mul", [other, number(g, other, beta)])
+    return g("Add", [product, other])
+
+
+@aten("addmm", ignores=("out_dtype",))
+def _addmm(
+    node: AtenNode, g: Operators, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number
+) -> Value:
+    bias, x, y = (operand(node, g, each) for each in (self, mat1, mat2))
+    if y.is_static and y.dtype.is_float and not x.is_dynamic:
+        operands = [x, swapped(g, y), bias] if beta else [x, swapped(g, y)]
+        return g("Gemm", operands, transB=1, alpha=float(alpha), beta=float(beta))
+    return _plus(g, g("MatMul", [x, y]), alpha, bias, beta)
+
+
+@aten("baddbmm", "addbmm", ignores=("out_dtype",))
+def _baddbmm(
+    node: AtenNode, g: Operators, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number
+) -> Value:
+    bias, x, y = (operand(node, g, each) for each in (self, batch1, batch2))
+    product = g("MatMul", [x, y])
+    if node.type == "addbmm":
+        product = g("ReduceSum", [product, vector(g, [0])], keepdims=0)
+    return _plus(g, product, alpha, bias, beta)
+
+
+@aten("addmv")
+def _addmv(
+    node: AtenNode, g: Operators, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number
+) -> Value:
+    bias, x, y = (operand(node, g, each) for each in (self, mat, vec))
+    return _plus(g, g("MatMul", [x, y]), alpha, bias, beta)
+
+
+@aten("addr")
+def _addr(
+    node: AtenNode, g: Operators, self: Value, vec1: Value, vec2: Value, beta: Number, alpha: Number
+) -> Value:
+    bias, x, y = (operand(node, g, each) for each in (self, vec1, vec2))
+    return _plus(g, _outer_product(g, x, y), alpha, bias, beta)
+
+
+def _outer_product(g: Operators, x: Value, y: Value) -> Value:
+    return g("Mul", [g("Unsqueeze", [x, vector(g, [1])]), g("Unsqueeze", [y, vector(g, [0])])])
+
+
+@aten("outer", "ger")
+def _outer(node: AtenNode, g: Operators, self: Value, vec2: Value) -> Value:
+    return _outer_product(g, operand(node, g, self), operand(node, g, vec2))
+
+
+@aten("einsum", ignores=("path",))
+def _einsum(node: AtenNode, g: Operators, equation: str, tensors: Sequence[Value]) -> Value:
+    given = [operand(node, g, each) for each in tensors]
+    return g("Einsum", given, equation=equation.replace(" ", ""))
+
+
+@aten("tensordot")
+def _tensordot(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    other: Value,
+    dims_self: Sequence[int],
+    dims_other: Sequence[int],
+) -> Value:
+    x, y = operand(node, g, self), operand(node, g, other)
+    left, right = (
+        [axis_of(axis, each.rank) for axis in axes] for each, axes in ((x, dims_self), (y, dims_other))
+    )
+    rows = [axis for axis in range(x.rank) if axis not in left]
+    columns = [axis for axis in range(y.rank) if axis not in right]
+    shape = [*(dims(x)[axis] for axis in rows), *(dims(y)[axis] for axis in columns)]
+    inner = int(np.prod([x.shape[axis] for axis in left], dtype=np.int64))
+    flat_x = reshape(g, permuted(g, x, [*rows, *left]), (x.size // max(inner, 1), inner))
+    flat_y = reshape(g, permuted(g, y, [*right, *columns]), (inner, y.size // max(inner, 1)))
+    return reshape(g, g("MatMul", [flat_x, flat_y]), shape)
+
+
+@aten("kron")
+def _kron(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
+    x, y = operand(node, g, self), operand(node, g, other)
+    rank = max(x.rank, y.rank)
+    first, second = ([1] * (rank - each.rank) + list(dims(each)) for each in (x, y))
+    apart = [reshape(g, x, [item for size in first for item in (size, 1)])]
+    apart.append(reshape(g, y, [item for size in second for item in (1, size)]))
+    return reshape(g, g("Mul", apart), [a * b for a, b in zip(first, second, strict=True)])
+
+
+@aten("cross", "linalg_cross")
+def _cross(node: AtenNode, g: Operators, self: Value, other: Value, dim: int | None) -> Value:
+    x, y = operand(node, g, self), operand(node, g, other)
+    rank = max(x.rank, y.rank)
+    shape = np.broadcast_shapes(dims(x), dims(y))
+    axis = next(at for at, size in enumerate(shape) if size == 3) if dim is None else axis_of(dim, rank)
+    x, y = (reshape(g, each, (1,) * (rank - each.rank) + each.shape) for each in (x, y))
+
+    def turned(value: Value, by: int) -> Value:
+        return g("Gather", [value, vector(g, [(place + by) % 3 for place in range(3)])], axis=axis)
+
+    return g("Sub", [g("Mul", [turned(x, 1), turned(y, 2)]), g("Mul", [turned(x, 2), turned(y, 1)])])
+
+
+@aten("linalg_vecdot")
+def _vecdot(node: AtenNode, g: Operators, x: Value, y: Value, dim: int) -> Value:
+    product = g("Mul", [operand(node, g, x), operand(node, g, y)])
+    return g("ReduceSum", [product, vector(g, [axis_of(dim, product.rank)])], keepdims=0)
+
+
+@aten("chain_matmul", "linalg_multi_dot")
+def _chain(
+    node: AtenNode, g: Operators, tensors: Sequence[Value] = (), matrices: Sequence[Value] = ()
+) -> Value:
+    first, *others = [operand(node, g, each) for each in (*tensors, *matrices)]
+    for other in others:
+        first = g("MatMul", [first, other])
+    return first
+
+
+@aten("matrix_power", "linalg_matrix_power")
+def _matrix_power(node: AtenNode, g: Operators, self: Value, n: int) -> Value:
+    size = dims(self)[-1]
+    if n < 0:
+        self = g.apply("Inverse", [self], domain="com.microsoft")[0]
+    if not n:
+        eye = g.builder.const(np.eye(size, dtype=self.dtype.numpy))
+        return g("Expand", [eye, vector(g, self.shape)])
+    power, made, count = self, None, abs(n)
+    while True:
+        if count & 1:
+            made = power if made is None else g("MatMul", [made, power])
+        count >>= 1
+        if not count:
+            assert made is not None
+            return made
+        power = g("MatMul", [power, power])
+
+
+@aten("bilinear")
+def _bilinear(
+    node: AtenNode, g: Operators, input1: Value, input2: Value, weight: Value, bias: Value | None
+) -> Value:
+    lead, (units, first, second) = dims(input1)[:-1], dims(weight)
+    rows = input1.size // first if first else 0
+    x, y = reshape(g, input1, (1, rows, first)), reshape(g, input2, (1, rows, second))
+    mixed = g("Mul", [g("MatMul", [x, weight]), y])  # [units, rows, second]
+    made = permuted(g, g("ReduceSum", [mixed, vector(g, [2])], keepdims=0), (1, 0))
+    made = made if bias is None else g("Add", [made, bias])
+    return reshape(g, made, (*lead, units))

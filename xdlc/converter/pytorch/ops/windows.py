@@ -1,35 +1,221 @@
-"""Handlers of convolutions and pools."""
+"""Handlers of convolutions, and of windows as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._forms import spread
+from xdlc.converter.pytorch.ops._forms import batched, spread, unbatched
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
+
+Numbers = Sequence[int]
 
 
-@aten("conv1d", "conv2d", "conv3d", layout=CHANNEL_LAST)
 def _conv(
+    node: AtenNode,
+    g: Operators,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers | str,
+    dilation: Numbers,
+    groups: int,
+) -> Value:
+    rank = weight.rank - 2
+    gaps = spread(dilation, rank)
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise node.invalid(f"padding {padding!r} is unknown")
+        reach = [gap * (width - 1) for gap, width in zip(gaps, dims(weight)[2:], strict=True)]
+        total = reach if padding == "same" else [0] * rank
+        pads = [*(size // 2 for size in total), *(size - size // 2 for size in total)]
+    else:
+        pads = spread(padding, rank) * 2
+    planes = batched(g, x, weight.rank)
+    operands = [planes, weight, bias] if bias is not None else [planes, weight]
+    made = g("Conv", operands, strides=spread(stride, rank), pads=pads, dilations=gaps, group=groups)
+    return unbatched(g, made, x)
+
+
+def _conv_transpose(
+    g: Operators,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    output_padding: Numbers,
+    groups: int,
+    dilation: Numbers,
+) -> Value:
+    rank = weight.rank - 2
+    planes = batched(g, x, weight.rank)
+    made = g(
+        "ConvTranspose",
+        [planes, weight, bias] if bias is not None else [planes, weight],
+        strides=spread(stride, rank),
+        pads=spread(padding, rank) * 2,
+        output_padding=spread(output_padding, rank),
+        dilations=spread(dilation, rank),
+        group=groups,
+    )
+    return unbatched(g, made, x)
+
+
+@aten("conv1d", "conv2d", "conv3d", "_convolution_mode", layout=CHANNEL_LAST)
+def _conv_forward(
     node: AtenNode,
     g: Operators,
     input: Value,
     weight: Value,
     bias: Value | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    stride: Numbers,
+    padding: Numbers | str,
+    dilation: Numbers,
     groups: int,
 ) -> Value:
-    rank = weight.rank - 2
-    pads = spread(padding, rank)
-    return g(
-        "Conv",
-        [input, weight, bias],
-        strides=spread(stride, rank),
-        pads=pads + pads,
-        dilations=spread(dilation, rank),
-        group=groups,
+    return _conv(node, g, input, weight, bias, stride, padding, dilation, groups)
+
+
+@aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", layout=CHANNEL_LAST)
+def _conv_backward(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    output_padding: Numbers,
+    groups: int,
+    dilation: Numbers,
+) -> Value:
+    return _conv_transpose(g, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@aten(
+    "convolution",
+    "_convolution",
+    "convolution_overrideable",
+    layout=CHANNEL_LAST,
+    ignores=("benchmark", "deterministic", "cudnn_enabled", "allow_tf32"),
+)
+def _convolution(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    transposed: bool,
+    output_padding: Numbers,
+    groups: int,
+) -> Value:
+    if transposed:
+        return _conv_transpose(g, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv(node, g, input, weight, bias, stride, padding, dilation, groups)
+
+
+@aten(
+    "thnn_conv2d",
+    "slow_conv3d",
+    "slow_conv_dilated2d",
+    "slow_conv_dilated3d",
+    "_conv_depthwise2d",
+    "conv_depthwise3d",
+    layout=CHANNEL_LAST,
+    ignores=("kernel_size",),
+)
+def _kernel_conv(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers = (1,),
+) -> Value:
+    groups = self.shape[-weight.rank + 1] if "depthwise" in node.type else 1
+    return _conv(node, g, self, weight, bias, stride, padding, dilation, groups)
+
+
+@aten("slow_conv_transpose2d", "slow_conv_transpose3d", layout=CHANNEL_LAST, ignores=("kernel_size",))
+def _kernel_conv_transpose(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Numbers,
+    padding: Numbers,
+    output_padding: Numbers,
+    dilation: Numbers,
+) -> Value:
+    return _conv_transpose(g, self, weight, bias, stride, padding, output_padding, 1, dilation)
+
+
+@aten("conv_tbc")
+def _conv_tbc(node: AtenNode, g: Operators, self: Value, weight: Value, bias: Value, pad: int) -> Value:
+    x = g("Transpose", [self], perm=[1, 2, 0])
+    made = g("Conv", [x, g("Transpose", [weight], perm=[2, 1, 0]), bias], pads=[pad, pad])
+    return g("Transpose", [made], perm=[2, 0, 1])
+
+
+@aten("im2col")
+def _im2col(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    kernel_size: Numbers,
+    dilation: Numbers,
+    padding: Numbers,
+    stride: Numbers,
+) -> Value:
+    kernel, gaps, pads, steps = (spread(each, 2) for each in (kernel_size, dilation, padding, stride))
+    x = batched(g, self, 4)
+    batch, channels, *sizes = dims(x)
+    if any(pads):
+        x = g("Pad", [x, vector(g, [0, 0, *pads, 0, 0, *pads])])
+    padded = [size + 2 * pad for size, pad in zip(sizes, pads, strict=True)]
+    places = []
+    for axis in range(2):
+        count = (padded[axis] - gaps[axis] * (kernel[axis] - 1) - 1) // steps[axis] + 1
+        check_table(max(count, 1), kernel[axis])
+        places.append(np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(count) * steps[axis])
+    rows, columns = places
+    check_table(rows.size, columns.size)
+    flat = rows[:, None, :, None] * padded[1] + columns[None, :, None, :]
+    whole = reshape(g, x, (batch, channels, padded[0] * padded[1]))
+    made = g("Gather", [whole, vector(g, flat.reshape(-1))], axis=2)
+    taps = channels * kernel[0] * kernel[1]
+    return unbatched(g, reshape(g, made, (batch, taps, rows.shape[1] * columns.shape[1])), self, 3)
+
+
+@aten("col2im")
+def _col2im(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    output_size: Numbers,
+    kernel_size: Numbers,
+    dilation: Numbers,
+    padding: Numbers,
+    stride: Numbers,
+) -> Value:
+    made = g(
+        "Col2Im",
+        [batched(g, self, 3), vector(g, output_size), vector(g, spread(kernel_size, 2))],
+        strides=spread(stride, 2),
+        dilations=spread(dilation, 2),
+        pads=spread(padding, 2) * 2,
     )
+    return unbatched(g, made, self, 2)

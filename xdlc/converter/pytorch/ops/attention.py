@@ -1,0 +1,166 @@
+"""Handlers of attention and of the softmax family."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xdlc.converter.nhwc.products import swapped
+from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._forms import operand
+from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.values import Value, check_table
+from xdlc.ir.dtype import BOOL8, FLOAT32
+
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+# ---------------------------------------------------------------------------------------------- softmax
+
+
+@aten("softmax", "_softmax", "special_softmax", ignores=("half_to_float", "dtype"))
+def _softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    return _along(node, g, "Softmax", self, dim)
+
+
+@aten("log_softmax", "_log_softmax", "special_log_softmax", ignores=("half_to_float", "dtype"))
+def _log_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    return _along(node, g, "LogSoftmax", self, dim)
+
+
+def _along(node: AtenNode, g: Operators, type: str, x: Value, dim: int) -> Value:
+    x = operand(node, g, x)
+    if not x.rank:
+        whole = g(type, [reshape(g, x, (1,))], axis=0)
+        return reshape(g, whole, ())
+    return g(type, [x], axis=axis_of(dim, x.rank))
+
+
+@aten("_safe_softmax", ignores=("dtype",))
+def _safe_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    x = operand(node, g, self)
+    if not x.rank:
+        return _along(node, g, "Softmax", x, dim)
+    axis = axis_of(dim, x.rank)
+    finite = g("Max", [x, number(g, x, float(np.finfo(x.dtype.numpy).min))])
+    return g("Mul", [g("Softmax", [finite], axis=axis), _alive(g, x, axis)])
+
+
+def _alive(g: Operators, scores: Value, axis: int) -> Value:
+    """Return 0 where all along an axis are -inf, else 1."""
+    most = g("ReduceMax", [scores, vector(g, [axis])], keepdims=1)
+    return cast(g, g("Greater", [most, number(g, most, -math.inf)]), scores.dtype)
+
+
+@aten("_masked_softmax", ignores=("mask_type",))
+def _masked_softmax(node: AtenNode, g: Operators, self: Value, mask: Value, dim: int | None) -> Value:
+    mask, shape = cast(g, mask, BOOL8), dims(self)
+    if mask.rank == 2 and len(shape) == 4:
+        form = (shape[0], 1, 1, shape[3]) if mask.shape == (shape[0], shape[3]) else (1, 1, *mask.shape)
+        mask = reshape(g, mask, form)
+    axis = axis_of(-1 if dim is None else dim, self.rank)
+    scores = g("Where", [mask, number(g, self, float(np.finfo(self.dtype.numpy).min)), self])
+    kept = g("Not", [mask])
+    found = g("ReduceMax", [cast(g, kept, self.dtype), vector(g, [axis])], keepdims=1)
+    return g("Mul", [g("Softmax", [scores], axis=axis), found])
+
+
+# ---------------------------------------------------------------------------------------------- attention
+
+
+@aten(
+    "scaled_dot_product_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_attention_math",
+    ignores=("compute_log_sumexp", "return_debug_mask", "dropout_mask"),
+)
+def _attention(
+    node: AtenNode,
+    g: Operators,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    attn_mask: Value | None = None,
+    attn_bias: Value | None = None,
+    enable_gqa: bool = False,
+) -> list[Value]:
+    if dropout_p:
+        raise node.problem("drops at random", "call model.eval() before torch.export.export")
+    if node.type != "scaled_dot_product_attention" and any(name in g.read for name in node.outputs[1:]):
+        raise node.problem("its other results are used", "export without decomposing attention")
+    mask = attn_mask if attn_mask is not None else attn_bias
+    factor = 1 / math.sqrt(dims(query, [-1])[0]) if scale is None else scale
+    if factor != 1:
+        query = g("Mul", [query, number(g, query, factor)])
+    groups = 1
+    if enable_gqa and query.rank > 2:
+        heads, shared = dims(query, [-3])[0], dims(key, [-3])[0]
+        if not shared or heads % shared or dims(value, [-3])[0] != shared:
+            raise node.invalid(f"{heads} heads of queries share {shared} of keys")
+        groups = heads // shared
+    scores = _scores(g, query, swapped(g, key), groups)
+    added, alive = _mask(node, g, mask, scores, causal=is_causal)
+    if added is not None:
+        scores = g("Add", [scores, added])
+    weights = g("Softmax", [scores], axis=scores.rank - 1)
+    if alive is not None:
+        weights = g("Mul", [weights, alive])
+    return [_scores(g, weights, value, groups)]
+
+
+def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
+    """Return the product of matrices where ``groups`` neighbours of x (axis -3) share one of y."""
+    if groups == 1:
+        return g("MatMul", [x, y])
+    shape = dims(x)
+    together = reshape(g, x, (*shape[:-3], shape[-3] // groups, groups * shape[-2], shape[-1]))
+    made = g("MatMul", [together, y])
+    return reshape(g, made, (*made.shape[:-3], *shape[-3:-1], made.shape[-1]))
+
+
+def _mask(
+    node: AtenNode, g: Operators, mask: Value | None, scores: Value, *, causal: bool
+) -> tuple[Value | None, Value | None]:
+    """Return what is added to scores, and what weights are multiplied with, each None for nothing.
+
+    PyTorch sets the weights of a query that sees no key to 0; a finite lowest number in the place of -inf
+    keeps them from being NaN.
+    """
+    lowest = max(_LOWEST, float(np.finfo(scores.dtype.numpy).min)) / 2
+    if causal:
+        queries, keys = dims(scores, [-2, -1])
+        check_table(queries, keys)
+        hidden = np.tri(queries, keys, dtype=np.bool_) == 0
+        return g.builder.const(np.where(hidden, lowest, 0).astype(scores.dtype.numpy)), None
+    if mask is None:
+        return None, None
+    if mask.is_static:
+        return _known_mask(g, mask, scores, lowest)
+    axis = vector(g, [mask.rank - 1])
+    if mask.dtype is BOOL8:
+        zero, low = number(g, scores, 0), number(g, scores, lowest)
+        seen = cast(g, mask, FLOAT32 if scores.dtype is FLOAT32 else scores.dtype)
+        return g("Where", [mask, zero, low]), g("ReduceMax", [seen, axis], keepdims=1)
+    mask = cast(g, mask, scores.dtype)
+    return g("Max", [mask, number(g, mask, lowest)]), _alive(g, mask, mask.rank - 1)
+
+
+def _known_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> tuple[Value | None, Value | None]:
+    array = mask.numpy()
+    if array.dtype != np.bool_ and mask.dtype is not BOOL8:
+        seen, added = array > -np.inf, np.maximum(array, lowest)
+    else:
+        seen = array.astype(np.bool_)
+        added = np.where(seen, 0, lowest)
+    alive = seen.any(-1, keepdims=True)
+    if seen.all() and not added.any():
+        return None, None
+    made = g.builder.const(added.astype(scores.dtype.numpy))
+    return made, None if alive.all() else g.builder.const(alive.astype(scores.dtype.numpy))

@@ -1,0 +1,257 @@
+"""Handlers of recurrent layers and cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xdlc.converter.nhwc.recurrent import front
+from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.values import Value
+
+_FORMS: dict[str, tuple[str, Sequence[int], dict[str, Any]]] = {
+    "lstm": ("LSTM", (0, 3, 1, 2), {}),
+    "gru": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
+    "rnn_tanh": ("RNN", (0,), {"activations": ["Tanh"]}),
+    "rnn_relu": ("RNN", (0,), {"activations": ["Relu"]}),
+}
+"""Canonical operator, PyTorch's gates in its order, and attributes of a layer."""
+
+
+class _Direction:
+    """Weights of one direction of a layer.
+
+    Attributes:
+        inputs: Weights of the input, [gates * units, width].
+        states: Weights of the hidden state.
+        biases: Both biases, or none.
+        projection: Weights from the units to the hidden state, or None.
+    """
+
+    def __init__(self, params: Sequence[Value], *, has_biases: bool) -> None:
+        self.inputs, self.states = params[:2]
+        self.biases = list(params[2:4]) if has_biases else []
+        self.projection = params[-1] if len(params) % 2 else None
+
+
+def _ordered(g: Operators, x: Value, gates: Sequence[int]) -> Value:
+    """Return weights with their blocks, one for each gate, in another order."""
+    if list(gates) == list(range(len(gates))):
+        return x
+    size = dims(x)[0] // len(gates)
+    data = x.tensor.data
+    if data is not None:
+        rows = np.concatenate([np.arange(gate * size, (gate + 1) * size) for gate in gates])
+        return g.builder.static_like(x, data.transform(lambda array: array[rows], shape=x.shape))
+    parts = g.apply("Split", [x, vector(g, [size] * len(gates))], {"axis": 0}, len(gates))
+    return g("Concat", [parts[gate] for gate in gates], axis=0)
+
+
+def _stacked(g: Operators, values: Sequence[Value]) -> Value:
+    """Return values stacked along a new first axis."""
+    held = [front(g, value) for value in values]
+    return held[0] if len(held) == 1 else g("Concat", held, axis=0)
+
+
+def _layer(
+    g: Operators, kind: str, x: Value, states: Sequence[Value], directions: Sequence[_Direction]
+) -> list[Value]:
+    """Return all hidden states [T, B, directions * units], and the last of each state [directions, B, units].
+
+    Args:
+        g: The canonical operators.
+        kind: Kind of layer, a key of ``_FORMS``.
+        x: Input, [T, B, width].
+        states: States before the first step, [directions, B, units].
+        directions: Weights of each direction.
+    """
+    type, gates, attributes = _FORMS[kind]
+    count, units = len(directions), dims(directions[0].states)[1]
+    inputs: list[Value | None] = [x]
+    inputs += [_stacked(g, [_ordered(g, each.inputs, gates) for each in directions])]
+    inputs += [_stacked(g, [_ordered(g, each.states, gates) for each in directions])]
+    if directions[0].biases:
+        rows = [[_ordered(g, bias, gates) for bias in each.biases] for each in directions]
+        inputs += [_stacked(g, [g("Concat", row, axis=0) for row in rows])]
+    else:
+        inputs += [None]
+    inputs += [None, *states]
+    given = dict(attributes)
+    if "activations" in given:
+        given["activations"] = given["activations"] * count
+    given |= {"hidden_size": units, "direction": "bidirectional" if count > 1 else "forward"}
+    every, *last = g.apply(type, inputs, given, 1 + len(states))
+    steps, batch = dims(x, [0, 1]) if not x.is_dynamic else (0, 0)
+    if count == 1:
+        return [g("Squeeze", [every, vector(g, [1])]), *last]
+    flat = g("Transpose", [every], perm=[0, 2, 1, 3])
+    shape = vector(g, [steps, batch, count * units] if steps else [0, 0, -1])
+    return [g("Reshape", [flat, shape]), *last]
+
+
+def _projected(
+    g: Operators, x: Value, states: Sequence[Value], direction: _Direction, *, reverse: bool
+) -> list[Value]:
+    """Return the results of one direction of an LSTM whose hidden state is projected."""
+    from xdlc.converter.nhwc.recurrent import LstmWeights, lstm
+
+    def gates(x: Value) -> dict[str, Value | None]:
+        size = dims(x)[0] // 4
+        parts = g.apply("Split", [x, vector(g, [size] * 4)], {"axis": 0}, 4)
+        return dict(zip("ifco", parts, strict=True))
+
+    bias = g("Add", direction.biases) if direction.biases else None
+    none: dict[str, Value | None] = {}
+    weights = LstmWeights(
+        gates(direction.inputs),
+        gates(direction.states),
+        none if bias is None else gates(bias),
+        none,
+        none,
+        projection=direction.projection,
+    )
+    held = [g("Squeeze", [state, vector(g, [0])]) for state in states]
+    every, *last = lstm(g, x, weights, held, reverse=reverse)
+    return [every, *(front(g, state) for state in last)]
+
+
+def _network(
+    node: AtenNode,
+    g: Operators,
+    x: Value,
+    hx: Sequence[Value],
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Value]:
+    kind = node.type.partition(".")[0]
+    count = 2 if bidirectional else 1
+    each = len(params) // (num_layers * count) if num_layers > 0 else 0
+    if not each or len(params) != each * num_layers * count or each not in (2, 3, 4, 5):
+        raise node.invalid(f"{len(params)} parameters of {num_layers} layers")
+    x = g("Transpose", [x], perm=[1, 0, 2]) if batch_first else x
+    total, lasts = num_layers * count, []
+    for layer in range(num_layers):
+        start = layer * count
+        own = [_Direction(params[i * each : (i + 1) * each], has_biases=has_biases)
+               for i in range(start, start + count)]  # fmt: skip
+        states = [_rows(g, state, start, start + count, total) for state in hx]
+        if own[0].projection is None:
+            x, *last = _layer(g, kind, x, states, own)
+        else:
+            runs = [
+                _projected(g, x, [_rows(g, s, i, i + 1, count) for s in states], direction, reverse=bool(i))
+                for i, direction in enumerate(own)
+            ]
+            x, *last = (
+                parts[0] if count == 1 else g("Concat", list(parts), axis=2 if index == 0 else 0)
+                for index, parts in enumerate(zip(*runs, strict=True))
+            )
+        lasts.append(last)
+    states = [
+        parts[0] if num_layers == 1 else g("Concat", list(parts), axis=0)
+        for parts in zip(*lasts, strict=True)
+    ]
+    return [g("Transpose", [x], perm=[1, 0, 2]) if batch_first else x, *states]
+
+
+def _rows(g: Operators, x: Value, start: int, stop: int, total: int) -> Value:
+    if stop - start == total:
+        return x
+    return g("Slice", [x, *(vector(g, [number]) for number in (start, stop, 0))])
+
+
+@aten("lstm.input", ignores=("train",))
+def _lstm(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    hx: Sequence[Value],
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Value]:
+    return _network(node, g, input, hx, params, has_biases, num_layers, bidirectional, batch_first)
+
+
+@aten("gru.input", "rnn_tanh.input", "rnn_relu.input", ignores=("train",))
+def _rnn(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    hx: Value,
+    params: Sequence[Value],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    bidirectional: bool,
+    batch_first: bool,
+) -> list[Value]:
+    return _network(node, g, input, [hx], params, has_biases, num_layers, bidirectional, batch_first)
+
+
+@aten("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
+def _packed(node: AtenNode, g: Operators) -> list[Value]:
+    raise node.problem(
+        "its input is a packed sequence, whose lengths depend on data",
+        "export the model with padded sequences (torch.nn.utils.rnn.pad_packed_sequence)",
+    )
+
+
+def _cell(
+    node: AtenNode,
+    g: Operators,
+    x: Value,
+    states: Sequence[Value],
+    weights: Sequence[Value],
+    biases: Sequence[Value | None],
+) -> list[Value]:
+    kind = node.type.removesuffix("_cell")
+    single = x.rank == 1
+    if single:
+        x, states = front(g, x), [front(g, state) for state in states]
+    known = [bias for bias in biases if bias is not None]
+    if len(known) == 1:
+        known.append(g.builder.const(np.zeros(known[0].shape, known[0].dtype.numpy)))
+        known = known if biases[0] is not None else known[::-1]
+    direction = _Direction([*weights, *known], has_biases=bool(known))
+    _, *last = _layer(g, kind, front(g, x), [front(g, state) for state in states], [direction])
+    axes = vector(g, [0, 1] if single else [0])
+    return [g("Squeeze", [state, axes]) for state in last]
+
+
+@aten("lstm_cell")
+def _lstm_cell(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    hx: Sequence[Value],
+    w_ih: Value,
+    w_hh: Value,
+    b_ih: Value | None,
+    b_hh: Value | None,
+) -> list[Value]:
+    return _cell(node, g, input, hx, (w_ih, w_hh), (b_ih, b_hh))
+
+
+@aten("gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _rnn_cell(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    hx: Value,
+    w_ih: Value,
+    w_hh: Value,
+    b_ih: Value | None,
+    b_hh: Value | None,
+) -> list[Value]:
+    return _cell(node, g, input, [hx], (w_ih, w_hh), (b_ih, b_hh))

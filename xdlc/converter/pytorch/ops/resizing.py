@@ -1,0 +1,312 @@
+"""Handlers of resized images, sampled grids and rearranged pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xdlc.converter.nhwc.gathering import shuffled
+from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
+from xdlc.converter.values import Value, check_table
+from xdlc.ir.data import Array
+
+Sizes = Sequence["int | Value"]
+Factors = Sequence[float | None]
+
+
+def _sizes(
+    node: AtenNode, g: Operators, x: Value, output_size: Sizes | None, factors: Factors
+) -> list[int] | Value:
+    """Return the new sizes of the axes after the channels: given ones, or the old ones times factors."""
+    if output_size:
+        if any(isinstance(size, Value) for size in output_size):
+            parts = [
+                g("Reshape", [positions(g, size), vector(g, [1])])
+                if isinstance(size, Value)
+                else vector(g, [size])
+                for size in output_size
+            ]
+            return g("Concat", parts, axis=0) if len(parts) > 1 else parts[0]
+        return [int(size) for size in output_size if not isinstance(size, Value)]
+    known = [factor for factor in factors if factor is not None]
+    if len(known) != x.rank - 2:
+        raise node.invalid("it has neither sizes nor scales")
+    return [int(size * factor) for size, factor in zip(dims(x)[2:], known, strict=True)]
+
+
+def _step(n: int, m: int, factor: float | None, *, align: bool = False) -> float:
+    """Return the distance of neighbours of the result in elements of the input."""
+    if align:
+        return (n - 1) / (m - 1) if m > 1 else 0.0
+    return 1.0 / factor if factor is not None and factor > 0 else n / m
+
+
+def _resized(
+    node: AtenNode,
+    g: Operators,
+    x: Value,
+    output_size: Sizes | None,
+    factors: Factors,
+    mode: str,
+    *,
+    align: bool = False,
+    antialias: bool = False,
+    exact: bool = False,
+) -> Value:
+    """Return a value with its axes after the channels resized.
+
+    Args:
+        node: The node.
+        g: The canonical operators.
+        x: [N, C, spatial...].
+        output_size: New sizes, or None.
+        factors: Scale of each axis; positions follow it, not the ratio of the sizes; None for that ratio.
+        mode: ``nearest``, ``linear``, ``cubic`` or ``lanczos``.
+        align: Whether the corners stay in place.
+        antialias: Whether kernels are widened where an axis shrinks.
+        exact: Whether ``nearest`` takes the element at the center of each new one.
+
+    Raises:
+        XdlcError: If the sizes do not fit.
+    """
+    count = x.rank - 2
+    if not 1 <= count <= 3:
+        raise node.invalid(f"input of rank {x.rank}")
+    if mode != "nearest" and not x.dtype.is_float:
+        raise node.problem(f"{mode} interpolation of {x.dtype} values", "interpolate float values")
+    scales = [*factors, *[None] * (count - len(factors))]
+    wanted = _sizes(node, g, x, output_size, scales)
+    transform = "align_corners" if align else "half_pixel"
+    rounds = "round_prefer_ceil"
+    if mode == "nearest" and not exact:
+        transform, rounds = "asymmetric", "floor"
+    attributes: dict[str, Any] = {
+        "mode": mode,
+        "coordinate_transformation_mode": transform,
+        "axes": list(range(2, x.rank)),
+        **({"nearest_mode": rounds} if mode == "nearest" else {}),
+    }
+    if isinstance(wanted, Value) or x.is_dynamic:
+        if antialias or any(scales):
+            dims(x)
+        sizes = wanted if isinstance(wanted, Value) else vector(g, wanted)
+        return g("Resize", [x, None, None, sizes], **attributes)
+    if min(wanted) < 1 or len(wanted) != count:
+        raise node.invalid(f"sizes {wanted} of {count} axes")
+    spatial = dims(x)[2:]
+    axes = list(zip(spatial, wanted, scales, strict=True))
+    for n, m, _ in axes:
+        check_table(n)
+        check_table(m)
+    if mode == "nearest":
+        picks = [_picks(n, m, factor, exact=exact) for n, m, factor in axes]
+        plain = [
+            (2 * np.arange(m) + 1) * n // (2 * m) if exact else np.arange(m) * n // m for n, m, _ in axes
+        ]
+        if not all(np.array_equal(*pair) for pair in zip(picks, plain, strict=True)):
+            for axis, places in enumerate(picks, 2):
+                if not np.array_equal(places, np.arange(x.shape[axis])):
+                    x = g("Gather", [x, vector(g, places)], axis=axis)
+            return x
+    elif antialias or not all(
+        align or factor is None or math.isclose(factor, m / n, rel_tol=1e-6) for n, m, factor in axes
+    ):
+        for axis, (n, m, factor) in enumerate(axes, 2):
+            check_table(n, m)
+            step = _step(n, m, factor, align=align)
+            table = _smooth(n, m, step, mode) if antialias else _shares(n, m, step, mode)
+            x = _mixed(g, x, axis, table)
+        return x
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = -0.75
+    return g("Resize", [x, None, None, vector(g, wanted)], **attributes)
+
+
+def _picks(n: int, m: int, factor: float | None, *, exact: bool) -> Array:
+    """Return the element that each new one is, in single precision as PyTorch computes it."""
+    out = np.arange(m, dtype=np.float32)
+    if m in (n, 2 * n) and not exact:
+        return np.arange(m) * n // m
+    step = np.float32(_step(n, m, factor))
+    places = np.floor((out + np.float32(0.5)) * step) if exact else np.floor(out * step)
+    return np.minimum(places, n - 1).astype(np.int64)
+
+
+def _shares(n: int, m: int, step: float, mode: str) -> Array:
+    """Return the shares [m, n] of the elements, where the border repeats."""
+    place = (np.arange(m) + 0.5) * step - 0.5
+    if mode == "linear":
+        place = np.maximum(place, 0)
+    first = np.floor(place)
+    near = first[:, None] + np.arange(-1, 3)
+    shares = _kernel(near - place[:, None], mode, -0.75)
+    table = np.zeros((m, n))
+    np.add.at(table, (np.arange(m)[:, None], np.clip(near, 0, n - 1).astype(np.int64)), shares)
+    return table
+
+
+def _smooth(n: int, m: int, step: float, mode: str) -> Array:
+    """Return the shares [m, n] with kernels as wide as the new elements; what is outside does not count."""
+    reach = {"linear": 1, "cubic": 2, "lanczos": 3}[mode] * max(step, 1.0)
+    center = step * (np.arange(m) + 0.5)
+    first = np.maximum(np.trunc(center - reach + 0.5), 0)[:, None]
+    last = np.minimum(np.trunc(center + reach + 0.5), n)[:, None]
+    place = np.arange(n)[None, :]
+    distance = (place - center[:, None] + 0.5) / max(step, 1.0)
+    shares = np.where((place >= first) & (place < last), _kernel(distance, mode, -0.5), 0.0)
+    total = shares.sum(1, keepdims=True)
+    return shares / np.where(total, total, 1)
+
+
+def _kernel(distance: Array, mode: str, a: float) -> Array:
+    x = np.abs(distance)
+    if mode == "linear":
+        return np.clip(1 - x, 0, None)
+    if mode == "lanczos":
+        return np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
+    inner = ((a + 2) * x - (a + 3)) * x * x + 1
+    outer = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x < 1, inner, np.where(x < 2, outer, 0.0))
+
+
+def _mixed(g: Operators, x: Value, axis: int, table: Array) -> Value:
+    """Return a value with an axis replaced by shares [new, old] of its elements."""
+    if np.array_equal(table, np.eye(len(table))):
+        return x
+    order = [*(held for held in range(x.rank) if held != axis), axis]
+    shares = g.builder.const(np.ascontiguousarray(table.T.astype(x.dtype.numpy)))
+    made = g("MatMul", [g("Transpose", [x], perm=order), shares])
+    return g("Transpose", [made], perm=[order.index(held) for held in range(x.rank)])
+
+
+_NEAREST = [
+    f"{prefix}{rank}d" for prefix in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3)
+]
+_SMOOTH = {
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "linear",
+    "upsample_trilinear3d": "linear",
+    "upsample_bicubic2d": "cubic",
+    "_upsample_bilinear2d_aa": "linear",
+    "_upsample_bicubic2d_aa": "cubic",
+    "_upsample_lanczos2d_aa": "lanczos",
+}
+"""Operators that interpolate, with their mode."""
+
+
+@aten(*_NEAREST, layout=CHANNEL_LAST, symbolic=("output_size",))
+def _nearest(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    output_size: Sizes,
+    scales: float | None = None,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:
+    factors = [scales, scales_d, scales_h, scales_w][-(self.rank - 2) :] if self.rank > 3 else [scales]
+    return _resized(node, g, self, output_size, factors, "nearest", exact="exact" in node.type)
+
+
+@aten(*(f"{name}.vec" for name in _NEAREST), layout=CHANNEL_LAST, symbolic=("output_size",))
+def _nearest_by(
+    node: AtenNode, g: Operators, input: Value, output_size: Sizes | None, scale_factors: Factors | None
+) -> Value:
+    factors = scale_factors or []
+    return _resized(node, g, input, output_size, factors, "nearest", exact="exact" in node.type)
+
+
+@aten(*_SMOOTH, layout=CHANNEL_LAST, symbolic=("output_size",))
+def _smooth_resize(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    output_size: Sizes,
+    align_corners: bool,
+    scales: float | None = None,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:
+    factors = [scales, scales_d, scales_h, scales_w][-(self.rank - 2) :] if self.rank > 3 else [scales]
+    mode, wide = _SMOOTH[node.type], node.type.endswith("_aa")
+    return _resized(node, g, self, output_size, factors, mode, align=align_corners, antialias=wide)
+
+
+@aten(*(f"{name}.vec" for name in _SMOOTH), layout=CHANNEL_LAST, symbolic=("output_size",))
+def _smooth_resize_by(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    output_size: Sizes | None,
+    align_corners: bool,
+    scale_factors: Factors | None,
+) -> Value:
+    type = node.type.partition(".")[0]
+    mode, wide, factors = _SMOOTH[type], type.endswith("_aa"), scale_factors or []
+    return _resized(node, g, input, output_size, factors, mode, align=align_corners, antialias=wide)
+
+
+# ---------------------------------------------------------------------------------------------- grids
+
+
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", layout=CHANNEL_LAST)
+def _grid_sampler(
+    node: AtenNode,
+    g: Operators,
+    input: Value,
+    grid: Value,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> Value:
+    return g(
+        "GridSample",
+        [input, grid],
+        mode=("linear", "nearest", "cubic")[interpolation_mode],
+        padding_mode=("zeros", "border", "reflection")[padding_mode],
+        align_corners=int(align_corners),
+    )
+
+
+@aten("affine_grid_generator")
+def _affine_grid(
+    node: AtenNode, g: Operators, theta: Value, size: Sequence[int], align_corners: bool
+) -> Value:
+    return g("AffineGrid", [theta, vector(g, size)], align_corners=int(align_corners))
+
+
+# ---------------------------------------------------------------------------------------------- pixels
+
+
+@aten("pixel_shuffle", layout=CHANNEL_LAST)
+def _pixel_shuffle(node: AtenNode, g: Operators, self: Value, upscale_factor: int) -> Value:
+    *lead, channels, height, width = dims(self)
+    x = reshape(g, self, (math.prod(lead), channels, height, width)) if len(lead) != 1 else self
+    made = g("DepthToSpace", [x], blocksize=upscale_factor, mode="CRD")
+    return made if len(lead) == 1 else reshape(g, made, (*lead, *made.shape[1:]))
+
+
+@aten("pixel_unshuffle", layout=CHANNEL_LAST)
+def _pixel_unshuffle(node: AtenNode, g: Operators, self: Value, downscale_factor: int) -> Value:
+    *lead, channels, height, width = dims(self)
+    x = reshape(g, self, (math.prod(lead), channels, height, width)) if len(lead) != 1 else self
+    block = downscale_factor
+    made = g("SpaceToDepth", [x], blocksize=block)  # block by block; PyTorch has channel by channel
+    if block > 1 and channels > 1:
+        check_table(channels, block * block)
+        order = np.arange(channels * block * block).reshape(block * block, channels).T
+        made = g("Gather", [made, vector(g, order.reshape(-1))], axis=1)
+    return made if len(lead) == 1 else reshape(g, made, (*lead, *made.shape[1:]))
+
+
+@aten("channel_shuffle", "native_channel_shuffle", layout=ANY)
+def _channel_shuffle(node: AtenNode, g: Operators, self: Value, groups: int) -> Value:
+    return shuffled(g, self, groups, 1)
