@@ -1,0 +1,128 @@
+"""Operators that move elements: against what NumPy does to the same arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.converter.pytorch.programs import results
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+SQUARE = np.arange(12, dtype=np.float32).reshape(3, 4)
+ROW = np.arange(5, dtype=np.float32)
+INTS = np.arange(6).reshape(2, 3)
+INDEX = np.asarray([[2, 0], [1, 1]])
+MASK = SQUARE % 2 == 0
+
+VIEWS: dict[str, tuple[str, list[Any], Any]] = {
+    "view": ("view", [X, [4, -1]], X.reshape(4, 6)),
+    "reshape": ("reshape", [X, [24]], X.reshape(24)),
+    "flatten": ("flatten.using_ints", [X, 1, -1], X.reshape(2, 12)),
+    "flatten a scalar": ("flatten.using_ints", [np.asarray(3, np.float32), 0, -1], np.float32([3])),
+    "unflatten": ("unflatten.int", [X, 2, [2, -1]], X.reshape(2, 3, 2, 2)),
+    "squeeze": ("squeeze.dims", [X[:, :1], [0, 1]], X[:, 0]),
+    "unsqueeze": ("unsqueeze", [X, -1], X[..., None]),
+    "permute": ("permute", [X, [2, 0, -2]], X.transpose(2, 0, 1)),
+    "movedim": ("movedim.intlist", [X, [0, 1], [2, 0]], np.moveaxis(X, [0, 1], [2, 0])),
+    "expand": ("expand", [X[:1], [5, 2, -1, -1]], np.broadcast_to(X[:1], (5, 2, 3, 4))),
+    "bits": ("view.dtype", [X, np.dtype("int32")], X.view(np.int32)),
+    "bits of halves": ("view.dtype", [X, np.dtype("int16")], X.view(np.int16)),
+    "atleast": ("atleast_3d", [ROW], ROW[None, :, None]),
+}
+PARTS: dict[str, tuple[str, list[Any], Any]] = {
+    "select": ("select.int", [X, 1, -1], X[:, -1]),
+    "slice": ("slice.Tensor", [X, 2, -3, 100, 2], X[..., -3::2]),
+    "narrow": ("narrow", [X, -1, -3, 2], X[..., 1:3]),
+    "diagonal": ("diagonal", [X, 1, 2, 0], np.diagonal(X, 1, 2, 0)),
+    "diag_embed": ("diag_embed", [ROW, -2], np.diag(ROW, -2)),
+    "diag_embed turned round": ("diag_embed", [ROW, 1, 1, 0], np.diag(ROW, 1).T),
+    "unfold": ("unfold", [ROW, 0, 3, 2], np.stack([ROW[:3], ROW[2:]])),
+    "as_strided": ("as_strided", [X, [2, 3], [1, 5], 2], np.asarray([[2, 7, 12], [3, 8, 13]], np.float32)),
+    "tril": ("tril", [SQUARE, 1], np.tril(SQUARE, 1)),
+    "select_scatter": (
+        "select_scatter",
+        [SQUARE, ROW[:4], 0, -1],
+        np.concatenate([SQUARE[:2], ROW[None, :4]]),
+    ),
+    "slice_scatter": (
+        "slice_scatter",
+        [ROW, ROW[3:], 0, 1, None, 2],
+        np.asarray([0, 3, 2, 4, 4], np.float32),
+    ),
+    "chunk": ("chunk", [ROW, 3], [ROW[:2], ROW[2:4], ROW[4:]]),
+    "split": ("split.Tensor", [X, 3, 2], [X[..., :3], X[..., 3:]]),
+    "unbind": ("unbind.int", [X, 1], [X[:, 0], X[:, 1], X[:, 2]]),
+    "tensor_split": ("tensor_split.indices", [ROW, [1, -1]], [ROW[:1], ROW[1:-1], ROW[-1:]]),
+}
+JOINED: dict[str, tuple[str, list[Any], Any]] = {
+    "cat promotes": (
+        "cat",
+        [[INTS, INTS.astype(np.float32)], -1],
+        np.concatenate([INTS, INTS], 1, dtype="f4"),
+    ),
+    "cat skips what is empty": ("cat", [[SQUARE, np.zeros(0, np.float32)], 1], SQUARE),
+    "stack": ("stack", [[ROW, -ROW], -1], np.stack([ROW, -ROW], -1)),
+    "dstack": ("dstack", [[ROW, -ROW]], np.dstack([ROW, -ROW])),
+    "block_diag": (
+        "block_diag",
+        [[np.ones(2, np.float32), SQUARE[:2, :1]]],
+        np.asarray([[1, 1, 0], [0, 0, 0], [0, 0, 4]], np.float32),
+    ),
+    "cartesian_prod": (
+        "cartesian_prod",
+        [[ROW[:2], ROW[3:]]],
+        np.asarray([[0, 3], [0, 4], [1, 3], [1, 4]], np.float32),
+    ),
+    "combinations": ("combinations", [ROW[:3], 2], np.asarray([[0, 1], [0, 2], [1, 2]], np.float32)),
+    "repeat": ("repeat", [SQUARE, [2, 1, 3]], np.tile(SQUARE, (2, 1, 3))),
+    "roll": ("roll", [X, [1, -5], [0, 2]], np.roll(X, (1, -5), (0, 2))),
+    "roll flat": ("roll", [SQUARE, [5], []], np.roll(SQUARE, 5)),
+    "rot90": ("rot90", [X, 3, [2, 0]], np.rot90(X, 3, (2, 0))),
+    "meshgrid": ("meshgrid.indexing", [[ROW[:2], ROW], "xy"], list(np.meshgrid(ROW[:2], ROW))),
+}
+PADDED: dict[str, tuple[str, list[Any], Any]] = {
+    "constant": (
+        "pad",
+        [X, [1, -1, 0, 2], "constant", 7.0],
+        np.pad(X, ((0, 0), (0, 2), (1, 0)), constant_values=7)[..., :-1],
+    ),
+    "reflect": ("reflection_pad1d", [SQUARE, [2, 1]], np.pad(SQUARE, ((0, 0), (2, 1)), "reflect")),
+    "replicate": ("pad", [X, [2, 0, 1, 1], "replicate"], np.pad(X, ((0, 0), (1, 1), (2, 0)), "edge")),
+    "circular": ("pad", [X, [0, 4], "circular"], np.pad(X, ((0, 0), (0, 0), (0, 4)), "wrap")),
+    "truth values": (
+        "constant_pad_nd",
+        [MASK, [1, 0], True],
+        np.pad(MASK, ((0, 0), (1, 0)), constant_values=True),
+    ),
+}
+TAKEN: dict[str, tuple[str, list[Any], Any]] = {
+    "index_select": ("index_select", [X, 1, np.asarray([2, 0, 2])], X[:, [2, 0, 2]]),
+    "gather": ("gather", [SQUARE, 1, INDEX], np.take_along_axis(SQUARE[:2], INDEX, 1)),
+    "take": ("take", [SQUARE, INDEX - 1], SQUARE.reshape(-1)[INDEX - 1]),
+    "index": ("index.Tensor", [X, [None, INDEX]], X[:, INDEX]),
+    "indices of one shape": ("index.Tensor", [X, [INDEX % 2, INDEX]], X[INDEX % 2, INDEX]),
+    "indices apart": ("index.Tensor", [X, [INDEX[0] % 2, None, INDEX]], X[INDEX[0] % 2, :, INDEX]),
+    "indices at the end": ("index.Tensor", [X, [None, INDEX, INDEX[:1]]], X[:, INDEX, INDEX[:1]]),
+    "a mask": ("index.Tensor", [SQUARE, [MASK]], SQUARE[MASK]),
+    "a mask and an index": ("index.Tensor", [X, [MASK[0, :2], INDEX[0, :1]]], X[[True, False], [2]]),
+    "masked_select": ("masked_select", [SQUARE, MASK[:1]], SQUARE[:, ::2].reshape(-1)),
+    "nonzero": ("nonzero", [MASK], np.argwhere(MASK)),
+    "nonzero_static": ("nonzero_static", [ROW, 6], np.asarray([[1], [2], [3], [4], [-1], [-1]])),
+    "one_hot": ("one_hot", [INDEX, 3], np.eye(3, dtype=np.int64)[INDEX]),
+    "embedding": ("embedding", [SQUARE, INDEX], SQUARE[INDEX]),
+}
+CASES = VIEWS | PARTS | JOINED | {f"pad {name}": case for name, case in PADDED.items()} | TAKEN
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_elements_are_those_of_numpy(tmp_path: Path, name: str) -> None:
+    """Each operator outputs the elements that NumPy has at the same places."""
+    target, arguments, wanted = CASES[name]
+    found = results(tmp_path, target, *arguments, like=wanted)
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, list) else [(found, wanted)]
+    for got, want in pairs:
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype

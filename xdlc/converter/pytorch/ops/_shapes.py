@@ -1,0 +1,169 @@
+"""Dimensions, numbers and shapes of values, known while converting or computed when the graph runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.registry import AtenNode
+from xdlc.converter.values import Value, broadcast
+from xdlc.ir import DType
+
+Size = int | Value
+"""A dimension or position: a number, or a computed integer of rank 0 or 1."""
+
+
+def axis_of(node: AtenNode, axis: int, rank: int) -> int:
+    """Return an axis counted from the front; a scalar has one.
+
+    Raises:
+        ModelError: If there is no such axis.
+    """
+    return node.axis(axis, max(rank, 1))
+
+
+def axes_of(node: AtenNode, axes: Sequence[int] | int, rank: int) -> list[int]:
+    """Return axes counted from the front, in their order; an empty list is empty.
+
+    Raises:
+        ModelError: If there is no such axis, or one comes twice.
+    """
+    found = [axis_of(node, axis, rank) for axis in ([axes] if isinstance(axes, int) else axes)]
+    if len(set(found)) != len(found):
+        raise node.invalid(f"axes {found} repeat")
+    return found
+
+
+def known(size: Size) -> Size:
+    """Return a computed integer as a number if it is known after all."""
+    if isinstance(size, Value) and size.is_static and size.size == 1:
+        return int(size.numpy().reshape(-1)[0])
+    return size
+
+
+def sizes_of(g: Operators, x: Value) -> list[Size]:
+    """Return the dimensions of a value; those that are open are computed.
+
+    Raises:
+        UnsupportedOp: If its rank is open.
+    """
+    if x.dims is None:
+        return list(dims(x))
+    return [
+        size if size is not None else g("Shape", [x], start=axis, end=axis + 1)
+        for axis, size in enumerate(x.dims)
+    ]
+
+
+def number(g: Operators, size: Size) -> Value:
+    """Return an integer as a value of rank 0, int64."""
+    if isinstance(size, Value):
+        return reshape(g, positions(g, size), ()) if size.rank else positions(g, size)
+    return g.builder.const(np.asarray(size, np.int64))
+
+
+def vector_of(g: Operators, sizes: Sequence[Size]) -> Value:
+    """Return integers as one value of rank 1, int64."""
+    sizes = [known(size) for size in sizes]
+    if not any(isinstance(size, Value) for size in sizes):
+        return vector(g, [int(size) for size in sizes if not isinstance(size, Value)])
+    parts = [vector(g, [size]) if not isinstance(size, Value) else _as_row(g, size) for size in sizes]
+    return parts[0] if len(parts) == 1 else g("Concat", parts, axis=0)
+
+
+def _as_row(g: Operators, size: Value) -> Value:
+    return positions(g, size) if size.rank == 1 else reshape(g, positions(g, size), (1,))
+
+
+def product(g: Operators, sizes: Sequence[Size]) -> Size:
+    """Return the product of dimensions."""
+    whole: Size = math.prod(size for size in sizes if not isinstance(size, Value))
+    for size in sizes:
+        if isinstance(size, Value):
+            factor = number(g, size)
+            whole = factor if isinstance(whole, int) and whole == 1 else g("Mul", [number(g, whole), factor])
+    return whole
+
+
+def reshaped(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
+    """Return a value with other dimensions, one of which may be -1: what is left.
+
+    Raises:
+        ModelError: If it has another number of elements.
+    """
+    wanted = [known(size) for size in sizes]
+    if not x.is_dynamic and not any(isinstance(size, Value) for size in wanted):
+        shape = [int(size) for size in wanted if not isinstance(size, Value)]
+        if shape.count(-1) == 1:
+            others = math.prod(size for size in shape if size != -1)
+            shape[shape.index(-1)] = x.size // others if others else 0
+        if math.prod(shape) != x.size or min(shape, default=0) < 0:
+            raise node.invalid(f"{list(x.shape)} cannot become {shape}: the number of elements differs")
+        return x if tuple(shape) == x.shape else reshape(g, x, shape)
+    computed = [place for place, size in enumerate(wanted) if isinstance(size, Value)]
+    if len(computed) == 1 and not any(size in (-1, 0) for size in wanted if not isinstance(size, Value)):
+        wanted[computed[0]] = -1
+    return g("Reshape", [x, vector_of(g, wanted)], allowzero=1)
+
+
+def expanded(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
+    """Return a value repeated along axes of size 1 until it has the given dimensions; -1 keeps one.
+
+    Raises:
+        ModelError: If the dimensions do not broadcast.
+    """
+    wanted = [known(size) for size in sizes]
+    if len(wanted) < x.rank:
+        raise node.invalid(f"{list(x.shape)} has more than {len(wanted)} axes")
+    wanted = [1 if not isinstance(size, Value) and size == -1 else size for size in wanted]
+    if x.is_dynamic or any(isinstance(size, Value) for size in wanted):
+        return g("Expand", [x, vector_of(g, wanted)])
+    shape = [int(size) for size in wanted if not isinstance(size, Value)]
+    whole = (1,) * (len(shape) - x.rank) + x.shape
+    target = [old if new == 1 else new for old, new in zip(whole, shape, strict=True)]
+    if any(old not in (1, new) for old, new in zip(whole, target, strict=True)):
+        raise node.invalid(f"{list(x.shape)} does not broadcast to {shape}")
+    if 0 in target:
+        return empty(g, target, x.dtype)
+    return x if tuple(target) == x.shape else g("Expand", [x, vector(g, target)])
+
+
+def empty(g: Operators, shape: Sequence[int], dtype: DType) -> Value:
+    """Return a constant without elements."""
+    return g.builder.const(np.zeros(shape, dtype.numpy))
+
+
+def common_shape(node: AtenNode, values: Sequence[Value]) -> tuple[int, ...]:
+    """Return the shape to which values broadcast.
+
+    Raises:
+        ModelError: If they do not.
+        UnsupportedOp: If a dimension is open.
+    """
+    shapes = [dims(value) for value in values]
+    rank = max(map(len, shapes), default=0)
+    full = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    try:
+        return tuple(broadcast(sizes) for sizes in zip(*full, strict=True))
+    except ValueError:
+        raise node.invalid(f"shapes {[list(shape) for shape in shapes]} do not broadcast") from None
+
+
+def rank_one(g: Operators, x: Value) -> Value:
+    """Return a scalar as a value of one axis, others as they are."""
+    return x if x.rank else reshape(g, x, (1,))
+
+
+def moved(g: Operators, x: Value, source: Sequence[int], place: Sequence[int]) -> Value:
+    """Return a value with axes at other places, the others in their order around them; costs nothing."""
+    rest = [axis for axis in range(x.rank) if axis not in source]
+    order = [-1] * x.rank
+    for axis, at in zip(source, place, strict=True):
+        order[at] = axis
+    free = iter(rest)
+    order = [axis if axis >= 0 else next(free) for axis in order]
+    return x if order == list(range(x.rank)) else g("Transpose", [x], perm=order)
