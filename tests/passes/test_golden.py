@@ -93,6 +93,7 @@ def test_passes_run_in_the_order_that_they_require():
         "fold_transpose_into_fully_connected",
         "fold_quantize_dequantize",
         "merge_views_around",
+        "narrow_bounded_integers",
         "prune",
     ]
     assert [entry.name for entry in passes.stage("htp")] == [
@@ -103,6 +104,7 @@ def test_passes_run_in_the_order_that_they_require():
         "widen_bytes",
         "dequantize_weights",
         "cast_reinterpreted",
+        "step_recurrences",
     ]
 
 

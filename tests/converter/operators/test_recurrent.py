@@ -66,12 +66,21 @@ def test_clip(models, type):
 @pytest.mark.parametrize("type", GATES)
 def test_batch_before_time(models, type):
     first = run(models, type, layout=1, leave_out="p", reference=True)
-    assert {op.type for op in first.main.ops} & {"Lstm", "ElementWiseNeuron"}
+    assert {op.type for op in first.main.ops} & {"Lstm", "Gru", "ElementWiseNeuron"}
 
 
 @pytest.mark.parametrize("lengths", [None, (4, 2, 1)])
 def test_reset_gate_behind_the_product(models, lengths):
     run(models, "GRU", linear_before_reset=1, direction="bidirectional", lengths=lengths)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_gru_is_one_op_for_each_direction(models, after):
+    model = run(models, "GRU", linear_before_reset=after, direction="bidirectional")
+    found = [
+        (op.param("direction"), op.param("linear_before_reset")) for op in model.main.ops if op.type == "Gru"
+    ]
+    assert found == [(0, after), (1, after)]
 
 
 def test_coupled_gates(models):

@@ -169,3 +169,28 @@ def test_lstm_with_projection_says_so(one_op, rng):
     inputs[22] = np.zeros((4, 4), np.float32)
     with pytest.raises(UnsupportedOp, match="projection"):
         one_op("Lstm", inputs, [(2, 4)] * 3, static_inputs=range(1, 24))
+
+
+@pytest.mark.parametrize("form", ["time_major", "batch_major", "reverse", "bare"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_gru(one_op, rng, form, after):
+    sequence = rng.normal(size=(3, 2, 5)).astype(np.float32)
+    w, r = rng.normal(size=(3, 4, 5)).astype(np.float32), rng.normal(size=(3, 4, 4)).astype(np.float32)
+    b, h = rng.normal(size=(6, 4)).astype(np.float32), rng.normal(size=(1, 2, 4)).astype(np.float32)
+    if form == "bare":
+        b, h = b * 0, h * 0
+    state, states = h[0], {}
+    for step in range(3)[:: -1 if form == "reverse" else 1]:
+        x = sequence[step]
+        z, g = (1 / (1 + np.exp(-(x @ w[i].T + b[i] + state @ r[i].T + b[i + 3]))) for i in (0, 1))
+        inner = g * (state @ r[2].T + b[5]) if after else (g * state) @ r[2].T + b[5]
+        state = states[step] = (1 - z) * np.tanh(x @ w[2].T + b[2] + inner) + z * state
+    every = np.stack([states[step] for step in range(3)])
+    if form == "batch_major":
+        sequence, every = np.ascontiguousarray(sequence.swapaxes(0, 1)), every.swapaxes(0, 1)
+    inputs = [sequence, *w, *r] + ([None] * 7 if form == "bare" else [*b, h])
+    params = {"time_major": form != "batch_major", "direction": int(form == "reverse")}
+    params["linear_before_reset"] = after
+    found = one_op("Gru", inputs, [every.shape, (1, 2, 4)], params, static_inputs=range(1, 13))
+    for have, want in zip(found, (every, state[None]), strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)

@@ -26,6 +26,7 @@ DROPPED = {
     "fold_quantize_dequantize": "it became the encoding of a tensor",
     "merge_casts": "it changes the type and another changes it back",
     "merge_views": "it moves nothing, or undoes another",
+    "narrow_bounded_integers": "32 bits hold all of its values",
     "prune": "nothing reads its result",
 }
 """Why the ops of nodes go in passes, by the name of the pass."""

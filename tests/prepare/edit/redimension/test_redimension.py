@@ -435,6 +435,7 @@ def test_all_ops_that_do_not_fit_are_reported_at_once() -> None:
         ("MatMul", [(1, 8)], [(1, 8)], {}),
         ("Concat", [(1, 8)], [(1, 8)], {"axis": u32(7)}),
         ("Gather", [(1, 8)], [(1, 8)], {"axis": u32(1)}),
+        ("Gru", [(1, 8)], [(1, 8)], {}),
         ("Lstm", [(1, 8)], [(1, 8)], {}),
         ("Conv2d", [(1, 8), (2, 2)], [(1, 8)], {"stride": numbers(1, 1)}),
         ("Transpose", [(1, 8)], [(1, 8)], {"perm": numbers(0, 5)}),

@@ -15,7 +15,7 @@ from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.ops.reverse_sequence import reversed_steps
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value
-from xdlc.ir.data import Array
+from xdlc.ir.data import Array, TensorData
 from xdlc.opdefs.elementwise_enums import (
     ABS,
     ADD,
@@ -78,6 +78,20 @@ def lengths(node: Node, steps: int, batch: int) -> Array | None:
     if given.min(initial=1) == 0:
         raise node.problem("an empty sequence: ONNX does not define its last state")
     return None if np.all(given == steps) else given.reshape(-1).astype(np.int64)
+
+
+def has_static_weights(node: Node, positions: Sequence[int]) -> bool:
+    """Return whether all weights of a recurrence that are given are known."""
+    given = [node.input(position) for position in positions]
+    return all(value is None or value.is_static for value in given)
+
+
+def block(node: Node, position: int, index: int) -> TensorData:
+    """Return the known weights of one direction."""
+    data = node.required(position).tensor.data
+    if data is None:
+        raise node.problem(f"input {position} is computed at run time")
+    return data.transform(lambda array: array[index], shape=data.shape[1:])
 
 
 def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:

@@ -9,7 +9,15 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import number, part
-from xdlc.converter.operators.ops._recurrent import Cell, directions, lengths, time_major, unrolled
+from xdlc.converter.operators.ops._recurrent import (
+    Cell,
+    block,
+    directions,
+    has_static_weights,
+    lengths,
+    time_major,
+    unrolled,
+)
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import Tensor, TensorData
@@ -69,12 +77,11 @@ def _offered(node: Node, x: Value) -> bool:
     usual = ["sigmoid", "tanh", "tanh"] * len(directions(node))
     named = [name.lower() for name in node.attr("activations") or usual]
     node.attr("hidden_size")
-    weights = [node.input(position) for position in (1, 2, 3, 7)]
     return (
         named == usual
         and not any(node.attr(name, 0) for name in ("clip", "input_forget"))
         and lengths(node, *x.shape[:2]) is None
-        and all(value is None or value.is_static for value in weights)
+        and has_static_weights(node, (1, 2, 3, 7))
     )
 
 
@@ -110,15 +117,15 @@ def _unrolled(node: Node, b: Builder) -> list[Value]:
 def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> list[Value]:
     """Append one Lstm; return all hidden states [T, 1, N, H], the last one and the cell [1, N, H]."""
     steps, batch, _ = x.shape
-    weight, recurrence = _block(node, 1, index), _block(node, 2, index)
+    weight, recurrence = block(node, 1, index), block(node, 2, index)
     units = recurrence.shape[1]
     bias = _bias(node, index, units, weight.dtype)
     peepholes = node.input(7)
 
     def gate(data: TensorData, name: str, what: str) -> Tensor:
-        block = _GATES[name]
+        place = _GATES[name]
         part = data.transform(
-            lambda array: array[block * units : (block + 1) * units], shape=(units, *data.shape[1:])
+            lambda array: array[place * units : (place + 1) * units], shape=(units, *data.shape[1:])
         )
         return b.source_order(b.const(part, f"{b.stem}_{what}_{name}_{index}"))
 
@@ -157,13 +164,6 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         b.reshape(last, (1, batch, units)),
         b.reshape(cell, (1, batch, units)),
     ]
-
-
-def _block(node: Node, position: int, index: int) -> TensorData:
-    data = node.required(position).tensor.data
-    if data is None:
-        raise node.problem(f"input {position} is computed at run time")
-    return data.transform(lambda array: array[index], shape=data.shape[1:])
 
 
 def _bias(node: Node, index: int, units: int, dtype: np.dtype[np.float32]) -> TensorData:

@@ -26,21 +26,26 @@ def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
 
 
-@rule("Lstm")
-def lstm(op: Op, context: ResizeContext) -> list[Shape]:
+@rule("Gru", "Lstm")
+def recurrence(op: Op, context: ResizeContext) -> list[Shape]:
     """Return a state for each item of the batch, and results for each step."""
     source = args.operand(op, 0)
-    axis = 1 if source.rank == 3 and op.param("time_major", False) else 0
+    axis = 1 if source.rank == 3 and op.param("time_major", op.type == "Gru") else 0
+    firsts = (13,) if op.type == "Gru" else (10, 11)
     old, new = context.shape(source)[axis], source.shape[axis]
     if context.shape(source)[-1] != source.shape[-1]:
         raise ShapeError(f"its weights are for {context.shape(source)[-1]} features, not {source.shape[-1]}")
     inputs = [
-        _state(context, tensor, old, new) if at in (10, 11) else tensor for at, tensor in enumerate(op.inputs)
+        _state(context, tensor, old, new) if at in firsts else tensor for at, tensor in enumerate(op.inputs)
     ]
     context.graph.set_inputs(op, inputs)
     shapes: list[Shape] = []
-    for tensor in op.outputs:
-        if tensor.rank == source.rank == 3 and tensor.shape[:2] == context.shape(source)[:2]:
+    for at, tensor in enumerate(op.outputs):
+        if (
+            at not in (1, 2)
+            and tensor.rank == source.rank == 3
+            and tensor.shape[:2] == context.shape(source)[:2]
+        ):
             shapes.append((*source.shape[:2], tensor.shape[-1]))
         else:
             shapes.append(_with_batch(tensor.shape, old, new))

@@ -1,4 +1,4 @@
-"""Lstm: one direction of a long short-term memory, over a sequence or for a single step."""
+"""Lstm and Gru: one direction of a recurrence, over a sequence or for a single step."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ LAYER_NORM = (12, 13, 14, 15)
 INPUT_GATE_WEIGHTS, INPUT_GATE_RECURRENT, INPUT_GATE_BIAS = 16, 17, 21
 PEEPHOLES = (18, 20, 19)  # input, output, forget: the order ONNX wants
 PROJECTION = (22, 23)
+GRU_STATE, GRU_RESET = 13, 14
 Part = TensorData | str
 FLOAT = numpy.dtype(numpy.float32)
 
@@ -137,3 +138,40 @@ def _write(op: Op, b: Builder, outputs: tuple[str, ...], swapped: bool) -> None:
             b.write(tensor, b.reshape(value, tensor.shape), dtype=FLOAT)
         else:
             raise b.unsupported(f"output {index} (a gate's value) has no host implementation", "leave it out")
+
+
+@lowering("Gru")
+def gru(op: Op, b: Builder) -> None:
+    """Lower to GRU; data are [time, batch, ...] with ``time_major``, else [batch, time, ...]."""
+    if args.optional(op, GRU_RESET) is not None:
+        raise b.unsupported("the reset input has no host implementation", "leave it out")
+    source = args.operand(op, 0)
+    if source.rank != 3:
+        raise ModelError(f"needs an input of rank 3, found {list(source.shape)}")
+    units, width = args.operand(op, INPUT_WEIGHTS).shape
+    swapped = not op.param("time_major", True)
+    nothing = ArrayData(numpy.zeros(units, FLOAT))
+
+    def gates(first: int) -> list[Part]:
+        given = [args.optional(op, first + gate) for gate in range(3)]
+        return [nothing if tensor is None else _part(tensor, b) for tensor in given]
+
+    inputs = [
+        b.read(source, (1, 0, 2) if swapped else None, dtype=FLOAT),
+        _stacked(b, f"{op.name}~w", gates(INPUT_WEIGHTS), (1, 3 * units, width)),
+        _stacked(b, f"{op.name}~r", gates(RECURRENT_WEIGHTS), (1, 3 * units, units)),
+        _stacked(b, f"{op.name}~b", [*gates(BIASES), *gates(BIASES + 3)], (1, 6 * units)),
+        "",
+        _state(op, GRU_STATE, b, source.shape[0 if swapped else 1]),
+    ]
+    every, last = b.nodes_out(
+        "GRU",
+        inputs,
+        2,
+        hidden_size=units,
+        direction="reverse" if int(op.param("direction", 0)) == 1 else "forward",
+        linear_before_reset=int(op.param("linear_before_reset", 0)),
+    )
+    squeezed = b.node("Squeeze", [every, b.ints(1)])
+    b.write(op.outputs[0], squeezed, (1, 0, 2) if swapped else None, dtype=FLOAT)
+    b.write(op.outputs[1], b.reshape(last, op.outputs[1].shape), dtype=FLOAT)
