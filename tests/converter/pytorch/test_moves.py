@@ -17,6 +17,22 @@ INTS = np.arange(6).reshape(2, 3)
 INDEX = np.asarray([[2, 0], [1, 1]])
 MASK = SQUARE % 2 == 0
 
+ONES = np.ones(5, np.int64)
+
+
+def _filled(array: np.ndarray, places: Any, values: Any) -> np.ndarray:
+    made = array.copy()
+    made[places] = values
+    return made
+
+
+def _put(array: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
+    made = array.copy()
+    for place, to in np.ndenumerate(index):
+        made[place[0], to] = values[place]
+    return made
+
+
 VIEWS: dict[str, tuple[str, list[Any], Any]] = {
     "view": ("view", [X, [4, -1]], X.reshape(4, 6)),
     "reshape": ("reshape", [X, [24]], X.reshape(24)),
@@ -114,7 +130,40 @@ TAKEN: dict[str, tuple[str, list[Any], Any]] = {
     "one_hot": ("one_hot", [INDEX, 3], np.eye(3, dtype=np.int64)[INDEX]),
     "embedding": ("embedding", [SQUARE, INDEX], SQUARE[INDEX]),
 }
-CASES = VIEWS | PARTS | JOINED | {f"pad {name}": case for name, case in PADDED.items()} | TAKEN
+ONE = np.ones((3, 4), np.float32)
+WRITTEN: dict[str, tuple[str, list[Any], Any]] = {
+    "scatter": ("scatter.src", [SQUARE, 1, INDEX, -SQUARE], _put(SQUARE, INDEX, -SQUARE)),
+    "scatter a number": ("scatter.value", [SQUARE, 1, INDEX, 5], _put(SQUARE, INDEX, 5 * ONE)),
+    "sum": ("scatter_add", [ROW, 0, ONES, ROW], np.asarray([0, 11, 2, 3, 4], np.float32)),
+    "mean": (
+        "scatter_reduce.two",
+        [ROW, 0, ONES, ROW, "mean", False],
+        np.asarray([0, 2, 2, 3, 4], np.float32),
+    ),
+    "least": (
+        "scatter_reduce.two",
+        [ROW, 0, ONES, ROW + 2, "amin", False],
+        np.asarray([0, 2, 2, 3, 4], np.float32),
+    ),
+    "mean of integers": (
+        "scatter_reduce.two",
+        [INTS[0], 0, ONES[:2], INTS[1], "mean"],
+        np.asarray([0, 2, 2]),
+    ),
+    "index_add": ("index_add", [SQUARE, 1, INDEX[0], ONE[:, :2]], SQUARE + np.float32([1, 0, 1, 0])),
+    "index_fill": ("index_fill.int_Scalar", [X, 2, INDEX[0], 9], _filled(X, np.s_[..., [2, 0]], 9)),
+    "index_put": ("index_put", [X, [None, INDEX[0]], ROW[:4]], _filled(X, np.s_[:, [2, 0]], ROW[:4])),
+    "index_put apart": (
+        "index_put",
+        [X, [INDEX[1], None, INDEX[0]], ROW[:3], True],
+        _filled(X, np.s_[1, :, [2, 0]], X[1, :, [2, 0]] + ROW[:3]),
+    ),
+    "index_put of one number": ("index_put", [SQUARE, [MASK], ROW[1:2]], np.where(MASK, 1, SQUARE)),
+    "index_put of rows": ("index_put", [SQUARE, [MASK[0, :3]], -ONE[:2]], _filled(SQUARE, [0, 2], -1)),
+    "masked_scatter": ("masked_scatter", [SQUARE, MASK, -SQUARE], _filled(SQUARE, MASK, -np.arange(6))),
+    "put": ("put", [SQUARE, INDEX[0] - 1, ROW[:2]], _filled(SQUARE, np.s_[[0, 2], [1, 3]], [0, 1])),
+}
+CASES = WRITTEN | VIEWS | PARTS | JOINED | {f"pad {name}": case for name, case in PADDED.items()} | TAKEN
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -101,7 +101,8 @@ class Indices(NamedTuple):
     place: int
 
 
-def _is_mask(index: Value) -> bool:
+def is_mask(index: Value) -> bool:
+    """Return whether an index states by truth values what to take."""
     return index.dtype in (BOOL8, UINT8)
 
 
@@ -115,7 +116,7 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
     for index in indices:
         if index is None:
             axis += 1
-        elif _is_mask(index):
+        elif is_mask(index):
             true = g("NonZero", [g.builder.cast(index, BOOL8)])
             for row in range(index.rank):
                 found.append((axis, g("Gather", [true, g.builder.const(np.asarray(row))], axis=0)))
@@ -161,7 +162,7 @@ def index_tensor(node: AtenNode, g: Operators, self: Value, indices: Sequence[Va
         return self
     if len(given) == 1:
         axis, only = given[0]
-        if _is_mask(only):
+        if is_mask(only):
             return _kept(node, g, self, axis, only)
         if only.dims is not None and 0 in only.dims:
             shape = dims(self)
