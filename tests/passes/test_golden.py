@@ -91,10 +91,12 @@ def test_passes_run_in_the_order_that_they_require():
         "merge_casts",
         "fold_pad",
         "fold_transpose_into_fully_connected",
-        "fold_quantize_dequantize",
         "merge_views_around",
         "narrow_bounded_integers",
+        "shift_signed",
+        "fold_quantize_dequantize",
         "prune",
+        "trim_clamp",
     ]
     assert [entry.name for entry in passes.stage("htp")] == [
         "lift_scalar_io",

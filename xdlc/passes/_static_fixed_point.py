@@ -67,8 +67,6 @@ def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
 
 def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
     """Return static integers of one scale in a type of the same width but maybe another sign."""
-    import numpy
-
     encoding, data = stored.encoding, stored.data
     if stored.dtype is dtype:
         return stored
@@ -77,9 +75,7 @@ def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
     if encoding.bits is not None or dtype.bits > 16:
         return None
     shift = dtype.limits[0] - stored.dtype.limits[0]
-    moved = data.transform(
-        lambda array: (array.astype(numpy.int32) + shift).astype(dtype.numpy), dtype=dtype.numpy
-    )
+    moved = shifted(data, stored.dtype, dtype)
     return Tensor(
         stored.name,
         stored.shape,
@@ -87,6 +83,16 @@ def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
         ScaleOffset(encoding.scale, encoding.offset - shift),
         moved,
         Role.STATIC,
+    )
+
+
+def shifted(data: ir.TensorData, held: DType, dtype: DType) -> ir.TensorData:
+    """Return integers of up to 16 bits moved from the range of one type to that of another of its width."""
+    import numpy
+
+    shift = dtype.limits[0] - held.limits[0]
+    return data.transform(
+        lambda array: (array.astype(numpy.int32) + shift).astype(dtype.numpy), dtype=dtype.numpy
     )
 
 

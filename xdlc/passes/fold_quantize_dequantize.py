@@ -13,7 +13,7 @@ from xdlc.passes._fixed_point_rewriting import Rewriting
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fold_transpose_into_fully_connected",))
+@graph_pass(stage="converter", after=("fold_transpose_into_fully_connected", "shift_signed"))
 @dataclass(frozen=True, slots=True)
 class FoldQuantizeDequantize:
     """Set the encodings of tensors that Quantize, Dequantize and Reinterpret beside them state.
