@@ -114,6 +114,11 @@ _REFUSED: dict[str, str] = {
         "its result is random": """
             bernoulli multinomial normal rand rand_like randint randint_like randn randn_like
             """,
+        "its result comes from an iteration that ends when the numbers have settled": """
+            cond eigh linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_lstsq
+            linalg_matrix_rank linalg_pinv linalg_svd linalg_svdvals pinverse svd _linalg_eigh _linalg_svd
+            """,
+        "its pooling regions are random": "fractional_max_pool2d fractional_max_pool3d",
     }.items()
     for name in names.split()
 }
