@@ -43,6 +43,16 @@ class FrontendOption:
     metavar: str | None = None
 
 
+DEFINE_SYMBOL = FrontendOption(
+    "define_symbol",
+    "sizes",
+    "Value of a symbolic dimension. Repeatable.",
+    spellings=("-s",),
+    metavar="SYMBOL N",
+)
+"""Option of importers whose models name dynamic dimensions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """An importer: the object ``FRONTEND`` of the module ``xdlc.converter.<framework>.frontend``.

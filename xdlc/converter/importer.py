@@ -70,6 +70,7 @@ class SourceGraph:
         constants: Stored tensors by name, lazy.
         states: Its variables.
         problems: Errors by the name that has no value for it.
+        aliases: Names of values by further names that the source has for them.
     """
 
     inputs: Sequence[GraphInput]
@@ -78,6 +79,7 @@ class SourceGraph:
     constants: Mapping[str, ir.TensorData] = field(default_factory=dict)
     states: Sequence[GraphState] = ()
     problems: Mapping[str, XdlcError] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def all_nodes(self) -> Iterator[Node]:
         """Iterate over the nodes, and over those of the graphs inside them."""
@@ -180,7 +182,8 @@ class _GraphImport:
     ) -> None:
         self.constants = dict(graph.constants)
         self._graph = graph
-        self._ends = list(options.out_name or [*graph.outputs, *(state.written for state in graph.states)])
+        ends = options.out_name or [*graph.outputs, *(state.written for state in graph.states)]
+        self._ends = [graph.aliases.get(name, name) for name in ends]
         self._handlers = handlers
         context = self._context = ImportContext(source, diagnostics)
         types = ((node.domain, node.type) for node in graph.all_nodes())
@@ -225,7 +228,8 @@ class _GraphImport:
             inner = [each for held in _graphs(node) for each in held.all_nodes()]
             context.diagnostics.note_node(context.frame, final, node, id(node) in needed, inner)
         add_outputs(context, ends)
-        context.diagnostics.note_values(context.values)
+        others = {other: context.values.get(name) for other, name in graph.aliases.items()}
+        context.diagnostics.note_values({**context.values, **others})
         return ir.Model(context.graphs)
 
     def ordered(self, graph: SourceGraph, ends: Sequence[str]) -> list[Node]:

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 import xdlc
+from tests.converter.pytorch.arguments import DTYPES, argument
 from xdlc import ir
-from xdlc.converter.pytorch.calls import Ref, ScalarType, SymbolRef
+from xdlc.converter.pytorch.calls import Ref, SymbolRef
 from xdlc.converter.pytorch.schemas import schema
 
-DTYPES = {"uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8}
-DTYPES |= {"complex64": 10, "bool": 12, "bfloat16": 13}
-"""Numbers of data types in saved programs."""
 Shape = Sequence[int | str]
 _Stored = tuple[np.ndarray, dict[str, Any]]
 
@@ -49,6 +47,7 @@ class TinyProgram:
         self.output_specs: list[dict[str, Any]] = []
         self.ranges: dict[str, Any] = {}
         self.calls: list[dict[str, Any]] = []
+        self.fields: dict[str, Any] = {}
         self.ends: Sequence[Any] | None = None
         self._last: list[Ref] = []
 
@@ -59,6 +58,12 @@ class TinyProgram:
         self._value(name, shape, dtype)
         self.specs.append({"user_input": {"arg": {"as_tensor": {"name": name}}}})
         return Ref(name)
+
+    def number(self, name: str, expression: str) -> SymbolRef:
+        """Add an argument that is a number and return it."""
+        self.numbers[name] = self._size(expression)
+        self.specs.append({"user_input": {"arg": {"as_sym_int": {"as_name": name}}}})
+        return SymbolRef(name)
 
     def weight(
         self, name: str, array: np.ndarray, kind: str = "parameter", *, of: str = "", **meta: Any
@@ -204,14 +209,13 @@ class TinyProgram:
         """Return the program as JSON; outputs are by default ``ends``, or the results of the last op."""
         ends = list(next(each for each in (outputs, self.ends, self._last) if each is not None))
         specs = sorted(self.specs, key=lambda spec: "user_input" in spec)
-        inputs = [spec["user_input"]["arg"] for spec in specs if "user_input" in spec]
-        held = [{"as_tensor": next(iter(spec.values()))["arg"]} for spec in specs if "user_input" not in spec]
+        inputs = [_of_spec(*next(iter(spec.items()))) for spec in specs]
         output_specs = self.output_specs + [{"user_output": {"arg": argument(end)}} for end in ends]
         before = [next(iter(spec.values()))["arg"] for spec in self.output_specs]
         return {
             "graph_module": {
                 "graph": {
-                    "inputs": held + inputs,
+                    "inputs": inputs,
                     "outputs": [{"as_tensor": each} for each in before] + [argument(end) for end in ends],
                     "nodes": self.nodes,
                     "tensor_values": self.values,
@@ -222,6 +226,7 @@ class TinyProgram:
                 },
                 "signature": {"input_specs": specs, "output_specs": output_specs},
                 "module_call_graph": self.calls,
+                "treespec_namedtuple_fields": self.fields,
             },
             "opset_version": {"aten": 10},
             "range_constraints": self.ranges,
@@ -258,49 +263,11 @@ def archive(path: Path, records: Mapping[str, bytes], top: str = "net") -> Path:
     return path
 
 
-def argument(value: Any, kind: str = "") -> dict[str, Any]:
-    """Return an argument of a call, or an output, as JSON.
-
-    Args:
-        value: The argument.
-        kind: Its kind in the schema (``schemas.Argument``), which decides the form of empty lists.
-    """
-    if value is None:
-        return {"as_none": True}
-    if isinstance(value, Ref):
-        return {"as_tensor": {"name": value}}
-    if isinstance(value, SymbolRef):
-        return {"as_sym_int": {"as_name": value}}
-    if isinstance(value, TinyProgram):
-        return {"as_graph": {"name": "graph", "graph": value.document()["graph_module"]["graph"]}}
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
-        return {"as_scalar_type": DTYPES[str(np.dtype(value))]}
-    if isinstance(value, ScalarType):
-        return {"as_scalar_type": int(value) + 1}
-    if isinstance(value, list | tuple):
-        return _many(list(value), kind)
-    return {"as_float" if kind == "F" else f"as_{_TYPES[type(value)]}": value}
-
-
-_TYPES = {bool: "bool", int: "int", float: "float", str: "string"}
-
-
-def _many(values: list[Any], kind: str) -> dict[str, Any]:
-    if kind.startswith("T") or any(isinstance(value, Ref) for value in values):
-        if None not in values and not kind.startswith("T?"):
-            return {"as_tensors": [{"name": value} for value in values]}
-        none = {"as_none": True}
-        items = [none if value is None else {"as_tensor": {"name": value}} for value in values]
-        return {"as_optional_tensors": items}
-    if any(isinstance(value, SymbolRef) for value in values):
-        items = [
-            {"as_name": value} if isinstance(value, SymbolRef) else {"as_int": value} for value in values
-        ]
-        return {"as_sym_ints": items}
-    if values and isinstance(values[0], bool):
-        return {"as_bools": values}
-    floats = kind.startswith("F") or any(isinstance(value, float) for value in values)
-    return {"as_floats" if floats else "as_ints": values}
+def _of_spec(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the input of a graph that a signature describes."""
+    if kind == "constant_input":
+        return entry["value"]
+    return entry["arg"] if kind == "user_input" else {"as_tensor": entry["arg"]}
 
 
 def _storage(array: np.ndarray) -> bytes:

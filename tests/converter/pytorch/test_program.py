@@ -1,10 +1,13 @@
 """Tests of programs of torch.export: values, weights, names."""
 
+import json
+
 import numpy as np
 import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram, results
+from xdlc.errors import UnsupportedOp
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
@@ -30,4 +33,162 @@ def test_a_weight_keeps_its_name(tmp_path):
     model = made.convert(tmp_path)
     assert "layer.shift" in model.main.tensors
     got = xdlc.run(model, {"x": X})
-    np.testing.assert_allclose(got["add"], X + np.float32([1, 2, 3]))
+    np.testing.assert_allclose(got["output_0"], X + np.float32([1, 2, 3]))
+
+
+def leaf():
+    return {"type": None, "context": None, "children_spec": []}
+
+
+def holder(kind, keys, *children):
+    return {"type": kind, "context": json.dumps(keys), "children_spec": list(children)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "names"),
+    [
+        (holder("builtins.tuple", None, *[leaf()] * 4), ["output_0", "output_1", "output_2", "output_3"]),
+        (
+            holder(
+                "builtins.dict",
+                ["logits", "past", "two words"],
+                leaf(),
+                holder("builtins.list", None, leaf(), leaf()),
+                leaf(),
+            ),
+            ["logits", "past_0", "past_1", "two_words"],
+        ),
+        (
+            holder(
+                "builtins.tuple",
+                None,
+                holder("a.Output", ["a", "b"], leaf(), leaf()),
+                holder("collections.namedtuple", "NT", leaf(), leaf()),
+            ),
+            ["output_0_a", "output_0_b", "output_1_mean", "output_1_scale"],
+        ),
+        (holder("builtins.dict", ["x", "x", 1, 2], *[leaf()] * 4), ["x_1", "x_2", "output_2", "output_3"]),
+        (leaf(), ["output_0", "output_1", "output_2", "output_3"]),
+        ("[", ["output_0", "output_1", "output_2", "output_3"]),
+    ],
+)
+def test_outputs_have_the_names_of_the_returned_containers(tmp_path, spec, names):
+    made = TinyProgram()
+    x = made.input("x", (2, 3))
+    y = made.op("neg", x)
+    made.calls = [{"fqn": "", "signature": {"out_spec": json.dumps([1, spec])}}]
+    made.fields = {"NT": {"field_names": ["mean", "scale"]}}
+    model = made.convert(tmp_path, [y, y, x, 2.5])
+    assert [tensor.name for tensor in model.main.outputs] == names
+    got = list(xdlc.run(model, {"x": X}).values())
+    for found, wanted in zip(got, [-X, -X, X, np.float32(2.5)], strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == np.float32
+
+
+def test_outputs_that_are_no_tensors_are_named_in_notices(tmp_path):
+    made = TinyProgram()
+    y = made.op("neg", made.input("x", (2, 3)))
+    notices = []
+    model = made.convert(tmp_path, [None, y, "text"], notify=notices.append)
+    assert [tensor.name for tensor in model.main.outputs] == ["output_1"]
+    assert ["'output_0'" in notices[0], "'output_2'" in notices[1]] == [True, True]
+
+
+def test_tensors_that_are_the_same_elements_are_one(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (2, 3))
+    table = np.float32([1, 2, 3, 4, 5, 6])
+    first = made.weight("emb.weight", table[:3])
+    tied = made.weight("head.weight", table[:3], of="emb.weight")
+    y = made.op("maximum", made.op("minimum", x, first), tied)
+    model = made.convert(tmp_path)
+    assert "emb.weight" in model.main.tensors
+    assert "head.weight" not in model.main.tensors
+    assert "head.weight" in model.metadata["tensors"]["main"]["emb.weight"]
+    np.testing.assert_allclose(xdlc.run(model, {"x": X})["output_0"], table[None, :3] + 0 * X)
+    assert y in model.metadata["tensors"]["main"]["output_0"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(3, 2).T,
+        np.arange(12, dtype=np.float32).reshape(2, 6)[:, 1::2],
+        np.broadcast_to(np.arange(3, dtype=np.float32), (2, 3)),
+        np.arange(6, dtype=np.float64).reshape(2, 3),
+    ],
+)
+def test_weights_of_any_strides(tmp_path, array):
+    made = TinyProgram()
+    made.op("add.Tensor", made.input("x", (2, 3)), made.weight("w", array))
+    np.testing.assert_allclose(xdlc.run(made.convert(tmp_path), {"x": X})["output_0"], X + array)
+
+
+def counter(written):
+    """Return a program that adds its input to a buffer, in place or by a statement of what it becomes."""
+    made = TinyProgram()
+    x = made.input("x", (3,))
+    total = made.weight("total", np.float32([1, 2, 3]), "buffer")
+    if written == "in place":
+        made.op("add_.Tensor", total, x)
+        ends = [made.op("neg", total)]
+    else:
+        after = made.op("add.Tensor", total, x)
+        ends = [made.op("neg", after)]
+        made.output_specs = [{"buffer_mutation": {"arg": {"name": after}, "buffer_name": "total"}}]
+    return made, ends
+
+
+@pytest.mark.parametrize("written", ["in place", "stated"])
+def test_a_changed_buffer_is_state(tmp_path, written):
+    made, ends = counter(written)
+    notices = []
+    model = made.convert(tmp_path, ends, notify=notices.append)
+    assert model.metadata["states"] == {"total": {"output": "total_next", "initial": [1, 2, 3]}}
+    assert any("'total_next'" in notice for notice in notices)
+    state = np.float32([1, 2, 3])
+    for _ in range(3):
+        got = xdlc.run(model, {"x": X[1], "total": state})
+        np.testing.assert_allclose(got["output_0"], -(state + X[1]))
+        state = got["total_next"]
+    frozen = made.convert(tmp_path, ends, importer_options={"state": "frozen"}, notify=notices.append)
+    assert [tensor.name for tensor in (*frozen.main.inputs, *frozen.main.outputs)] == ["x", "output_0"]
+    assert "total keep" in notices[-1]
+    np.testing.assert_allclose(xdlc.run(frozen, {"x": X[1]})["output_0"], -([1, 2, 3] + X[1]), rtol=1e-6)
+
+
+def test_programs_of_training_are_refused(tmp_path):
+    made = TinyProgram()
+    count = made.weight("bn.num_batches_tracked", np.int64(0), "buffer")
+    made.op("add_.Tensor", count, 1)
+    with pytest.raises(UnsupportedOp) as caught:
+        made.convert(tmp_path, [made.op("neg", made.input("x", (2, 3)))])
+    assert "model.eval()" in caught.value.fix
+
+
+def test_arguments_that_are_numbers(tmp_path):
+    made = TinyProgram({"s0": 5})
+    x = made.input("x", (2, 3))
+    n = made.number("n", "s0")
+    made.specs.append({"constant_input": {"name": "mask", "value": {"as_none": True}}})
+    made.op("mul.Tensor", x, n)
+    notices = []
+    got = xdlc.run(made.convert(tmp_path, notify=notices.append), {"x": X})["output_0"]
+    np.testing.assert_allclose(got, 5 * X)
+    assert [repr(name) in text for name, text in zip(["mask", "n"], notices, strict=False)] == [True, True]
+    model = made.convert(tmp_path, define_symbol={"n": 7})
+    np.testing.assert_allclose(xdlc.run(model, {"x": X})["output_0"], 7 * X)
+
+
+def test_stored_tensors_that_nothing_reads_are_no_problem(tmp_path):
+    made = TinyProgram()
+    made.weight("unread", np.zeros(3, np.complex64), "buffer")
+    made.op("neg", made.input("x", (2, 3)))
+    made.convert(tmp_path)
+    read = TinyProgram()
+    read.op("add.Tensor", read.input("x", (2, 3)), read.weight("w", np.zeros(3, np.complex64)))
+    with pytest.raises(UnsupportedOp) as caught:
+        read.convert(tmp_path)
+    assert "complex64" in caught.value.problem
+    assert "'w'" in caught.value.where

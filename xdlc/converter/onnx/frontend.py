@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, reads
+from xdlc.converter.frontends import DEFINE_SYMBOL, Frontend, deferred, reads
 
 _convert = deferred("xdlc.converter.onnx.convert", "convert")
 FRONTEND = Frontend(
@@ -12,14 +12,6 @@ FRONTEND = Frontend(
     tool="xconv-onnx-to-dlc",
     recognizes=reads(formats.ONNX),
     convert=_convert,
-    options=(
-        FrontendOption(
-            "define_symbol",
-            "sizes",
-            "Value of a symbolic dimension. Repeatable.",
-            spellings=("-s",),
-            metavar="SYMBOL N",
-        ),
-    ),
+    options=(DEFINE_SYMBOL,),
     uncovered=deferred("xdlc.converter.onnx.uncovered", "uncovered"),
 )

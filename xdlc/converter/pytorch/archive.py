@@ -6,10 +6,11 @@ torch stores records without compression, each at a multiple of 64 bytes, below 
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import struct
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from xdlc.errors import ModelError
 
 AGAIN = "save the model again"
 _LOCAL_HEADER = 30  # bytes of a local file header before the name (APPNOTE.TXT 4.3.7)
-_MOST_RECORDS = 1 << 17
-_MOST_DIRECTORY = 1 << 26
-_MOST_TEXT = 1 << 27
+_MOST_DIRECTORY = 1 << 23
+_MOST_TEXT = 1 << 26
+_MOST_MEMORY = 400 << 20
+_COST = {b"{": 240, b"[": 72, b",": 64}
+"""Bytes that values of JSON take by the marks that they have."""
 
 
 class Archive:
@@ -28,6 +31,9 @@ class Archive:
 
     Args:
         path: The file.
+        source: The mapped file that holds it; default: the file itself.
+        start: Its first byte there.
+        size: Its number of bytes.
 
     Attributes:
         path: The file.
@@ -37,25 +43,41 @@ class Archive:
         ModelError: If it is no whole archive.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        source: ir.MappedFile | None = None,
+        start: int = 0,
+        size: int | None = None,
+    ) -> None:
         self.path = Path(path)
-        self.source = ir.MappedFile(self.path)
+        self.source = source or ir.MappedFile(self.path)
+        self._start = start
+        self._end = start + size if size is not None else self.source.size
         try:
-            with zipfile.ZipFile(self.path) as archive:
-                if self.source.size - archive.start_dir > _MOST_DIRECTORY:
-                    raise self.damaged("its directory is too long")
+            with zipfile.ZipFile(_Window(self.source, start, self._end)) as archive:
                 entries = archive.infolist()
-        except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, ValueError, LookupError) as error:
+        except (zipfile.BadZipFile, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
             raise self.damaged(str(error)) from error
-        except NotImplementedError as error:
-            raise self.damaged(f"it needs a newer zip: {error}") from error
-        if len(entries) > _MOST_RECORDS:
-            raise self.damaged(f"it has {len(entries)} records")
+        top = entries[0].filename.partition("/")[0] + "/" if entries else ""
+        skipped = len(top) if all(entry.filename.startswith(top) for entry in entries) else 0
         self._entries: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
-            name = entry.filename.partition("/")[2]
+            name = entry.filename[skipped:]
             if self._entries.setdefault(name, entry) is not entry:
                 raise self.damaged(f"it has two records {name!r}")
+        if "byteorder" in self._entries and self.read("byteorder") != b"little":
+            problem = "was saved on a machine that has the most significant byte first"
+            raise ModelError(problem, where=str(self.path), fix="save the model on another machine")
+
+    def inner(self, name: str) -> Archive:
+        """Return the archive that a record is.
+
+        Raises:
+            ModelError: If the record is missing, or no whole archive.
+        """
+        start, size = self.record(name)
+        return Archive(self.path, self.source, start, size)
 
     def damaged(self, reason: str) -> ModelError:
         """Return the error of an archive that is damaged."""
@@ -77,12 +99,12 @@ class Archive:
         if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
             problem = f"record {name!r} is compressed or encrypted"
             raise ModelError(problem, where=str(self.path), fix="give the file as torch writes it")
-        if entry.header_offset + _LOCAL_HEADER > self.source.size:
+        start = self._start + entry.header_offset + _LOCAL_HEADER
+        if not self._start + _LOCAL_HEADER <= start <= self._end:
             raise self.damaged(f"record {name!r} is outside the file")
-        header = bytes(self.source.view(entry.header_offset, _LOCAL_HEADER))
-        start = entry.header_offset + _LOCAL_HEADER
+        header = bytes(self.source.view(start - _LOCAL_HEADER, _LOCAL_HEADER))
         start += int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-        if header[:4] != b"PK\x03\x04" or start + entry.file_size > self.source.size:
+        if header[:4] != b"PK\x03\x04" or start + entry.file_size > self._end:
             raise self.damaged(f"record {name!r} is outside the file")
         return start, entry.file_size
 
@@ -103,9 +125,57 @@ class Archive:
         Raises:
             ModelError: As of ``read``, and if it is no JSON.
         """
+        text = self.read(name)
+        cost = sum(text.count(mark) * nbytes for mark, nbytes in _COST.items())
+        cost += len(text) * (2 if text.isascii() else 5)
+        if cost > _MOST_MEMORY:
+            raise self.damaged(f"record {name!r} would take {cost >> 20} MB as values")
         try:
-            return json.loads(self.read(name))
+            return json.loads(text)
         except RecursionError as error:
             raise self.damaged(f"record {name!r} nests too deep") from error
         except ValueError as error:
             raise self.damaged(f"record {name!r} is no JSON: {error}") from error
+
+
+class _Window(io.RawIOBase):
+    """A range of a mapped file, for reading the directory of an archive: no long pieces."""
+
+    def __init__(self, source: ir.MappedFile, start: int, end: int) -> None:
+        super().__init__()
+        self._source = source
+        self._start, self._at, self._end = start, start, end
+
+    def seekable(self) -> bool:
+        """Return that positions can be set."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at - self._start
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position and return it.
+
+        Raises:
+            OSError: If it is before the start.
+        """
+        base = {os.SEEK_SET: self._start, os.SEEK_CUR: self._at, os.SEEK_END: self._end}[whence]
+        if base + offset < self._start:
+            raise OSError("a position is before the start")
+        self._at = base + offset
+        return self.tell()
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            ValueError: If they are too many.
+        """
+        left = max(self._end - self._at, 0)
+        count = left if size is None or size < 0 else min(size, left)
+        if count > _MOST_DIRECTORY:
+            raise ValueError("its directory is too long")
+        taken = bytes(self._source.view(self._at, count))
+        self._at += count
+        return taken

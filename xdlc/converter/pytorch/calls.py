@@ -80,6 +80,15 @@ class CallGraph:
     values: dict[str, Meta] = field(default_factory=dict)
     symbols: dict[str, int | str] = field(default_factory=dict)
 
+    def reads(self) -> Iterator[str]:
+        """Iterate over the tensors that outputs and calls read, those of graphs inside among them."""
+        yield from refs(self.outputs)
+        for call in self.calls:
+            yield from call.refs()
+            for value in call.arguments.values():
+                if isinstance(value, CallGraph):
+                    yield from value.reads()
+
 
 def refs(values: Any) -> Iterator[Ref]:
     """Iterate over the tensors among arguments, also inside lists."""

@@ -28,6 +28,7 @@ def convert(
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     set_inputs: Mapping[str, Any] | None = None,
+    state: str | None = None,
     diagnostics: Diagnostics | None = None,
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
@@ -41,6 +42,8 @@ def convert(
         define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
         set_inputs: Values by name of inputs that become constants.
+        state: What becomes of buffers and inputs that the network changes: inputs and outputs (``io``, the
+            default), or constants (``frozen``).
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.
@@ -49,11 +52,15 @@ def convert(
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
     """
+    if state not in (None, "io", "frozen"):
+        raise UsageError(f"no form of state {state!r}", fix="give io or frozen")
     program = read_program(path)
     with understood(str(path)):
-        given = _given_shapes(program, input_dims or {}, define_symbol or {}, batch, set_inputs or {})
-        bindings = _bound(program, given, _open(program, input_dims or {}))
-        graph, shapes = source_graph(program, bindings)
+        symbols = dict(define_symbol or {})
+        numbers = _numbers(program, symbols)
+        given = _given_shapes(program, input_dims or {}, symbols, batch, set_inputs or {})
+        bindings = _bound(program, given, _open(program, input_dims or {}), numbers)
+        graph, shapes = source_graph(program, bindings, frozen=state == "frozen")
     return convert_graph(
         graph,
         Source("pytorch", str(path), unit="call"),
@@ -63,10 +70,33 @@ def convert(
         nbytes=os.path.getsize(path),
         declared=shapes,
         notices=program.notices,
+        arguments={"state": state} if state == "frozen" else {},
         diagnostics=diagnostics,
         notify=notify,
         step=step,
     )
+
+
+def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
+    """Return the values of symbols that are arguments of the network; remove those from the options."""
+    found: dict[str, int] = {}
+    for name, expression in program.numbers.items():
+        given = symbols.pop(name, None)
+        for symbol in symbols_of(expression):
+            number = program.examples.get(symbol) if given is None else given
+            if number is None:
+                raise UsageError(
+                    f"argument {name!r} of the network has no value",
+                    where=program.path,
+                    fix=f"give it one: --define_symbol {name} NUMBER",
+                )
+            if given is None:
+                program.notices.append(
+                    f"argument {name!r} of the network is {number}, as in the example of the export: "
+                    f"--define_symbol {name} sets another"
+                )
+            found[symbol] = number
+    return found
 
 
 def _given_shapes(
@@ -105,13 +135,18 @@ def _open(program: Program, input_dims: Mapping[str, Sequence[int]]) -> set[str]
     return found
 
 
-def _bound(program: Program, given: Mapping[str, tuple[int | None, ...]], opened: set[str]) -> Bindings:
+def _bound(
+    program: Program,
+    given: Mapping[str, tuple[int | None, ...]],
+    opened: set[str],
+    numbers: Mapping[str, int],
+) -> Bindings:
     """Return the values of symbols that fit the shapes of inputs; the others are those of the example.
 
     Raises:
         UsageError: If shapes do not fit the program.
     """
-    values: dict[str, int] = {}
+    values = dict(numbers)
     for value, shape in given.items():
         for size, number in zip(program.graph.values[value].sizes, shape, strict=True):
             if isinstance(size, str) and number is not None and len(names := symbols_of(size)) == 1:

@@ -7,34 +7,26 @@ pickled, are not read.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdlc import ir
 from xdlc.converter.pytorch.archive import AGAIN, Archive
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
+from xdlc.converter.pytorch.parameters import Parameter, Parameters
 from xdlc.converter.pytorch.schemas import REQUIRED, schema
+from xdlc.converter.pytorch.signature import output_names
 from xdlc.converter.pytorch.symbols import symbol_name
-from xdlc.converter.pytorch.tensors import EXPORTED, stored
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError
+from xdlc.converter.pytorch.tensors import EXPORTED
+from xdlc.errors import ModelError, UnsupportedOp
 
 _MAJOR = 8
-_MOST_VALUES = 1 << 20
-
-
-@dataclass(slots=True)
-class Parameter:
-    """A tensor that a program holds: a parameter, a buffer or a constant.
-
-    Attributes:
-        name: Its name in the state_dict.
-        data: Its elements, or the error why they cannot be read.
-    """
-
-    name: str
-    data: ir.TensorData | XdlcError
+_OLD = "serialized_exported_program.json"
+"""The program in archives of torch 2.7 and older."""
+_MOST_VALUES = 1 << 17
+_MOST_DEPTH = 16
 
 
 @dataclass(slots=True)
@@ -45,7 +37,7 @@ class Program:
         path: The file.
         graph: Its graph.
         inputs: Names of the inputs that a user sets, by their value's name.
-        constants: Inputs of the graph that never change, or have a first value: numbers and None.
+        numbers: Arguments of the network that are numbers: expressions by name.
         parameters: Stored tensors by their value's name.
         outputs: Names of outputs, one for each of the graph's; empty for those that are not the user's.
         written: Names of values after the run by the inputs of the graph that they are the next values of.
@@ -57,7 +49,7 @@ class Program:
     path: str
     graph: CallGraph
     inputs: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, int | str] = field(default_factory=dict)
     parameters: dict[str, Parameter] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
@@ -73,11 +65,23 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         ModelError: If the file is damaged or holds no program.
     """
     archive = Archive(path)
-    models = archive.names("models/", ".json")
-    if len(models) != 1:
-        raise ModelError(f"holds {len(models)} programs", where=str(path), fix="save one program")
+    model, record = None, _OLD
+    if not archive.names(_OLD):
+        models = archive.names("models/", ".json")
+        if len(models) != 1:
+            raise ModelError(f"holds {len(models)} programs", where=str(path), fix="save one program")
+        record = models[0]
+        model = record.removeprefix("models/").removesuffix(".json")
     with understood(str(path)):
-        return _Reader(archive, archive.parsed(models[0])).program()
+        document = archive.parsed(record)
+        version = document["schema_version"]["major"]
+        if version != _MAJOR:
+            raise ModelError(
+                f"has version {version} of the schema of programs; version {_MAJOR} is read",
+                where=str(path),
+                fix="export the network again, with torch 2.6 or newer",
+            )
+        return _Reader(str(path), document, Parameters(archive, model)).program()
 
 
 @contextmanager
@@ -94,22 +98,40 @@ def understood(where: str) -> Iterator[None]:
         raise ModelError(problem[:200], where=where, fix=AGAIN) from error
 
 
+_PLAIN = {
+    "as_int": int,
+    "as_ints": int,
+    "as_bool": bool,
+    "as_bools": bool,
+    "as_string": str,
+    "as_strings": str,
+    "as_operator": str,
+}
+"""Type of arguments by kind."""
+_HELD = {
+    "parameter": "parameter_name",
+    "buffer": "buffer_name",
+    "tensor_constant": "tensor_constant_name",
+}
+"""Kinds of inputs that are stored tensors, and where their names are."""
+_WRITTEN = {
+    "buffer_mutation": "buffer_name",
+    "parameter_mutation": "parameter_name",
+    "user_input_mutation": "user_input_name",
+}
+"""Kinds of outputs that are next values of inputs, and where the names of those are."""
+
+
 class _Reader:
     """Reader of one program."""
 
-    def __init__(self, archive: Archive, document: Mapping[str, Any]) -> None:
-        self._archive = archive
+    def __init__(self, where: str, document: Mapping[str, Any], parameters: Parameters) -> None:
         self._document = document
-        self._where = str(archive.path)
+        self._parameters = parameters
+        self._where = where
         self._values = 0
+        self._depth = 0
         self._examples: dict[str, int] = {}
-        version = document["schema_version"]["major"]
-        if version != _MAJOR:
-            raise ModelError(
-                f"has version {version} of the schema of programs; version {_MAJOR} is read",
-                where=self._where,
-                fix="export it again with torch.export.save of torch 2.5 or newer",
-            )
 
     def program(self) -> Program:
         """Return the program."""
@@ -118,98 +140,65 @@ class _Reader:
         made = Program(self._where, graph, examples=self._examples)
         for symbol, limits in self._document.get("range_constraints", {}).items():
             made.ranges[symbol] = (limits.get("min_val"), limits.get("max_val"))
-        held = self._stored("weights") | self._stored("constants")
         for spec in module["signature"]["input_specs"]:
-            self._input(made, spec, held)
+            ((kind, entry),) = spec.items()
+            self._input(made, kind, entry)
         self._outputs(made, module)
         return made
 
     # ------------------------------------------------------------------ inputs and outputs
 
-    def _input(self, made: Program, spec: Mapping[str, Any], held: Mapping[str, tuple[str, Any]]) -> None:
+    def _input(self, made: Program, kind: str, entry: Mapping[str, Any]) -> None:
         """Add an input of the graph."""
-        ((kind, entry),) = spec.items()
         if kind == "user_input":
             ((form, arg),) = entry["arg"].items()
             if form == "as_tensor":
                 made.inputs[arg["name"]] = arg["name"]
-            elif form == "as_none" or not isinstance(arg, Mapping):
-                made.notices.append(f"an argument of the network is fixed to {self.argument(entry['arg'])!r}")
+            elif form in ("as_sym_int", "as_sym_float", "as_sym_bool") and "as_name" in arg:
+                made.numbers[arg["as_name"]] = made.graph.symbols.get(arg["as_name"], 0)
+            elif form in ("as_custom_obj", "as_tensors"):
+                problem = f"has an input of kind {form}, which no DLC has"
+                raise UnsupportedOp(problem, where=self._where, fix="pass tensors only")
             else:
-                raise ModelError(f"has an input of kind {form}", where=self._where, fix="pass tensors only")
-            return
-        if kind == "token":
-            return
-        names = {
-            "parameter": "parameter_name",
-            "buffer": "buffer_name",
-            "tensor_constant": "tensor_constant_name",
-        }
-        if kind not in names:
-            problem = f"has an input of kind {kind}, which no DLC holds"
+                made.notices.append(f"an argument of the network is {self.argument(entry['arg'])!r} for good")
+        elif kind == "constant_input":
+            value = self.argument(entry["value"])
+            made.notices.append(f"argument {entry['name']!r} of the network is {value!r} for good")
+        elif kind in _HELD:
+            name = entry[_HELD[kind]]
+            made.parameters[entry["arg"]["name"]] = self._parameters.find(name)
+        elif kind != "token":
+            problem = f"has an input of kind {kind}, which no DLC has"
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
-        name = entry[names[kind]]
-        made.parameters[entry["arg"]["name"]] = Parameter(name, self._tensor(name, held))
 
     def _outputs(self, made: Program, module: Mapping[str, Any]) -> None:
         """Set the names of the outputs, and what inputs become."""
-        for spec, output in zip(module["signature"]["output_specs"], made.graph.outputs, strict=True):
-            ((kind, entry),) = spec.items()
+        by_name = {each.name: value for value, each in made.parameters.items()}
+        kinds = [next(iter(spec.items())) for spec in module["signature"]["output_specs"]]
+        names = iter(output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
+        for (kind, entry), output in zip(kinds, made.graph.outputs, strict=True):
             made.outputs.append("")
             if kind == "user_output":
-                made.outputs[-1] = (
-                    str(output) if isinstance(output, Ref) else f"output_{len(made.outputs) - 1}"
-                )
-            elif kind in ("buffer_mutation", "user_input_mutation"):
-                key = "buffer_name" if kind == "buffer_mutation" else "user_input_name"
-                by_name = {each.name: value for value, each in made.parameters.items()}
-                made.written[by_name.get(entry[key], entry[key])] = output
+                made.outputs[-1] = next(names)
+            elif kind in _WRITTEN:
+                name = entry[_WRITTEN[kind]]
+                made.written[by_name.get(name, name)] = output
             elif kind != "token":
                 problem = f"has an output of kind {kind}: it is a program of training"
                 raise UnsupportedOp(problem, where=self._where, fix="export it for inference")
 
-    def _stored(self, kind: str) -> dict[str, tuple[str, Any]]:
-        """Return record and configuration of stored tensors by name."""
-        found: dict[str, tuple[str, Any]] = {}
-        for name in self._archive.names(f"data/{kind}/", "_config.json"):
-            for tensor, entry in self._archive.parsed(name)["config"].items():
-                found[tensor] = (f"data/{kind}/{entry['path_name']}", entry)
-        return found
-
-    def _tensor(self, name: str, held: Mapping[str, tuple[str, Any]]) -> ir.TensorData | XdlcError:
-        """Return a stored tensor, or why it cannot be read."""
-        where = f"{self._where}: tensor {name!r}"
-        if name not in held:
-            return ModelError("is not in the file", where=where, fix=AGAIN)
-        record, entry = held[name]
-        if entry["use_pickle"]:
-            return UnsupportedOp(
-                "is stored as a Python object, which would have to be executed",
-                where=where,
-                fix="export a network whose parameters are plain tensors",
-            )
-        meta = entry["tensor_meta"]
-        try:
-            sizes, strides = ([self._number(each) for each in meta[key]] for key in ("sizes", "strides"))
-            offset = self._number(meta["storage_offset"])
-            number = EXPORTED.get(meta["dtype"], -1)
-            start, size = self._archive.record(record) if all(sizes) else (0, 0)
-            return stored(self._archive.source, start, size, number, sizes, strides, offset, where)
-        except XdlcError as error:
-            error.where = error.where or where
-            return error
-
-    @staticmethod
-    def _number(value: Mapping[str, Any]) -> int:
-        number = value["as_int"]
-        if not isinstance(number, int):
-            raise TypeError(f"{number!r} is no integer")
-        return number
-
     # ------------------------------------------------------------------ graphs
 
     def graph(self, document: Mapping[str, Any]) -> CallGraph:
-        """Return a graph."""
+        """Return a graph.
+
+        Raises:
+            ValueError: If it is too large, or nests too deep.
+        """
+        self._values += len(document["tensor_values"]) + len(document["nodes"])
+        self._depth += 1
+        if self._values > _MOST_VALUES or self._depth > _MOST_DEPTH:
+            raise ValueError("it has too many values, or graphs nest too deep")
         values = {name: self._meta(meta) for name, meta in document["tensor_values"].items()}
         symbols = {
             name: number
@@ -219,7 +208,14 @@ class _Reader:
         }
         inputs = [self._input_name(each) for each in document["inputs"]]
         outputs = [self.argument(each) for each in document["outputs"]]
-        return CallGraph(inputs, outputs, [self._call(each) for each in document["nodes"]], values, symbols)
+        calls = [self._call(each) for each in document["nodes"]]
+        made = Counter(name for call in calls for name in call.outputs if name)
+        made.update(name for name in inputs if name)
+        self._depth -= 1
+        twice = next((name for name, times in made.items() if times > 1), None)
+        if twice is not None:
+            raise ValueError(f"value {twice!r} is computed twice")
+        return CallGraph(inputs, outputs, calls, values, symbols)
 
     @staticmethod
     def _input_name(value: Mapping[str, Any]) -> str:
@@ -255,11 +251,9 @@ class _Reader:
         outputs = [name for each in node["outputs"] for name in self._output_names(each)]
         metadata = node.get("metadata") or {}
         modules = metadata.get("nn_module_stack", "").split(";")[-1].split(",")
-        self._values += len(outputs) + 1
-        if self._values > _MOST_VALUES:
-            raise ValueError("it has too many values")
+        module = modules[1].partition("@")[0] if len(modules) > 2 else ""  # norm@1: the second call of norm
         line = metadata.get("stack_trace", "").strip().rpartition("\n")[2].strip()
-        return Call(target, arguments, outputs, modules[1] if len(modules) > 2 else "", line)
+        return Call(target, arguments, outputs, module, line)
 
     @staticmethod
     def _output_names(value: Mapping[str, Any]) -> list[str]:
@@ -292,8 +286,16 @@ class _Reader:
             return None
         if kind == "as_scalar_type":
             return ScalarType(EXPORTED.get(held, -1))
-        if kind in ("as_int", "as_bool", "as_string", "as_operator", "as_ints", "as_bools", "as_strings"):
+        if kind in _PLAIN:
+            if not all(type(each) is _PLAIN[kind] for each in (held if isinstance(held, list) else [held])):
+                raise TypeError(f"{str(held)[:40]!r} is no argument of kind {kind}")
             return held
+        if kind in ("as_int_lists", "as_float_lists"):
+            return [self.argument({kind.removesuffix("_lists") + "s": each}) for each in held]
+        if kind == "as_optional_tensor":
+            return self._item(held)
+        if kind == "as_complex":
+            return complex(held["real"], held["imag"])
         if kind == "as_float":
             return float(held)
         if kind == "as_floats":

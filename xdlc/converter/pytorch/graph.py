@@ -19,7 +19,7 @@ from xdlc.converter.pytorch.symbols import Unknown, evaluate
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.node import Node, TypeName
 from xdlc.converter.udo.output_inference import Declared
-from xdlc.errors import XdlcError
+from xdlc.errors import UnsupportedOp, XdlcError
 
 _DROPPED = frozenset(
     """
@@ -48,8 +48,16 @@ class Bindings:
             return None
 
     def shape(self, meta: Meta) -> list[int | None]:
-        """Return the shape of a tensor, None for open dimensions."""
-        return [self.number(size) for size in meta.sizes]
+        """Return the shape of a tensor, None for open dimensions.
+
+        Raises:
+            ValueError: If a dimension is no number of elements.
+        """
+        found = [self.number(size) for size in meta.sizes]
+        for size in found:
+            if size is not None and (size != int(size) or size < 0):
+                raise ValueError(f"{size} is no dimension")
+        return [size if size is None else int(size) for size in found]
 
 
 @dataclass(slots=True)
@@ -76,13 +84,18 @@ class Shapes:
         return iter(())
 
 
-def source_graph(program: Program, bindings: Bindings) -> tuple[SourceGraph, Shapes]:
+def source_graph(program: Program, bindings: Bindings, *, frozen: bool = False) -> tuple[SourceGraph, Shapes]:
     """Return a program as a graph of nodes, and what it states of its values.
+
+    Args:
+        program: The program.
+        bindings: Values of its symbols.
+        frozen: Whether what the network changes keeps its first value, instead of being state.
 
     Raises:
         XdlcError: If the program has no form in a DLC.
     """
-    return _Builder(program, bindings).graph()
+    return _Builder(program, bindings).graph(frozen)
 
 
 class _Builder:
@@ -94,58 +107,115 @@ class _Builder:
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
         self._own_names: Counter[str] = Counter()
+        self._constants: dict[str, ir.TensorData] = {}
+        self._problems: dict[str, XdlcError] = {}
+        self._aliases: dict[str, str] = {}
         self.shapes = Shapes()
 
-    def graph(self) -> tuple[SourceGraph, Shapes]:
+    def graph(self, frozen: bool) -> tuple[SourceGraph, Shapes]:
         """Return the main graph."""
         program = self._program
         form = functional(program.graph)
         written = program.written | form.written
-        calls, outputs = list(form.graph.calls), []
+        if frozen and written:
+            names = ", ".join(self._stated(value) for value in written)
+            program.notices.append(f"{names} keep their first values, though the network changes them")
+            written = {}
         for value, name in program.inputs.items():
             self._name(value, name)
-        ends = {}
-        for name, output in zip(program.outputs, form.graph.outputs, strict=True):
-            if name and output is not None:
-                ends[self._free(name)] = output
-        states: list[GraphState] = []
-        for value in written:
-            held = program.parameters.get(value)
-            name = self._names.get(value) or self._name(value, held.name if held else value)
-            next_name = self._free(f"{name}_next")
-            ends[next_name] = Ref(written[value])
-            initial = 0 if held is None or isinstance(held.data, XdlcError) else _plain(held.data.numpy())
-            states.append(GraphState(name, name, next_name, initial))
-        problems: dict[str, XdlcError] = {}
-        constants: dict[str, ir.TensorData] = {}
-        for value, held in program.parameters.items():
-            if value in written and not isinstance(held.data, XdlcError):
-                continue
-            name = self._name(value, held.name)
-            if isinstance(held.data, XdlcError):
-                problems[name] = held.data
-            else:
-                constants[name] = held.data
-        made = {output for call in calls for output in call.outputs}
+        ends = self._ends(form.graph.outputs)
+        states = self._states(written, ends)
+        self._hold(form.graph, written)
+        made = {output for call in form.graph.calls for output in call.outputs}
         copies = []
         for name, output in ends.items():
-            outputs.append(name)
-            if isinstance(output, Ref) and output in made and output not in self._names:
+            if isinstance(output, Ref | SymbolRef) and output in made and output not in self._names:
                 self._names[output] = name
-            elif isinstance(output, Ref):
-                copies.append(Call("aten.clone", {"self": output, "memory_format": None}, [name]))
+                self._aliases[output] = name
+                continue
+            if isinstance(output, Ref):
                 form.graph.values.setdefault(name, form.graph.values.get(output, Meta(ScalarType(6), ())))
-                self._names[name] = name
             else:
-                constants[f"{name}_value"] = ir.ArrayData(np.asarray(output))
-                copies.append(Call("aten.clone", {"self": Ref(f"{name}_value")}, [name]))
-                self._names |= {name: name, f"{name}_value": f"{name}_value"}
+                held = f"{name}_value"
+                self._constants[held] = ir.ArrayData(_array(output))
+                self._names[held], output = held, Ref(held)
+            self._names[name] = name
+            copies.append(Call("aten.clone", {"self": output}, [name]))
         inputs = [self._input(value, form.graph) for value in program.inputs]
         inputs += [self._input(value, form.graph) for value in written if value not in program.inputs]
-        nodes = self._nodes(calls + copies, form.graph)
-        state_ends = {state.written for state in states}
-        outputs = [name for name in outputs if name not in state_ends]
-        return SourceGraph(inputs, outputs, nodes, constants, states, problems), self.shapes
+        nodes = self._nodes(list(form.graph.calls) + copies, form.graph)
+        outputs = [name for name in ends if name not in {state.written for state in states}]
+        taken = {*outputs, *self._names.values()}
+        aliases = {other: name for other, name in self._aliases.items() if other not in taken}
+        found = SourceGraph(inputs, outputs, nodes, self._constants, states, self._problems, aliases)
+        return found, self.shapes
+
+    def _ends(self, outputs: Sequence[Any]) -> dict[str, Any]:
+        """Return the outputs by name, those that depend on bound dimensions alone as numbers."""
+        ends: dict[str, Any] = {}
+        for name, output in zip(self._program.outputs, outputs, strict=True):
+            number = self._symbol(output, self._program.graph) if isinstance(output, SymbolRef) else None
+            if isinstance(output, Ref | SymbolRef | bool | int | float) and name:
+                ends[self._free(name)] = output if number is None else number
+            elif name:
+                self._program.notices.append(f"output {name!r} is {output!r}: the DLC has no such output")
+        return ends
+
+    def _states(self, written: Mapping[str, str], ends: dict[str, Any]) -> list[GraphState]:
+        """Return the state that changed tensors are; add their next values to the outputs.
+
+        Raises:
+            UnsupportedOp: If the program is of training, or a tensor shares its elements with another.
+        """
+        program = self._program
+        places = Counter(held.place[:1] for held in program.parameters.values() if held.place)
+        states = []
+        for value, next_value in written.items():
+            held = program.parameters.get(value)
+            if held is not None and held.name.endswith("num_batches_tracked"):
+                raise UnsupportedOp(
+                    f"was exported in training mode: it counts batches in {held.name!r}",
+                    where=program.path,
+                    fix="call model.eval(), and export it again",
+                )
+            if held is not None and held.place and places[held.place[:1]] > 1:
+                raise UnsupportedOp(
+                    f"changes {held.name!r}, whose elements another tensor shares",
+                    where=program.path,
+                    fix="give each buffer that the network changes elements of its own",
+                )
+            name = self._names.get(value) or self._name(value, self._stated(value))
+            next_name = self._free(f"{name}_next")
+            ends[next_name] = Ref(next_value)
+            initial = 0
+            if held is not None:
+                if isinstance(held.data, XdlcError):
+                    raise held.data
+                initial = _plain(held.data.numpy())
+            states.append(GraphState(name, name, next_name, initial))
+        return states
+
+    def _stated(self, value: str) -> str:
+        """Return the name that the program has for an input or a stored tensor."""
+        held = self._program.parameters.get(value)
+        return self._program.inputs.get(value, value) if held is None else held.name
+
+    def _hold(self, graph: CallGraph, written: Mapping[str, str]) -> None:
+        """Add the stored tensors that a graph reads; those that are the same elements once."""
+        used = set(graph.reads())
+        names: dict[tuple[Any, ...], str] = {}
+        for value, held in self._program.parameters.items():
+            if value in written or value not in used:
+                continue
+            if held.place and held.place in names:
+                self._names[value] = self._aliases[held.name] = names[held.place]
+                continue
+            name = self._name(value, held.name)
+            names[held.place] = name
+            if isinstance(held.data, XdlcError):
+                self._problems[name] = held.data
+            else:
+                self._constants[name] = held.data
 
     def _input(self, value: str, graph: CallGraph) -> GraphInput:
         meta = graph.values[value]
@@ -215,7 +285,7 @@ class _Builder:
         for name, shape, dtype in zip(outputs, stated, dtypes, strict=True):
             if shape is not None:
                 self.shapes.values[name] = (shape, dtype)
-        own = f"{call.module}.{type.partition('.')[0]}" if call.module else next(iter(outputs), type)
+        own = f"{call.module}.{type.partition('.')[0]}" if call.module else next(iter(call.outputs), type)
         self._own_names[own] += 1
         own = own if self._own_names[own] == 1 else f"{own}_{self._own_names[own] - 1}"
         return AtenNode(
@@ -256,6 +326,12 @@ def _attribute(value: Any) -> Any:
         found = stated_dtype(value)
         return TypeName(found.name if found else str(int(value)))
     return value
+
+
+def _array(number: float) -> Any:
+    """Return a number as PyTorch makes a tensor of it."""
+    array = np.asarray(number)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def _plain(array: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 _MOST_TEXT = 1 << 12
@@ -27,7 +27,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "FloatTrueDiv": lambda a, b: a / b,
     "ToFloat": float,
     "Integer": int,
-    "Float": lambda value, *_: float(value),
     "Abs": abs,
     "Rational": lambda a, b: a / b,
     "PowByNatural": lambda a, b: _power(a, b),
@@ -75,7 +74,7 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
         return expression
     try:
         return _value(parsed(expression), symbols)
-    except (TypeError, ArithmeticError, RecursionError) as error:
+    except (TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"expression {expression[:80]!r} has no value: {error}") from error
 
 
@@ -88,15 +87,12 @@ def symbols_of(expression: int | str) -> set[str]:
     """Return the symbols of an expression."""
     if not isinstance(expression, str):
         return set()
-    found = set()
-    for node in ast.walk(parsed(expression)):
-        name = _symbol(node)
-        if name is not None:
-            found.add(name)
-    called = {id(node.func) for node in ast.walk(parsed(expression)) if isinstance(node, ast.Call)}
-    return found - {node.id for node in ast.walk(parsed(expression)) if id(node) in called}  # type: ignore[attr-defined]
+    nodes = list(ast.walk(parsed(expression)))
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    return {name for node in nodes if node not in called and (name := _symbol(node)) is not None}
 
 
+@lru_cache(maxsize=1024)
 def parsed(expression: str) -> ast.expr:
     """Return the tree of an expression.
 
@@ -128,7 +124,7 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
         if name not in symbols:
             raise Unknown(name)
         return symbols[name]
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, symbols)
@@ -139,6 +135,8 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
         function, arguments = _OPERATORS.get(type(node.op), ""), [node.left, node.right]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         function, arguments = node.func.id, node.args
+        if function == "Float" and isinstance(arguments[0], ast.Constant):  # Float('0.5', precision=53)
+            return float(arguments[0].value)  # type: ignore[arg-type]
     if function not in _FUNCTIONS:
         raise ValueError(f"expressions with {ast.dump(node)[:60]} are not understood")
     result = _FUNCTIONS[function](*(_value(argument, symbols) for argument in arguments))
