@@ -163,7 +163,55 @@ WRITTEN: dict[str, tuple[str, list[Any], Any]] = {
     "masked_scatter": ("masked_scatter", [SQUARE, MASK, -SQUARE], _filled(SQUARE, MASK, -np.arange(6))),
     "put": ("put", [SQUARE, INDEX[0] - 1, ROW[:2]], _filled(SQUARE, np.s_[[0, 2], [1, 3]], [0, 1])),
 }
-CASES = WRITTEN | VIEWS | PARTS | JOINED | {f"pad {name}": case for name, case in PADDED.items()} | TAKEN
+RUNS = np.asarray([3, 3, 1, 3, 3, 3], np.float32)
+GROUPED: dict[str, tuple[str, list[Any], Any]] = {
+    "unique": (
+        "_unique2",
+        [RUNS, True, True, True],
+        list(np.unique(RUNS, return_inverse=True, return_counts=True)),
+    ),
+    "runs": (
+        "unique_consecutive",
+        [RUNS, True, False],
+        [RUNS[1:4], np.asarray([0, 0, 1, 2, 2, 2]), np.zeros(0, np.int64)],
+    ),
+    "runs of rows": (
+        "unique_consecutive",
+        [RUNS.reshape(3, 2), False, False, 1],
+        [RUNS.reshape(3, 2), np.zeros(0, np.int64), np.zeros(0, np.int64)],
+    ),
+    "bincount": ("bincount", [INDEX.reshape(-1), None, 5], np.asarray([1, 2, 1, 0, 0])),
+    "repeat each": ("repeat_interleave.self_int", [SQUARE, 2, 1], np.repeat(SQUARE, 2, 1)),
+    "repeat by": (
+        "repeat_interleave.self_Tensor",
+        [ROW[:3], INDEX[0, [0, 1, 0]]],
+        np.repeat(ROW[:3], [2, 0, 2]),
+    ),
+    "bags": (
+        "embedding_bag.padding_idx",
+        [SQUARE, INDEX.reshape(-1), np.asarray([0, 0, 3]), False, 1, False, None, False, 0],
+        [np.stack([0 * ROW[:4], (SQUARE[2] + SQUARE[1]) / 2, SQUARE[1]])],
+    ),
+    "bags of one size": (
+        "embedding_bag",
+        [SQUARE, INDEX.reshape(-1), np.asarray([0, 2, 4]), False, 2, False, None, True],
+        [np.maximum(SQUARE[INDEX[:, 0]], SQUARE[INDEX[:, 1]])],
+    ),
+    "segments": (
+        "segment_reduce",
+        [SQUARE, "max", np.asarray([1, 0, 2])],
+        np.stack([SQUARE[0], SQUARE[0] - np.float32(np.inf), SQUARE[2]]),
+    ),
+}
+CASES = (
+    GROUPED
+    | WRITTEN
+    | VIEWS
+    | PARTS
+    | JOINED
+    | {f"pad {name}": case for name, case in PADDED.items()}
+    | TAKEN
+)
 
 
 @pytest.mark.parametrize("name", CASES)

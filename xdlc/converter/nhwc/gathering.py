@@ -137,13 +137,14 @@ def places(g: Operators, x: Value) -> Value:
     return g("Transpose", [g("NonZero", [x])], perm=[1, 0])
 
 
-def unique(g: Operators, x: Value, axis: int | None = None) -> list[Value]:
-    """Return the different elements, or parts along an axis, in order of their first places.
+def unique(g: Operators, x: Value, axis: int | None = None, *, is_sorted: bool = False) -> list[Value]:
+    """Return the different elements, or parts along an axis, in order of their first places or of size.
 
     Args:
         g: The canonical operators.
         x: Any value; of rank 1 without an axis.
         axis: Axis of the parts.
+        is_sorted: Whether the least comes first.
 
     Returns:
         Them, their number known at run time only; for each of ``x`` its place among them, and how many there
@@ -151,7 +152,7 @@ def unique(g: Operators, x: Value, axis: int | None = None) -> list[Value]:
     """
     known = (FLOAT32, INT8, INT64)  # types that the host compares
     held = x if x.dtype in known else cast(g, x, FLOAT32 if x.dtype.is_float else INT64)
-    attributes = {"sorted": 0} | ({} if axis is None else {"axis": axis})
+    attributes = {"sorted": int(is_sorted)} | ({} if axis is None else {"axis": axis})
     values, _, places, counts = g.apply("Unique", [held], attributes, 4)
     return [cast(g, values, x.dtype), places, counts]
 

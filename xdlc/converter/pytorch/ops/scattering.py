@@ -253,7 +253,7 @@ def _index_reduce(
 
 @aten("index_put", "index_put.hacked_twin", "_unsafe_index_put", "_unsafe_index_put.hacked_twin")
 @aten("_index_put_impl", ignores=["unsafe"])
-def _index_put(
+def index_put(
     node: AtenNode,
     g: Operators,
     self: Value,
@@ -261,6 +261,7 @@ def _index_put(
     values: Value,
     accumulate: bool,
 ) -> Value:
+    """Return a tensor with elements replaced by values, or values added to them, by index or mask."""
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     values = g.builder.cast(values, self.dtype)
     if not given:
@@ -339,5 +340,5 @@ def _put(node: AtenNode, g: Operators, self: Value, index: Value, source: Value,
     if not index.size:
         return self
     flat, updates = (reshaped(node, g, value, [-1]) for value in (self, g.builder.cast(source, self.dtype)))
-    made = _index_put(node, g, flat, [reshaped(node, g, index, [-1])], updates, accumulate)
+    made = index_put(node, g, flat, [reshaped(node, g, index, [-1])], updates, accumulate)
     return reshaped(node, g, made, sizes_of(g, self))
