@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators
@@ -22,12 +22,21 @@ from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 from xdlc.errors import XdlcError
 
+COMPLEX = "complex"
+"""Namespace of the forms that operators of ATen have for complex values, which are pairs of real ones."""
 HIGHER_ORDER, PYTHON = "higher_order", "_operator"
 """Namespaces of operators that run graphs, and of arithmetic with symbolic dimensions."""
 _WITHOUT_MEANING = frozenset(
     "memory_format non_blocking pin_memory layout device generator requires_grad copy".split()  # noqa: SIM905
 )
 """Arguments that do not change values."""
+_BY_PARTS = frozenset(
+    """
+    alias cat clone contiguous detach expand flatten flip index_select lift_fresh_copy mean narrow neg permute
+    repeat reshape roll select slice squeeze stack sum t transpose unflatten unsqueeze view
+    """.split()  # noqa: SIM905 - a list literal would be longer
+)
+"""Operators that treat the real and the imaginary parts of all their tensors alike, and each alone."""
 G = TypeVar("G", bound=Callable[..., Any])
 
 
@@ -70,6 +79,7 @@ class AtenHandlers(Handlers):
         ignores: Sequence[str] = (),
         domain: str = "",
         symbolic: Sequence[str] = (),
+        takes_complex: bool = False,
     ) -> Callable[[G], G]:
         """Register a function as the handler of operators.
 
@@ -80,7 +90,9 @@ class AtenHandlers(Handlers):
                 it does not take must have its default.
             domain: Namespace; default: that of ATen.
             symbolic: Arguments that may hold values where numbers depend on dynamic dimensions.
+            takes_complex: Whether tensors may be complex: sequences of their real and imaginary parts.
         """
+        takes_complex = takes_complex or domain == COMPLEX
 
         def register(function: G) -> G:
             parameters = list(inspect.signature(function).parameters)[2:]
@@ -88,6 +100,8 @@ class AtenHandlers(Handlers):
 
             def handle(node: Node, g: Operators) -> Sequence[AnyValue]:
                 assert isinstance(node, AtenNode)
+                if not takes_complex and any(isinstance(value, SequenceValue) for value in node.inputs):
+                    return self._of_complex(node, g, handle)
                 given = _bound(node, parameters, ignored, frozenset(symbolic)) if parameters else {}
                 results = function(node, g, **given)
                 node.read.update(node.attributes)
@@ -102,6 +116,26 @@ class AtenHandlers(Handlers):
         """Return the handler of an operator, or None."""
         held = self.all()
         return held.get((domain, type)) or held.get((domain, type.partition(".")[0]))
+
+    def _of_complex(
+        self, node: AtenNode, g: Operators, handle: Callable[[Node, Operators], Sequence[AnyValue]]
+    ) -> Sequence[AnyValue]:
+        """Return the results of a node whose inputs are complex."""
+        form = self.find(COMPLEX, node.type)
+        if form is not None:
+            return cast("Sequence[AnyValue]", form.function(node, g))
+        pairs: list[Any] = node.inputs
+        is_complex = all(isinstance(value, SequenceValue) for value in pairs)
+        if node.type.partition(".")[0] not in _BY_PARTS or not is_complex:
+            raise node.problem("computes with complex numbers", "compute with their real and imaginary parts")
+        parts = []
+        for index in range(2):
+            inputs = [value.elements[index] for value in pairs]
+            parts.append(
+                handle(replace(node, inputs=inputs, dtypes=[inputs[0].dtype] * len(node.outputs)), g)
+            )
+        node.read.update(node.attributes)
+        return [SequenceValue(cast("tuple[Value, ...]", pair)) for pair in zip(*parts, strict=True)]
 
     def reason(self, type: str) -> str:
         """Return why an operator has no handler."""
