@@ -86,6 +86,22 @@ def has_static_weights(node: Node, positions: Sequence[int]) -> bool:
     return all(value is None or value.is_static for value in given)
 
 
+def checked_units(node: Node, gates: int) -> int:
+    """Return the number of hidden units of a node whose weights fit each other.
+
+    Raises:
+        UnsupportedOp: If they do not.
+    """
+    weight, recurrence, bias = node.required(1), node.required(2), node.input(3)
+    ways, units = len(directions(node)), recurrence.shape[-1] if recurrence.rank else 0
+    rows = gates * units
+    if weight.shape != (ways, rows, node.required(0).shape[2]) or recurrence.shape != (ways, rows, units):
+        raise node.invalid(f"weights {list(weight.shape)} and {list(recurrence.shape)} for {gates} gates")
+    if bias is not None and bias.shape != (ways, 2 * rows):
+        raise node.invalid(f"biases {list(bias.shape)} for {gates} gates of {units} units")
+    return units
+
+
 def block(node: Node, position: int, index: int) -> TensorData:
     """Return the known weights of one direction."""
     data = node.required(position).tensor.data
@@ -275,10 +291,8 @@ def unrolled(
 
 def _cell(node: Node, b: Builder, gates: int, index: int, functions: Sequence[Function], clip: float) -> Cell:
     weight, recurrence, bias = node.required(1), node.required(2), node.input(3)
-    units = recurrence.shape[2]
+    units = checked_units(node, gates)
     rows = gates * units
-    if weight.shape[1:] != (rows, node.required(0).shape[2]) or recurrence.shape[1] != rows:
-        raise node.invalid(f"weights {list(weight.shape)} and {list(recurrence.shape)} for {gates} gates")
 
     def own(value: Value) -> Value:
         return b.reshape(part(b, value, 0, index, index + 1), value.shape[1:])

@@ -12,6 +12,7 @@ from xdlc.converter.operators.ops._compose import joined, number, part
 from xdlc.converter.operators.ops._recurrent import (
     Cell,
     block,
+    checked_units,
     directions,
     has_static_weights,
     lengths,
@@ -61,7 +62,7 @@ def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool)
     """Append one Gru; return all hidden states [T, 1, N, H] and the last one [1, N, H]."""
     x, given = node.required(0), node.input(5)
     steps, batch, _ = x.shape
-    units = node.required(2).shape[2]
+    units = checked_units(node, 3)
     nothing = ir.ArrayData(np.zeros(6 * units, x.dtype.numpy))
     bias = nothing if node.input(3) is None else block(node, 3, index)
 

@@ -12,6 +12,7 @@ from xdlc.converter.operators.ops._compose import number, part
 from xdlc.converter.operators.ops._recurrent import (
     Cell,
     block,
+    checked_units,
     directions,
     has_static_weights,
     lengths,
@@ -118,7 +119,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
     """Append one Lstm; return all hidden states [T, 1, N, H], the last one and the cell [1, N, H]."""
     steps, batch, _ = x.shape
     weight, recurrence = block(node, 1, index), block(node, 2, index)
-    units = recurrence.shape[1]
+    units = checked_units(node, 4)
     bias = _bias(node, index, units, weight.dtype)
     peepholes = node.input(7)
 
