@@ -201,16 +201,22 @@ class Builder(Emitter):
     def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
         """Return tensors of values that are combined element by element, in one axis order.
 
-        The order is the one in which the most bytes lie already; static values follow for free.
-        Values of lower rank broadcast from the right, as in the source.
+        The order is the one in which the most bytes lie already, or have been brought into for another op;
+        static values follow for free.  Values of lower rank broadcast from the right, as in the source.
         """
         rank = max(value.rank for value in values)
-        weights: dict[Order, int] = {}
-        for value in values:
-            if not value.is_static and value.rank == rank:
-                weights[value.order] = weights.get(value.order, 0) + value.tensor.nbytes
+        full = [value for value in values if not value.is_static and value.rank == rank]
         plain = identity(rank)
-        order = max(weights, key=lambda key: (weights[key], key != plain), default=plain)
+
+        def gain(order: Order) -> tuple[int, int, bool]:
+            lying = sum(value.tensor.nbytes for value in full if value.order == order)
+            if self.wants_channel_last:
+                return lying, 0, order != plain
+            made = [self._form(value, tuple(value.order.index(axis) for axis in order)) for value in full]
+            copies = sum(tensor.nbytes for tensor in made if tensor is not None)
+            return lying + copies, lying, order != plain
+
+        order = max(dict.fromkeys(value.order for value in full), key=gain, default=plain)
         trim = any(value.rank == rank and not value.is_static for value in values)
         return [self._broadcastable(value, rank, order, trim) for value in values], order
 

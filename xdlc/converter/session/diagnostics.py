@@ -25,6 +25,7 @@ VIEW = "its result is its input under another name, shape or axis order"
 DROPPED = {
     "fold_quantize_dequantize": "it became the encoding of a tensor",
     "merge_casts": "it changes the type and another changes it back",
+    "merge_rearrangements": "it undoes another",
     "merge_views": "it moves nothing, or undoes another",
     "narrow_bounded_integers": "32 bits hold all of its values",
     "prune": "nothing reads its result",
