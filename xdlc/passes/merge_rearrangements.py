@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy
+
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 from xdlc.passes.base import graph_pass
@@ -28,7 +30,8 @@ class MergeRearrangements:
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
-        return any([_merge(graph, chain) for chain in _chains(graph)])
+        results = [_merge(graph, chain) for chain in _chains(graph)]
+        return any(results)
 
 
 def _is_view(op: Op | None) -> bool:
@@ -177,8 +180,7 @@ def _merge(graph: Graph, chain: Sequence[Op]) -> bool:
         params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
         moved_shape = [shape[axis] for axis in perm]
         if mover is last and tuple(moved_shape) == last.outputs[0].shape:
-            last.params.update(params)
-            params["perm"].name = f"{last.name}_perm"  # type: ignore[union-attr]
+            last.params["perm"] = ir.static(f"{last.name}_perm", numpy.asarray(perm, numpy.uint32))
         else:
             current = _appended(graph, last, "Transpose", current, moved_shape, origin, params)
             last = _as_reshape(graph, last, origin)
