@@ -129,7 +129,7 @@ class _Factors:
 
 
 def _moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
-    """Return the shape and the permutation of the one Transpose that a chain comes to.
+    """Return the shape and the permutation of the one Transpose that computes what a chain does.
 
     The permutation is empty if no element moves; None if the chain is no permutation of factors.
     """
