@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
+from xdlc.converter.pytorch import live
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from torch.nn import Module
 
     from xdlc.converter.report import Report
     from xdlc.opdefs.source_match import UdoSet
@@ -23,13 +26,17 @@ if TYPE_CHECKING:
     from xdlc.udo.udo_set import Paths
 
 _WEIGHTS = "the file of the weights"
+_BY_ONNX = "torch.onnx exported the network, and that graph was read: names and operators are its own"
+_log = logging.getLogger(__name__)
 
 
 @verb
 def convert(
-    path: PathLike | ModelProto,
-    input_dims: Mapping[str, Sequence[int]] | None = None,
+    path: PathLike | ModelProto | Module,
+    input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
+    example_inputs: Any = None,
+    dynamic_shapes: Any = None,
     weights: PathLike | None = None,
     framework: str | None = None,
     importer_options: Mapping[str, Any] | None = None,
@@ -53,9 +60,13 @@ def convert(
     Inputs and outputs keep the source model's names, layout and datatypes.
 
     Args:
-        path: A model file, or a model of the package onnx.
+        path: A model file, a model of the package onnx, or a network of PyTorch in memory: a module, which
+            is traced by ``torch.export``, a program of torch.export, or a script.
         input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
-            has to be known; -1 is one that stays open.
+            has to be known; -1 is one that stays open. For a module, its ``example_inputs``.
+        example_inputs: Inputs with which a module is traced: a tuple of tensors, one tensor, or a mapping of
+            tensors by name.
+        dynamic_shapes: Dimensions of a module that stay dynamic, as ``torch.export.export`` takes them.
         weights: File that holds the weights of the network, where ``path`` holds none: the ``.caffemodel``
             (Caffe), or the network that fills them in (Caffe2).
         framework: Name of the file's framework, like ``onnx``; default: recognized by its content.
@@ -88,16 +99,19 @@ def convert(
     options = given(convert, locals())
     if weights is not None:
         checked_path(weights, _WEIGHTS)
+    options["input_dims"] = input_dims
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
-        return frontend.convert(file, input_dims=checked_dims(input_dims), udos=udos, **options)
+        return frontend.convert(file, udos=udos, **options)
 
 
 @verb
 def check(
-    path: PathLike | ModelProto,
+    path: PathLike | ModelProto | Module,
     target: str | None = None,
-    input_dims: Mapping[str, Sequence[int]] | None = None,
+    input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
+    example_inputs: Any = None,
+    dynamic_shapes: Any = None,
     weights: PathLike | None = None,
     framework: str | None = None,
     importer_options: Mapping[str, Any] | None = None,
@@ -119,10 +133,12 @@ def check(
     Nothing is written, and problems of the model are not raised but listed, all of them.
 
     Args:
-        path: A model file, or a model of the package onnx.
+        path: A model file, a model of the package onnx, or a network of PyTorch in memory.
         target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
             library where it is installed, else of xdlc's own tables.
-        input_dims: Shapes by input name.
+        input_dims: Shapes by input name, or the ``example_inputs`` of a module.
+        example_inputs: Inputs with which a module of PyTorch is traced.
+        dynamic_shapes: Dimensions of a module that stay dynamic.
         weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
         framework: As of ``convert``, and so are the others.
         importer_options: Options that the importer of the framework alone has, by name.
@@ -149,13 +165,15 @@ def check(
         checked_path(weights, _WEIGHTS)
     from xdlc.converter.checking import check as check_model
 
+    options["input_dims"] = input_dims
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
-        dims = checked_dims(input_dims)
-        return check_model(frontend, file, target=target, input_dims=dims, udos=udos, **options)
+        return check_model(frontend, file, target=target, udos=udos, **options)
 
 
 @contextmanager
-def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[tuple[Frontend, PathLike]]:
+def _source(
+    model: PathLike | ModelProto | Module, options: dict[str, Any]
+) -> Iterator[tuple[Frontend, PathLike]]:
     """Yield importer and file of a model; one in memory is written to a file, removed after its last use.
 
     The importer's own options stay in ``options``, its name is taken out of them.
@@ -163,6 +181,7 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
     Raises:
         UsageError: If it is neither a path nor a model, or one that a file cannot hold (2 GiB), or there is
             no such framework, or an option of another.
+        UnsupportedOp: If torch cannot export a network in memory.
     """
     framework = options.pop("framework", None)
     own = options.pop("importer_options", {})
@@ -170,13 +189,54 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
         raise UsageError(
             f"importer_options is of type {type(own).__name__}", fix="give a mapping {name: value}"
         )
-    if not hasattr(model, "SerializeToString"):
-        path = checked_path(model, "a model file, or a ModelProto of the package onnx")
+    with ExitStack() as stack:
+        file: Any = model
+
+        def folder() -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
+
+        by_onnx = live.uses_onnx(own)
+        if live.is_live(model):
+            file, framework = _exported(model, folder(), options, as_onnx=by_onnx), None
+            own = {name: value for name, value in own.items() if name not in live.OPTIONS}
+        elif options.keys() & {"example_inputs", "dynamic_shapes"}:
+            raise UsageError(
+                "example_inputs and dynamic_shapes are for modules of PyTorch", fix="omit them for a file"
+            )
+        elif hasattr(model, "SerializeToString"):
+            file, framework = _written(model, folder()), framework or "onnx"
+        path = checked_path(file, "a model file, or give a ModelProto or a module of PyTorch")
+        options["input_dims"] = checked_dims(options["input_dims"])
         frontend = find_frontend(path, framework)
         check_own_options(frontend, options, own)
-        options |= own
+        options |= {name: value for name, value in own.items() if name not in live.OPTIONS}
+        if by_onnx and file is model:
+            shapes = options["input_dims"] or {}
+            path = live.export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
+            frontend = find_frontend(path, "onnx")
+            check_own_options(frontend, options, {})
+        if by_onnx:
+            (options.get("notify") or _log.warning)(_BY_ONNX)
         yield frontend, path
-        return
+
+
+def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
+    """Return the file to which torch exports a network in memory; leave the options for reading it."""
+    examples, dims = options.pop("example_inputs", None), options["input_dims"]
+    if examples is None and (not isinstance(dims, Mapping | None) or live.has_tensors(dims)):
+        examples, dims = dims, None
+    dynamic = options.pop("dynamic_shapes", None)
+    path, shapes = live.export(model, folder, examples, dynamic, as_onnx=as_onnx)
+    options["input_dims"] = dims or shapes or None
+    return path
+
+
+def _written(model: Any, folder: Path) -> Path:
+    """Return the file to which an ONNX model in memory is written.
+
+    Raises:
+        UsageError: If a file cannot hold it.
+    """
     try:
         content = model.SerializeToString(deterministic=True)
     except Exception as error:  # what protobuf raises has had several names
@@ -184,13 +244,9 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
             f"the model in memory cannot be serialized: {error}",
             fix="write it with onnx.save, and pass the path",
         ) from error
-    with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(content)
-        frontend = find_frontend(path, framework or "onnx")
-        check_own_options(frontend, options, own)
-        options |= own
-        yield frontend, path
+    path = folder / "model.onnx"
+    path.write_bytes(content)
+    return path
 
 
 def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:

@@ -37,6 +37,23 @@ def test_cond(tmp_path, positive):
     np.testing.assert_allclose(got, wanted)
 
 
+@pytest.mark.parametrize(("limit", "unrolled"), [(5, True), (1000, False)])
+def test_while_loop(tmp_path, limit, unrolled):
+    made = TinyProgram()
+    x, start = made.input("x", (3, 2)), made.weight("start", np.int64(0), "buffer")
+    shapes = ((), "int64"), ((3, 2),), ((2,),)
+    test = graph(*shapes, ops=lambda g, i, a, b: [g.op("lt.Scalar", i, limit, shape=(), dtype="bool")])
+    body = graph(*shapes, ops=lambda g, i, a, b: [g.op("add.Tensor", i, 1), g.op("add.Tensor", a, b)])
+    step = made.weight("step", np.float32([1, 2]))
+    results = [((), "int64"), ((3, 2), "float32")]
+    ends = made.op("higher_order.while_loop", test, body, [start, x], [step], results=results)
+    count, total = run(made, tmp_path, ends, {"x": X})
+    assert count == limit
+    np.testing.assert_allclose(total, X + limit * np.float32([1, 2]), rtol=1e-4)
+    hosts = [op for op in made.convert(tmp_path, ends).main.ops if op.type == "While"]
+    assert (not hosts) == unrolled
+
+
 @pytest.mark.parametrize("rows", [3, 40])
 def test_scan_and_map(tmp_path, rows):
     data = np.linspace(0, 1, rows * 2, dtype=np.float32).reshape(rows, 2)
@@ -84,6 +101,23 @@ def test_autocast_rounds_operands(tmp_path):
     (got,) = run(made, tmp_path, ends, {"x": X / 3})
     half = (X / 3).astype(np.float16)
     np.testing.assert_array_equal(got, half * half)
+
+
+def vmap(made: TinyProgram, name: str, *arguments, **stated):
+    """Add a call as torch.export writes it for a region of vmap."""
+    return made.op(f"torch._functorch.predispatch.{name}", *arguments, **stated)
+
+
+def test_a_region_of_vmap(tmp_path):
+    made = TinyProgram()
+    x, y = made.input("x", (3, 2)), made.input("y", (3,))
+    vmap(made, "_vmap_increment_nesting", 2, "error", results=[])
+    row = vmap(made, "_add_batch_dim", x, 1, 1, shape=(3,))
+    total = made.op("add.Tensor", row, y)
+    out = vmap(made, "_remove_batch_dim", total, 1, 2, 1, shape=(3, 2))
+    vmap(made, "_vmap_decrement_nesting", results=[])
+    (got,) = run(made, tmp_path, [out], {"x": X, "y": np.float32([1, 2, 3])})
+    np.testing.assert_allclose(got, X + np.float32([[1], [2], [3]]))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,14 @@ FRONTEND = Frontend(
             "(io), or constants with their first values (frozen).  [default: io]",
             metavar="FORM",
         ),
+        FrontendOption(
+            "torch_exporter",
+            "text",
+            "How the network becomes a graph: it is read as it is (torch), or torch.onnx exports it in a "
+            "process of its own, and the result is read (onnx), which needs --trust.  [default: torch]",
+            metavar="NAME",
+        ),
+        FrontendOption("trust", "switch", "Let torch load the file, which executes code that it may hold."),
     ),
     uncovered=drafted(_convert),
 )

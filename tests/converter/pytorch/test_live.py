@@ -1,0 +1,135 @@
+"""Networks of PyTorch in memory, and files that torch exports to ONNX."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.converter.pytorch.programs import TinyProgram
+from xdlc.errors import UnsupportedOp, UsageError
+
+X = np.linspace(-1, 1, 192, dtype=np.float32).reshape(1, 3, 8, 8)
+
+
+def test_inputs_of_modules_are_refused_for_files(tmp_path):
+    made = TinyProgram()
+    path = made.op("relu", made.input("x", (1, 3))) and made.write(tmp_path)
+    with pytest.raises(UsageError):
+        xdlc.convert(path, example_inputs=(X,))
+
+
+@pytest.mark.parametrize("options", [{"torch_exporter": "onnx"}, {"torch_exporter": "other", "trust": True}])
+def test_a_file_is_loaded_by_torch_only_if_trusted(tmp_path, monkeypatch, options):
+    made = TinyProgram()
+    made.op("relu", made.input("x", (1, 3)))
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("a process was started"))
+    with pytest.raises(UsageError):
+        made.convert(tmp_path, importer_options=options)
+
+
+@pytest.mark.parametrize(
+    ("printed", "kind"),
+    [
+        (json.dumps({"error": "RuntimeError: operator torchvision::nms does not exist"}), UsageError),
+        (json.dumps({"error": "ModuleNotFoundError: No module named 'torch'"}), UsageError),
+        (json.dumps({"error": "ValueError: no"}), UnsupportedOp),
+        ("", UnsupportedOp),
+    ],
+)
+def test_errors_of_the_process_that_loads(tmp_path, monkeypatch, printed, kind):
+    made = TinyProgram()
+    made.op("relu", made.input("x", (1, 3)))
+    done = types.SimpleNamespace(returncode=1, stdout=printed, stderr="")
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: done)
+    with pytest.raises(kind) as caught:
+        made.convert(tmp_path, importer_options={"torch_exporter": "onnx", "trust": True})
+    assert caught.value.fix
+
+
+def test_a_module_without_torch(monkeypatch):
+    module = type("Net", (type("Module", (), {"__module__": "torch.nn.modules.module"}),), {})()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UsageError, match="torch"):
+        xdlc.convert(module, (X,))
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def net(torch):
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 4, 3)
+            self.drop = torch.nn.Dropout()
+
+        def forward(self, x, scale=2.0):
+            y = self.drop(self.conv(x)).relu_()
+            return {"features": y * scale, "rows": -y.flatten(2)}
+
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def check(torch, net, model, **more):
+    wanted = net(torch.from_numpy(X), **more)
+    got = xdlc.run(model, {"x": X, **{name: value.numpy() for name, value in more.items()}})
+    for output, (_, value) in zip(model.main.outputs, wanted.items(), strict=True):
+        np.testing.assert_allclose(got[output.name], value.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.frameworks
+def test_a_module_is_traced(torch, net):
+    x = torch.from_numpy(X)
+    model = xdlc.convert(net, (x,))
+    assert [each.name for each in model.main.outputs] == ["features", "rows"]
+    assert "conv.weight" in model.main.tensors
+    check(torch, net, model)
+    check(torch, net, xdlc.convert(net, x))
+    check(torch, net, xdlc.convert(torch.export.export(net, (x,))))
+    named = {"x": x, "scale": torch.tensor(3.0)}
+    check(torch, net, xdlc.convert(net, example_inputs=named), scale=torch.tensor(3.0))
+    shapes = {"x": {2: torch.export.Dim("height", min=4, max=64)}, "scale": None}
+    small = xdlc.convert(net, {"x": (1, 3, 6, 8)}, example_inputs=(x, 2.0), dynamic_shapes=shapes)
+    assert small.main.outputs[0].shape == (1, 4, 4, 6)
+    assert not net.training
+    assert xdlc.check(net, input_dims=(x,)).exit_code == 0
+
+
+@pytest.mark.frameworks
+def test_both_ways_agree(torch, net, tmp_path):
+    x, notices = torch.from_numpy(X), []
+    way = {"torch_exporter": "onnx"}
+    check(torch, net, xdlc.convert(net, (x,), importer_options=way, notify=notices.append))
+    assert "torch.onnx" in notices[0]
+    torch.export.save(torch.export.export(net, (x,)), tmp_path / "net.pt2")
+    check(torch, net, xdlc.convert(tmp_path / "net.pt2", importer_options=way | {"trust": True}))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's own log of a trace
+@pytest.mark.frameworks
+def test_modules_that_are_refused(torch, net):
+    class Branches(torch.nn.Module):
+        def forward(self, x):
+            y = x * 2 if x.sum() > 0 else x
+            return y + 1 if y.max().item() > 3 else y
+
+    x = torch.from_numpy(X)
+    with pytest.raises(xdlc.XdlcError, match=r"x\.sum"):
+        xdlc.convert(Branches().eval(), (x,))
+    gc.collect()
+    with pytest.raises(UsageError):
+        xdlc.convert(net)
+    net.drop.train()
+    with pytest.raises(UsageError, match="drop"):
+        xdlc.convert(net, (x,))
+    assert net.drop.training

@@ -1,0 +1,327 @@
+"""Networks of PyTorch in memory, exported by the user's torch to files that the importers read.
+
+Modules are traced by ``torch.export`` in the process of the caller, as they cannot be sent to another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from xdlc.converter.formats import TORCH_EXPORT, recognize
+from xdlc.errors import ProblemList, UnsupportedOp, UsageError, XdlcError
+
+OPTIONS = ("torch_exporter", "trust")
+"""Options that choose a way to a graph; the importer itself does not have them."""
+_TORCH, _ONNX = "torch", "onnx"
+_OLDEST = (2, 5)
+_INSTALL = "install it: `pip install xdlc[torch]`"
+_TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
+"""Parts of the names of layers that compute something else in training."""
+_MOST_TEXT = 400
+_MOST_SECONDS = 1800
+_MEMORY = 16 << 30
+_OTHER_WAY = "rewrite that part; or let torch make ONNX of it: importer_options={'torch_exporter': 'onnx'}"
+
+
+def is_live(model: object) -> bool:
+    """Return whether an object is a module, a program or a script of torch; torch is not imported for it."""
+    return any(
+        each.__module__.partition(".")[0] == _TORCH
+        and each.__name__ in ("Module", "ExportedProgram", "ScriptFunction")
+        for each in type(model).__mro__
+    )
+
+
+def uses_onnx(options: Mapping[str, Any]) -> bool:
+    """Return whether options choose the exporter of torch.onnx.
+
+    Raises:
+        UsageError: If they name another one that does not exist.
+    """
+    exporter = options.get("torch_exporter", _TORCH)
+    if exporter not in (_TORCH, _ONNX):
+        raise UsageError(f"no exporter {exporter!r}", fix=f"exporters: {_TORCH}, {_ONNX}")
+    return bool(exporter == _ONNX)
+
+
+def has_tensors(value: object) -> bool:
+    """Return whether a value is a tensor of torch, or a container of them."""
+    if isinstance(value, Mapping):
+        return any(map(has_tensors, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(has_tensors, value))
+    return any(each.__module__ == _TORCH and each.__name__ == "Tensor" for each in type(value).__mro__)
+
+
+def export(
+    model: Any, folder: Path, examples: Any = None, dynamic_shapes: Any = None, *, as_onnx: bool = False
+) -> tuple[Path, dict[str, Sequence[int]]]:
+    """Write a network in memory to a file; return its path, and shapes of inputs that the file lacks.
+
+    Args:
+        model: A module, a program of torch.export, or a script.
+        folder: Folder of the file.
+        examples: Inputs of the module: a tuple of them, one tensor, or a mapping of them by name.
+        dynamic_shapes: Dimensions that stay dynamic, as ``torch.export.export`` takes them.
+        as_onnx: Whether torch.onnx exports it, instead of torch.export.
+
+    Raises:
+        UsageError: If the module is in training mode, its inputs are missing, or torch is too old.
+        UnsupportedOp: If torch cannot trace the module, or save the program; several reasons make a
+            ProblemList.
+    """
+    torch = _torch()
+    args, kwargs = _arguments(examples)
+    kind = type(model).__name__
+    is_program = isinstance(model, torch.export.ExportedProgram)
+    is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+    if examples is None and not is_program:
+        raise UsageError(
+            f"a {kind} is traced with inputs, and there are none",
+            fix="give a tuple of tensors: xdlc.convert(module, (torch.zeros(1, 3, 224, 224),))",
+        )
+    with _quiet(), torch.no_grad():
+        if as_onnx:
+            return _as_onnx(torch, model, folder / "model.onnx", args, kwargs, dynamic_shapes), {}
+        if is_script:
+            return _as_script(torch, model, folder / "model.pt", args)
+        program = model
+        if not is_program:
+            _check_mode(torch, model)
+            program = _traced(torch, model, args, kwargs, dynamic_shapes)
+        path = folder / "model.pt2"
+        try:
+            torch.export.save(program, path)
+        except Exception as error:
+            problem = f"torch.export.save cannot store the program: {_first_lines(error)}"
+            raise UnsupportedOp(problem, where=kind, fix=_OTHER_WAY) from error
+        return path, {}
+
+
+def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]], *, trusted: bool) -> Path:
+    """Let torch write a file of PyTorch as ONNX, in a process of its own; return the path.
+
+    Args:
+        source: A program of torch.export, or a script.
+        folder: Folder of the result.
+        shapes: Shapes by input name, which a script lacks.
+        trusted: Whether the file may execute code.
+
+    Raises:
+        UsageError: If it is not trusted.
+        UnsupportedOp: If torch cannot load or export it.
+    """
+    if not trusted:
+        raise UsageError(
+            "torch executes code that the file may hold when it loads it",
+            where=str(source),
+            fix="add --trust if the file is from a source that you trust, or omit --torch_exporter",
+        )
+    target = folder / "model.onnx"
+    request = {
+        "source": str(source.absolute()),
+        "target": str(target),
+        "kind": "program" if recognize(source) is TORCH_EXPORT else "script",
+        "shapes": {name: list(shape) for name, shape in shapes.items()},
+        "seconds": _MOST_SECONDS,
+        "nbytes": _most_memory(source),
+    }
+    command = [sys.executable, "-P", str(Path(__file__).with_name("loading.py")), json.dumps(request)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_MOST_SECONDS, stdin=subprocess.DEVNULL
+        )
+        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was ended"]
+        reason = "" if done.returncode == 0 else lines[-1]
+    except subprocess.TimeoutExpired:
+        reason = f"it takes more than {_MOST_SECONDS} s"
+    if not reason and target.is_file():
+        return target
+    text = json.loads(reason)["error"] if reason.startswith('{"error"') else reason
+    if "No module named" in text:
+        raise UsageError(f"torch.onnx needs a package: {_first_lines(text)}", fix=_INSTALL)
+    _check_surroundings(RuntimeError(text))
+    problem = f"torch.onnx cannot export the file: {_first_lines(text)}"
+    raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network anew")
+
+
+def _most_memory(source: Path) -> int:
+    """Return the most bytes that a process that loads a file may take."""
+    return _MEMORY + 16 * source.stat().st_size
+
+
+def _torch() -> Any:
+    """Return the package torch.
+
+    Raises:
+        UsageError: If it does not work, or is too old.
+    """
+    try:
+        import torch
+        import torch.export
+    except Exception as error:
+        problem = f"the package torch cannot be imported: {_first_lines(error)}"
+        raise UsageError(problem, fix=_INSTALL) from error
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < _OLDEST:
+        raise UsageError(
+            f"torch is of version {torch.__version__}; modules are exported by 2.5 and newer",
+            fix=_INSTALL,
+        )
+    return torch
+
+
+def _arguments(examples: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(examples, Mapping):
+        return (), dict(examples)
+    if isinstance(examples, tuple):
+        return examples, {}
+    return (examples,) if examples is not None else (), {}
+
+
+def _check_mode(torch: Any, module: Any) -> None:
+    """Refuse a module in training mode.
+
+    Raises:
+        UsageError: If it is.
+    """
+    if isinstance(module, torch.fx.GraphModule):
+        return  # its mode is part of its graph
+    training = [(name, each) for name, each in module.named_modules() if each.training]
+    odd = [name for name, each in training if any(part in type(each).__name__ for part in _TRAINED)]
+    if module.training or odd:
+        which = "" if module.training else f" of {odd[0]!r}"
+        raise UsageError(
+            f"the module is in training mode{which}, in which layers compute something else",
+            where=type(module).__name__,
+            fix="call module.eval() before",
+        )
+
+
+def _traced(
+    torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> Any:
+    """Return the program of a module.
+
+    Raises:
+        XdlcError: If torch cannot trace it.
+    """
+    errors: list[Exception] = []
+    for strict in (False, True):
+        try:
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
+        except Exception as error:
+            errors.append(error)
+    where = type(module).__name__
+    _check_surroundings(errors[0])
+    problems: list[XdlcError] = []
+    try:
+        draft = torch.export.draft_export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+        for failure in draft._report.failures:
+            problems.append(UnsupportedOp(_drafted(failure.print({})), where=where, fix=_OTHER_WAY))
+    except Exception:
+        problems = []
+    if len(problems) > 1:
+        raise ProblemList(problems, where=where) from errors[0]
+    problem = f"torch.export cannot trace the module: {_first_lines(errors[0])}"
+    raise UnsupportedOp(problem, where=where, fix=_OTHER_WAY) from errors[0]
+
+
+def _drafted(text: str) -> str:
+    """Return what a report of ``draft_export`` states of a problem: the problem, and the line of code."""
+    line = re.search(r"user stacktrace:\s*(.*)", text)
+    return _first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
+
+
+def _check_surroundings(error: Exception) -> None:
+    """Raise an error of the installed packages as such.
+
+    Raises:
+        UsageError: In its place.
+    """
+    found = re.search(r"operator (\w+)::\w+ does not exist", str(error))
+    if found is not None:
+        raise UsageError(
+            f"an extension of torch does not work: {found[0]}",
+            fix=f"install a {found[1]} that fits torch, or correct its installation",
+        ) from error
+
+
+def _as_script(
+    torch: Any, model: Any, path: Path, args: tuple[Any, ...]
+) -> tuple[Path, dict[str, Sequence[int]]]:
+    """Write a script; return its path, and the shapes of its inputs by name."""
+    torch.jit.save(model, str(path))
+    graph = model.graph if isinstance(model, torch.jit.ScriptFunction) else model.forward.graph
+    names = [each.debugName().partition(".")[0] for each in graph.inputs()]
+    names = names[len(names) - len(args) :] if len(names) >= len(args) else names
+    tensors = {name: value for name, value in zip(names, args, strict=False) if has_tensors(value)}
+    return path, {name: tuple(value.shape) for name, value in tensors.items() if hasattr(value, "shape")}
+
+
+def _as_onnx(
+    torch: Any,
+    model: Any,
+    path: Path,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+) -> Path:
+    """Write a network as ONNX, by torch's own exporter.
+
+    Raises:
+        UnsupportedOp: If it cannot.
+        UsageError: If a package that it needs is not installed.
+    """
+    is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
+    options: dict[str, Any] = {"dynamo": False} if is_script else {"dynamo": True, "verbose": False}
+    if dynamic_shapes is not None and not is_script:
+        options["dynamic_shapes"] = dynamic_shapes
+    if not is_script and not isinstance(model, torch.export.ExportedProgram):
+        _check_mode(torch, model)
+    try:
+        torch.onnx.export(model, args, str(path), kwargs=kwargs, **options)
+    except ImportError as error:
+        raise UsageError(
+            f"torch.onnx needs a package: {_first_lines(error)}", fix="install it: `pip install onnxscript`"
+        ) from error
+    except Exception as error:
+        _check_surroundings(error)
+        problem = f"torch.onnx cannot export the network: {_first_lines(error)}"
+        raise UnsupportedOp(problem, where=type(model).__name__, fix="rewrite that part") from error
+    return path
+
+
+def _first_lines(error: object, skip: str = "For ") -> str:
+    """Return the beginning of a message of torch, in one line."""
+    text = str(error).strip() or type(error).__name__
+    lines = [line.strip() for line in text.split(f"\n{skip}")[0].splitlines() if line.strip()]
+    joined = " ".join(lines)
+    return joined if len(joined) <= _MOST_TEXT else f"{joined[:_MOST_TEXT]}..."
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what torch logs, warns of and prints while tracing from the output of the caller."""
+    import logging
+
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+__all__ = ["OPTIONS", "export", "export_file", "has_tensors", "is_live", "uses_onnx"]
