@@ -242,7 +242,7 @@ def scanned(
 
     Args:
         parts: What a result consists of.
-        fills: What stands for nothing, for each.
+        fills: What changes no other, for each.
         axis: Axis from the front.
         join: Returns the result of two neighbouring ranges, given the parts of the first and of the second.
     """
