@@ -125,6 +125,7 @@ class TinyProgram:
         listed: bool = False,
         number: str | int | None = None,
         module: str = "",
+        named: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> Any:
         """Add a call of an operator and return its result, or the list of its results.
@@ -139,12 +140,13 @@ class TinyProgram:
             listed: Whether the results are one list.
             number: Expression that the result, a number, has.
             module: Path of the module that calls it.
+            named: Arguments by name, where names are those of arguments here.
             **keywords: Arguments by name.
         """
         stated = schema(target)
         kinds = {each.name: each.kind for each in stated or ()}
         names = [*kinds, *(f"arg{index}" for index in range(len(kinds), len(arguments)))]
-        given = [*zip(names, arguments, strict=False), *keywords.items()]
+        given = [*zip(names, arguments, strict=False), *keywords.items(), *(named or {}).items()]
         inputs = [
             {"name": key, "arg": argument(value, kinds.get(key, "")), "kind": 1 + (index >= len(arguments))}
             for index, (key, value) in enumerate(given)
@@ -279,7 +281,12 @@ def _storage(array: np.ndarray) -> bytes:
 
 
 def results(
-    folder: Path, target: str, *arguments: Any, like: Any, **keywords: Any
+    folder: Path,
+    target: str,
+    *arguments: Any,
+    like: Any,
+    named: Mapping[str, Any] | None = None,
+    **keywords: Any,
 ) -> np.ndarray | list[np.ndarray]:
     """Return what a program of one operator computes on the host.
 
@@ -288,6 +295,7 @@ def results(
         target: As of ``TinyProgram.op``.
         *arguments: Likewise; arrays become inputs of the program.
         like: The expected result, or the list of expected results: shapes and types that the program states.
+        named: As of ``TinyProgram.op``.
         **keywords: Arguments by name.
     """
     made, feed = TinyProgram(), {}
@@ -303,8 +311,10 @@ def results(
 
     stated = [(each.shape, str(each.dtype)) for each in (like if isinstance(like, list) else [like])]
     given = [passed(value) for value in arguments]
-    named = {key: passed(value) for key, value in keywords.items()}
-    ends = made.op(target, *given, results=stated, **named)
+    keywords, named = (
+        {key: passed(value) for key, value in each.items()} for each in (keywords, dict(named or {}))
+    )
+    ends = made.op(target, *given, results=stated, named=named, **keywords)
     model = made.convert(folder, ends)
     got = xdlc.run(model, feed)
     found = [got[tensor.name] for tensor in model.main.outputs]

@@ -13,6 +13,7 @@ from xdlc import ir
 from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef, refs
 from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.frozen_weights import frozen_names
 from xdlc.converter.pytorch.functional import functional
 from xdlc.converter.pytorch.registry import AtenNode, Slot, stated_dtype
 from xdlc.converter.pytorch.symbols import Unknown, evaluate
@@ -204,13 +205,17 @@ class _Builder:
         """Add the stored tensors that a graph reads; those that are the same elements once."""
         used = set(graph.reads())
         names: dict[tuple[Any, ...], str] = {}
+        stated = {value: held.name for value, held in self._program.parameters.items()}
+        frozen = frozen_names(graph, stated)
         for value, held in self._program.parameters.items():
             if value in written or value not in used:
                 continue
             if held.place and held.place in names:
                 self._names[value] = self._aliases[held.name] = names[held.place]
                 continue
-            name = self._name(value, held.name)
+            name = self._name(value, frozen.get(value, held.name))
+            if value in frozen:
+                self._aliases[held.name] = name
             names[held.place] = name
             if isinstance(held.data, XdlcError):
                 self._problems[name] = held.data
