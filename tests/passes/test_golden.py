@@ -92,6 +92,7 @@ def test_passes_run_in_the_order_that_they_require():
         "fold_pad",
         "fold_transpose_into_fully_connected",
         "merge_rearrangements",
+        "hoist_transposes",
         "merge_views_around",
         "narrow_bounded_integers",
         "shift_signed",

@@ -34,7 +34,8 @@ class MergeRearrangements:
         return any(results)
 
 
-def _is_view(op: Op | None) -> bool:
+def is_view(op: Op | None) -> bool:
+    """Return whether an op moves or regroups the elements of a computed tensor of known shape."""
     return (
         op is not None
         and op.type in _VIEWS
@@ -49,13 +50,16 @@ def _is_view(op: Op | None) -> bool:
 
 
 def _chains(graph: Graph) -> list[list[Op]]:
-    """Return runs of Reshapes and Transposes, each the only reader of the one before, with two Transposes."""
+    """Return runs of Reshapes and Transposes, each the only reader of the one before.
+
+    They have two Transposes, or one of a rank that HTP does not have.
+    """
     found = []
     for op in graph.ops:
-        if not _is_view(op):
+        if not is_view(op):
             continue
         after = graph.sole_consumer(op.outputs[0])
-        if after is not None and _is_view(after):
+        if after is not None and is_view(after):
             continue
         chain = [op]
         while True:
@@ -63,12 +67,13 @@ def _chains(graph: Graph) -> list[list[Op]]:
             before = source.producer if source is not None else None
             if (
                 before is None
-                or not _is_view(before)
+                or not is_view(before)
                 or graph.sole_consumer(before.outputs[0]) is not chain[0]
             ):
                 break
             chain.insert(0, before)
-        if sum(op.type == "Transpose" for op in chain) > 1:
+        ranks = [op.outputs[0].rank for op in chain if op.type == "Transpose"]
+        if len(ranks) > 1 or any(rank > MOST_AXES for rank in ranks):
             found.append(chain)
     return found
 
@@ -175,14 +180,13 @@ def _merge(graph: Graph, chain: Sequence[Op]) -> bool:
     current: Tensor = source
     if perm:
         mover = next(op for op in reversed(chain) if op.type == "Transpose")
-        if tuple(shape) != source.shape:
-            current = _appended(graph, last, "Reshape", current, shape, origin)
+        current = view(graph, last, "Reshape", current, shape, last.name, origin)
         params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
         moved_shape = [shape[axis] for axis in perm]
         if mover is last and tuple(moved_shape) == last.outputs[0].shape:
             last.params["perm"] = ir.static(f"{last.name}_perm", numpy.asarray(perm, numpy.uint32))
         else:
-            current = _appended(graph, last, "Transpose", current, moved_shape, origin, params)
+            current = view(graph, last, "Transpose", current, moved_shape, last.name, origin, params)
             last = _as_reshape(graph, last, origin)
     else:
         last = _as_reshape(graph, last, origin)
@@ -201,17 +205,23 @@ def _as_reshape(graph: Graph, op: Op, origin: Origin) -> Op:
     return graph.replace_op(op, made)
 
 
-def _appended(
+def view(
     graph: Graph,
     anchor: Op,
     type: str,
     source: Tensor,
     shape: Sequence[int],
+    name: str,
     origin: Origin,
     params: dict[str, ir.Param] | None = None,
 ) -> Tensor:
-    """Insert a view of a tensor before ``anchor`` and return its result."""
-    name = graph.unique_name(f"{anchor.name}_{type.lower()}")
+    """Insert a Reshape or Transpose of a tensor before ``anchor`` and return its result.
+
+    A Reshape to the shape that the tensor has already is the tensor itself.
+    """
+    if type == "Reshape" and tuple(shape) == source.shape:
+        return source
+    name = graph.unique_name(f"{name}_{type.lower()}")
     result = Tensor(graph.unique_name(f"{name}_out"), tuple(shape), source.dtype, source.encoding)
     graph.insert_before(anchor, ir.make_op(graph, type, [source], [result], params, name=name, origin=origin))
     return result

@@ -1,0 +1,229 @@
+"""Transposes of all parts of a tensor as one of the tensor itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs.traits import traits
+from xdlc.passes.base import graph_pass
+from xdlc.passes.merge_rearrangements import MOST_AXES, is_view, view
+
+
+@graph_pass(stage="converter", after=("merge_rearrangements",), op_types=("Transpose",))
+@dataclass(frozen=True, slots=True)
+class HoistTransposes:
+    """Transpose a tensor before it is cut into parts, if each part is transposed alike.
+
+    Attention that computes queries, keys and values by one product cuts them so.
+    """
+
+    name: str = "hoist_transposes"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        results = [_hoist(graph, tensor) for tensor in list(graph.tensors.values())]
+        return any(results)
+
+
+class _Part(NamedTuple):
+    """A part of a tensor, up to its Transpose.
+
+    Attributes:
+        cut: The op that cuts it out.
+        output: Which output of that it is.
+        start: First place on the cut axis.
+        size: Its size along that axis.
+        ops: The ops after that: a Reshape that drops the cut axis, element-wise ops, the Transpose.
+    """
+
+    cut: Op
+    output: int
+    start: int
+    size: int
+    ops: Sequence[Op]
+
+
+def _hoist(graph: Graph, tensor: Tensor) -> bool:
+    cuts = graph.consumers(tensor)
+    if (
+        not cuts
+        or (len(cuts) > 1 and any(op.type == "Split" for op in cuts))
+        or tensor.is_static
+        or graph.is_output(tensor)
+        or tensor.dynamic_axes
+        or 0 in tensor.shape
+    ):
+        return False
+    axes = {_cut_axis(op, tensor) for op in cuts}
+    axis = axes.pop()
+    if axis is None or axes or isinstance(tensor.encoding, ir.AxisScaleOffset):
+        return False
+    parts = [part for op in cuts for part in _parts(graph, op, tensor, axis)]
+    orders = {_order(part, tensor, axis) for part in parts}
+    order = orders.pop()
+    if order is None or orders or len(parts) < 2:
+        return False
+    runs = min((_runs(tensor, axis, order, place) for place in range(len(order) + 1)), key=len)
+    lying = sorted(runs)
+    if not 1 < len(lying) <= MOST_AXES or lying == runs:
+        return False
+    shape = [math.prod(tensor.shape[held] for held in run) for run in lying]
+    perm = [lying.index(run) for run in runs]
+    place = next(index for index, run in enumerate(runs) if axis in run)
+    step = math.prod(tensor.shape[held] for held in runs[place] if held != axis)
+    first, transpose = parts[0].cut, parts[0].ops[-1]
+    moved = view(graph, first, "Reshape", tensor, shape, transpose.name, transpose.origin)
+    params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
+    moved = view(
+        graph, first, "Transpose", moved, [shape[i] for i in perm], transpose.name, transpose.origin, params
+    )
+    for part, piece in zip(parts, _pieces(graph, parts, moved, place, step), strict=True):
+        _continue(graph, part, piece)
+    for op in dict.fromkeys(cuts):
+        graph.remove(op)
+    return True
+
+
+def _cut_axis(op: Op, tensor: Tensor) -> int | None:
+    """Return the one axis along which an op cuts parts out of its input."""
+    if (
+        op.package != ir.NATIVE_PACKAGE
+        or op.type not in ("Split", "StridedSlice")
+        or op.inputs[0] is not tensor
+    ):
+        return None
+    if op.type == "Split":
+        return int(op.param("axis"))
+    if set(op.params) != {"ranges"}:
+        return None
+    ranges = numpy.asarray(op.param("ranges")).reshape(-1, 3).tolist()
+    cut = [axis for axis, bounds in enumerate(ranges) if bounds != [0, tensor.shape[axis], 1]]
+    return cut[0] if len(cut) == 1 and ranges[cut[0]][0] >= 0 and ranges[cut[0]][2] == 1 else None
+
+
+def _parts(graph: Graph, op: Op, tensor: Tensor, axis: int) -> list[_Part]:
+    """Return the parts that an op cuts out, each with the ops up to its Transpose, if it has one."""
+    if op.type == "StridedSlice":
+        starts = [int(numpy.asarray(op.param("ranges")).reshape(-1, 3)[axis, 0])]
+    else:
+        starts = [0, *(int(start) for start in numpy.asarray(op.param("split_index")).reshape(-1))]
+    found = []
+    for index, (start, result) in enumerate(zip(starts, op.outputs, strict=True)):
+        ops: list[Op] = []
+        current = result
+        while (reader := graph.sole_consumer(current)) is not None and _passes(
+            reader, current, first=not ops
+        ):
+            ops.append(reader)
+            current = reader.outputs[0]
+            if reader.type == "Transpose":
+                break
+        ends = bool(ops) and ops[-1].type == "Transpose" and not graph.is_output(current)
+        same = result.encoding == tensor.encoding
+        found.append(_Part(op, index, start, result.shape[axis], ops if ends and same else ()))
+    return found
+
+
+def _passes(op: Op, tensor: Tensor, *, first: bool) -> bool:
+    """Return whether a Transpose after an op may as well come before it."""
+    if is_view(op):
+        return op.type == "Transpose" or first
+    others = [source for source in op.inputs if source is not None and source is not tensor]
+    return (
+        op.package == ir.NATIVE_PACKAGE
+        and traits(op).elementwise
+        and op.outputs[0].shape == tensor.shape
+        and all(source.is_static and source.size == 1 and source.rank <= 1 for source in others)
+        and not isinstance(op.outputs[0].encoding, ir.AxisScaleOffset)
+    )
+
+
+def _order(part: _Part, tensor: Tensor, axis: int) -> tuple[int, ...] | None:
+    """Return the order in which a part has the axes of the tensor that it is cut from, without the cut one.
+
+    None if it is not transposed, or a Reshape does more than drop that axis.
+    """
+    if not part.ops:
+        return None
+    held = list(part.cut.outputs[part.output].shape)
+    kept = [at for at in range(tensor.rank) if at != axis]
+    dropped = part.ops[0].type == "Reshape"
+    if dropped and (held[axis] != 1 or part.ops[0].outputs[0].shape != tuple(held[at] for at in kept)):
+        return None
+    if any(op.type == "Reshape" for op in part.ops[1:]):
+        return None
+    perm = [int(at) for at in part.ops[-1].param("perm")]
+    names = kept if dropped else list(range(tensor.rank))
+    return tuple(names[at] for at in perm if names[at] != axis)
+
+
+def _runs(tensor: Tensor, axis: int, order: Sequence[int], place: int) -> list[list[int]]:
+    """Return the axes in an order with the cut one at a place, those that stay together joined.
+
+    The cut axis is the first of its run, so that a part of it is a part of the run; axes of size 1 are
+    omitted.
+    """
+    axes = [at for at in (*order[:place], axis, *order[place:]) if at == axis or tensor.shape[at] != 1]
+    present = sorted(axes)
+    runs: list[list[int]] = []
+    for at in axes:
+        last = runs[-1][-1] if runs else None
+        if last is not None and at != axis and present.index(at) == present.index(last) + 1:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    return runs
+
+
+def _pieces(graph: Graph, parts: Sequence[_Part], moved: Tensor, place: int, step: int) -> list[Tensor]:
+    """Return the parts of the transposed tensor, cut along the axis at a place."""
+    pieces, ranges = [], []
+    for part in parts:
+        bounds = [[0, dim, 1] for dim in moved.shape]
+        bounds[place][:2] = [part.start * step, (part.start + part.size) * step]
+        shape = tuple(stop - start for start, stop, _ in bounds)
+        name = graph.unique_name(f"{part.cut.outputs[part.output].name}_moved")
+        pieces.append(graph.add_tensor(Tensor(name, shape, moved.dtype, moved.encoding)))
+        ranges.append(bounds)
+    params: dict[str, ir.Param]
+    cut = parts[0].cut
+    if cut.type == "Split":
+        starts = numpy.asarray([part.start * step for part in parts[1:]], numpy.uint32)
+        params = {"axis": ir.u32(place), "split_index": ir.static("", starts)}
+        made = ir.make_op(graph, "Split", [moved], pieces, params, name=cut.name, origin=cut.origin)
+        graph.insert_before(cut, made)
+        return pieces
+    for part, piece, bounds in zip(parts, pieces, ranges, strict=True):
+        cut = part.cut
+        params = {"ranges": ir.static("", numpy.asarray(bounds, numpy.int32))}
+        graph.insert_before(
+            cut, ir.make_op(graph, "StridedSlice", [moved], [piece], params, name=cut.name, origin=cut.origin)
+        )
+    return pieces
+
+
+def _continue(graph: Graph, part: _Part, piece: Tensor) -> None:
+    """Let the ops after a part go on with its transposed form."""
+    transpose = part.ops[-1]
+    shape = transpose.outputs[0].shape
+    start = part.cut.outputs[part.output]
+    made = view(graph, part.cut, "Reshape", piece, shape, part.cut.name, part.cut.origin)
+    if part.ops[0].type == "Reshape":
+        start = part.ops[0].outputs[0]
+    graph.replace(start, made)
+    for op in part.ops:
+        if op.type == "Reshape":
+            graph.remove(op)
+        elif op.type != "Transpose":
+            op.outputs[0].shape = shape
+    source = transpose.inputs[0]
+    assert source is not None
+    graph.replace(transpose.outputs[0], source)
+    graph.remove(transpose)
