@@ -91,6 +91,8 @@ def _raise_cast(graph: Graph, op: Op) -> bool:
     source = mover.inputs[0] if mover.inputs else None
     if source is None or source.is_static or value_sources(mover) != (0,) or not traits(mover).copies:
         return False
+    if not source.rank:  # a scalar, which no Cast takes
+        return False
     if traits(mover).fills or mover.package != ir.NATIVE_PACKAGE or len(mover.outputs) != 1:
         return False
     inner = Tensor(

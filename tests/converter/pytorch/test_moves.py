@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.converter.pytorch.programs import results
+import xdlc
+from tests.converter.pytorch.programs import TinyProgram, results
+from xdlc.errors import UnsupportedOp
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 SQUARE = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -128,6 +130,7 @@ TAKEN: dict[str, tuple[str, list[Any], Any]] = {
     "nonzero": ("nonzero", [MASK], np.argwhere(MASK)),
     "nonzero_static": ("nonzero_static", [ROW, 6], np.asarray([[1], [2], [3], [4], [-1], [-1]])),
     "one_hot": ("one_hot", [INDEX, 3], np.eye(3, dtype=np.int64)[INDEX]),
+    "embedding of one": ("embedding", [SQUARE, np.asarray(1)], SQUARE[1]),
     "embedding": ("embedding", [SQUARE, INDEX], SQUARE[INDEX]),
 }
 ONE = np.ones((3, 4), np.float32)
@@ -223,3 +226,18 @@ def test_elements_are_those_of_numpy(tmp_path: Path, name: str) -> None:
     for got, want in pairs:
         np.testing.assert_array_equal(got, want)
         assert got.dtype == want.dtype
+
+
+def test_strided_views_look_at_the_storage(tmp_path: Path) -> None:
+    """A strided view of a transposed tensor has the elements of the tensor below; others are refused."""
+    made = TinyProgram()
+    turned = made.op("t", made.input("x", (3, 4)), shape=(4, 3))
+    made.op("as_strided", turned, [2, 2], [1, 2], None, shape=(2, 2))
+    model = made.convert(tmp_path)
+    found = xdlc.run(model, {"x": SQUARE})[model.main.outputs[0].name]
+    np.testing.assert_array_equal(found, [[0, 2], [1, 3]])
+    made = TinyProgram()
+    part = made.op("slice.Tensor", made.input("x", (3, 4)), 0, 1, shape=(2, 4))
+    made.op("as_strided", part, [2, 2], [1, 2], None, shape=(2, 2))
+    with pytest.raises(UnsupportedOp):
+        made.convert(tmp_path)

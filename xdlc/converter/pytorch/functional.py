@@ -25,10 +25,13 @@ _RESHAPES = frozenset(
     ["view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "_unsafe_view", "_reshape_alias"]
 )
 """Views with the elements of what they view, in the same order."""
+_FROM_THE_START = _SAME | _RESHAPES | {"expand", "permute", "swapaxes", "swapdims", "t", "transpose"}
+"""Views whose first element is that of what they view."""
 _SCATTERS = {
     "select": ("select_scatter", ("dim", "index")),
     "slice": ("slice_scatter", ("dim", "start", "end", "step")),
     "diagonal": ("diagonal_scatter", ("offset", "dim1", "dim2")),
+    "as_strided": ("as_strided_scatter", ("size", "stride", "storage_offset")),
 }
 """Operators that write a part of a tensor back, with the arguments that they share with the view."""
 _MOST_STEPS = 64
@@ -150,6 +153,8 @@ class _Walk:
         inner = {
             key: self._inner(value) for key, value in call.arguments.items() if isinstance(value, CallGraph)
         }
+        if space == "aten" and name.startswith("as_strided"):
+            call = replace(call, arguments=call.arguments | {"self": self._storage_of(call)})
         names = {str(ref): self.read(ref) for ref in call.refs()}
         made = replace(call, arguments={k: renamed(v, names) for k, v in call.arguments.items()} | inner)
         self.calls.append(made)
@@ -171,6 +176,27 @@ class _Walk:
         if made.written:
             raise UnsupportedOp(f"a graph inside changes its input {next(iter(made.written))!r}")
         return made.graph
+
+    def _storage_of(self, call: Call) -> Ref:
+        """Return the tensor whose elements, in order, are the storage that a strided view looks at.
+
+        Raises:
+            UnsupportedOp: If no tensor has them in that order.
+        """
+        given: Ref = call.arguments["self"]
+        tensor = self._tensors.get(given)
+        names = {step.call.target.split(".")[1] for step in tensor.steps} if tensor is not None else set()
+        keeps = names <= _SAME | _RESHAPES
+        if tensor is not None and call.target != "aten.as_strided_scatter":
+            keeps = call.arguments.get("storage_offset") is not None or names <= _FROM_THE_START
+            given = Ref(tensor.storage.root) if keeps else given
+        if not keeps or not _is_in_order(self.values.get(given)):
+            raise UnsupportedOp(
+                f"{call.target.partition('.')[2]} looks at the memory of a tensor that is not contiguous",
+                where=f"call of {call.target}",
+                fix="take the elements by slices or indices instead",
+            )
+        return given
 
     def _is_view(self, call: Call, source: str) -> bool:
         """Return whether the result of an operator that may copy is a view."""
@@ -302,6 +328,18 @@ class _Walk:
             return None
         start = sum(size for size in sizes[: step.index] if isinstance(size, int))
         return "slice_scatter", base | {"start": start, "end": start + int(sizes[step.index])}
+
+
+def _is_in_order(meta: Meta | None) -> bool:
+    """Return whether the elements of a tensor lie in memory as in order, as far as is stated."""
+    if meta is None or not meta.strides:
+        return True
+    step: int | str = 1
+    for size, stride in zip(reversed(meta.sizes), reversed(meta.strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step = step * size if isinstance(step, int) and isinstance(size, int) else "?"
+    return True
 
 
 __all__ = ["Functional", "functional", "refs"]

@@ -61,6 +61,7 @@ def _unique_only(node: AtenNode, g: Operators, self: Value, return_inverse: bool
 def _unique_dim(
     node: AtenNode, g: Operators, self: Value, dim: int, return_inverse: bool, return_counts: bool
 ) -> list[Value]:
+    node.stated = ()  # which torch.export gets wrong here
     found = unique(g, self, node.axis(dim, self.rank), is_sorted=True)
     return _some(g, found, [return_inverse, return_counts])
 
@@ -73,6 +74,8 @@ def _unique_consecutive(
     x = reshaped(node, g, self, [-1]) if dim is None else rank_one(g, self)
     axis = 0 if dim is None else axis_of(node, dim, self.rank)
     size = x.shape[axis]
+    if dim is not None:
+        node.stated = ()  # which torch.export gets wrong here
     if not x.size:
         raise node.problem("different elements of no elements", "remove the operator")
     if size > 1:

@@ -22,6 +22,7 @@ from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir import DType
+from xdlc.ir.dtype import FLOAT32
 
 
 @aten("view", "view_copy", "_unsafe_view", symbolic=["size"])
@@ -51,6 +52,11 @@ def _view_as(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
 
 @aten("view.dtype", "view_copy.dtype")
 def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value:
+    if any(each.is_float and each is not FLOAT32 for each in (self.dtype, dtype)):
+        raise node.problem(
+            f"the bits of {self.dtype} as {dtype}: the host computes in float32",
+            "remove the operator, or export the model in float32",
+        )
     if self.dtype.bits == dtype.bits:
         return bits_as(g, self, dtype)
     if not self.rank:
