@@ -110,6 +110,16 @@ def block(node: Node, position: int, index: int) -> TensorData:
     return data.transform(lambda array: array[index], shape=data.shape[1:])
 
 
+def all_ways(b: Builder, runs: Sequence[Value]) -> Value:
+    """Return the hidden states [T, D, N, H] of directions, from those of each [T, N, H].
+
+    The directions lie side by side in each step, as the next layer takes them.
+    """
+    steps, batch, units = runs[0].shape
+    whole = joined(b, runs, 2)
+    return b.transpose(b.reshape(whole, (steps, batch, len(runs), units)), (0, 2, 1, 3))
+
+
 def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:
     """Return the activation functions of each direction."""
     count = len(directions(node))
@@ -281,12 +291,11 @@ def unrolled(
         cell = _cell(node, b, gates, index, functions[index], clip)
         held = [_initial(node, b, position, index, (batch, cell.units)) for position in states]
         runs.append(_run(cell, x, held, known, backwards, step))
-    every = [b.reshape(run[0], (steps, 1, *run[0].shape[1:])) for run in runs]
     lasts = [
         joined(b, [b.reshape(run[1][index], (1, *run[1][index].shape)) for run in runs], 0)
         for index in range(len(states))
     ]
-    return [joined(b, every, 1), *lasts]
+    return [all_ways(b, [run[0] for run in runs]), *lasts]
 
 
 def _cell(node: Node, b: Builder, gates: int, index: int, functions: Sequence[Function], clip: float) -> Cell:

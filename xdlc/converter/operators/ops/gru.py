@@ -11,6 +11,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import joined, number, part
 from xdlc.converter.operators.ops._recurrent import (
     Cell,
+    all_ways,
     block,
     checked_units,
     directions,
@@ -41,7 +42,7 @@ def _time_major(node: Node, b: Builder) -> list[Value]:
     if not _offered(node, x):
         return _unrolled(node, b, after=after)
     runs = [_direction(node, b, index, backwards, after) for index, backwards in enumerate(directions(node))]
-    return [joined(b, [every for every, _ in runs], 1), joined(b, [last for _, last in runs], 0)]
+    return [all_ways(b, [every for every, _ in runs]), joined(b, [last for _, last in runs], 0)]
 
 
 def _offered(node: Node, x: Value) -> bool:
@@ -59,7 +60,7 @@ def _offered(node: Node, x: Value) -> bool:
 
 
 def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool) -> tuple[Value, Value]:
-    """Append one Gru; return all hidden states [T, 1, N, H] and the last one [1, N, H]."""
+    """Append one Gru; return all hidden states [T, N, H] and the last one [1, N, H]."""
     x, given = node.required(0), node.input(5)
     steps, batch, _ = x.shape
     units = checked_units(node, 3)
@@ -89,7 +90,7 @@ def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool)
     }
     shapes = [(steps, batch, units), (1, batch, units)]
     every, last = b.emit_many("Gru", inputs, [(shape, x.dtype) for shape in shapes], params)
-    return b.reshape(Value(every, identity(3)), (steps, 1, batch, units)), Value(last, identity(3))
+    return Value(every, identity(3)), Value(last, identity(3))
 
 
 def _unrolled(node: Node, b: Builder, *, after: bool) -> list[Value]:

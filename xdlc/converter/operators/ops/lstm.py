@@ -8,9 +8,10 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._compose import number, part
+from xdlc.converter.operators.ops._compose import joined, number, part
 from xdlc.converter.operators.ops._recurrent import (
     Cell,
+    all_ways,
     block,
     checked_units,
     directions,
@@ -57,20 +58,7 @@ def _time_major(node: Node, b: Builder) -> list[Value]:
     if not _offered(node, x):
         return _unrolled(node, b)
     runs = [_direction(node, b, x, index, reverse) for index, reverse in enumerate(flags)]
-    if len(runs) == 1:
-        return runs[0]
-    joined = []
-    for axis, parts in (
-        (1, [run[0] for run in runs]),
-        (0, [run[1] for run in runs]),
-        (0, [run[2] for run in runs]),
-    ):
-        tensors = [b.source_order(part) for part in parts]
-        shape = list(tensors[0].shape)
-        shape[axis] = len(tensors)
-        out = b.emit("Concat", tensors, shape, x.dtype, {"axis": ir.u32(axis)})
-        joined.append(Value(out, identity(len(shape))))
-    return joined
+    return [all_ways(b, [run[0] for run in runs]), *(joined(b, [run[i] for run in runs], 0) for i in (1, 2))]
 
 
 def _offered(node: Node, x: Value) -> bool:
@@ -116,7 +104,7 @@ def _unrolled(node: Node, b: Builder) -> list[Value]:
 
 
 def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> list[Value]:
-    """Append one Lstm; return all hidden states [T, 1, N, H], the last one and the cell [1, N, H]."""
+    """Append one Lstm; return all hidden states [T, N, H], the last one and the cell [1, N, H]."""
     steps, batch, _ = x.shape
     weight, recurrence = block(node, 1, index), block(node, 2, index)
     units = checked_units(node, 4)
@@ -161,7 +149,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         for tensor in b.emit_many("Lstm", inputs, [(shape, x.dtype) for shape in shapes], params)
     )
     return [
-        b.reshape(hidden, (steps, 1, batch, units)),
+        b.reshape(hidden, (steps, batch, units)),
         b.reshape(last, (1, batch, units)),
         b.reshape(cell, (1, batch, units)),
     ]
