@@ -105,7 +105,11 @@ def _resized(
         check_table(n)
         check_table(m)
     if mode == "nearest":
-        picks = [_picks(n, m, factor, exact=exact) for n, m, factor in axes]
+        doubles = x.rank == 4 and not exact  # PyTorch's images of twice the size follow no scale
+        picks = [
+            _picks(n, m, None if doubles and m in (n, 2 * n) else factor, exact=exact)
+            for n, m, factor in axes
+        ]
         plain = [
             (2 * np.arange(m) + 1) * n // (2 * m) if exact else np.arange(m) * n // m for n, m, _ in axes
         ]
@@ -119,6 +123,8 @@ def _resized(
     ):
         for axis, (n, m, factor) in enumerate(axes, 2):
             check_table(n, m)
+            if n == m and (antialias or mode == "linear"):
+                continue  # whatever the scale
             step = _step(n, m, factor, align=align)
             table = _smooth(n, m, step, mode) if antialias else _shares(n, m, step, mode)
             x = _mixed(g, x, axis, table)
@@ -131,8 +137,6 @@ def _resized(
 def _picks(n: int, m: int, factor: float | None, *, exact: bool) -> Array:
     """Return the element that each new one is, in single precision as PyTorch computes it."""
     out = np.arange(m, dtype=np.float32)
-    if m in (n, 2 * n) and not exact:
-        return np.arange(m) * n // m
     step = np.float32(_step(n, m, factor))
     places = np.floor((out + np.float32(0.5)) * step) if exact else np.floor(out * step)
     return np.minimum(places, n - 1).astype(np.int64)

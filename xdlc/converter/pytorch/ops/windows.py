@@ -56,12 +56,22 @@ def _conv_transpose(
 ) -> Value:
     rank = weight.rank - 2
     planes = batched(g, x, weight.rank)
+    steps, extra, before = spread(stride, rank), spread(output_padding, rank), spread(padding, rank)
+    after, longer = list(before), [0] * rank
+    for axis, (more, step) in enumerate(zip(extra, steps, strict=True)):
+        if (
+            more >= step
+        ):  # possible with dilations: less is cut off, of a longer input where that is not enough
+            longer[axis] = max(0, -(-(more - after[axis]) // step))
+            extra[axis], after[axis] = 0, after[axis] - more + longer[axis] * step
+    if any(longer):
+        planes = g("Pad", [planes, vector(g, [0] * (rank + 4) + longer)])
     made = g(
         "ConvTranspose",
         [planes, weight, bias] if bias is not None else [planes, weight],
-        strides=spread(stride, rank),
-        pads=spread(padding, rank) * 2,
-        output_padding=spread(output_padding, rank),
+        strides=steps,
+        pads=[*before, *after],
+        output_padding=extra,
         dilations=spread(dilation, rank),
         group=groups,
     )
