@@ -21,12 +21,17 @@ def test_unpooling_into_a_computed_shape(models):
     refused(models, nodes, feeds, "positions in output_shape")
 
 
-def test_inverse_dft_of_single_precision(models):
-    x = floats(1, 10, 2)
-    nodes = [node("DFT", "x - a", inverse=1)]
-    refused(models, nodes, {"x": x, "a": np.array(1)}, "what cancels out differs", opset=20)
-    feeds = {"x": x.astype(np.float64), "a": np.array(1)}
-    check(models, nodes, feeds, opset=20, native=False, reference=True)
+@pytest.mark.parametrize("length", [None, 7, 12])
+def test_inverse_dft_of_single_precision_is_a_product(models, length):
+    x, given = floats(2, 10, 3, 2), {} if length is None else {"n": np.array(length)}
+    nodes = [node("DFT", "x n a" if given else "x - a", inverse=1)]
+    model = check(models, nodes, {"x": x}, {"a": np.array(1), **given}, opset=20, reference=True, atol=1e-6)
+    assert "FullyConnected" in [op.type for op in model.main.ops]
+
+
+def test_inverse_dft_of_double_precision_is_left_to_the_host(models):
+    feeds = {"x": floats(1, 10, 2).astype(np.float64), "a": np.array(1)}
+    check(models, [node("DFT", "x - a", inverse=1)], feeds, opset=20, native=False, reference=True)
 
 
 def test_dft_is_as_precise_as_its_type(models):
