@@ -5,17 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc import ir
-from xdlc.ir import DType, Graph, Op
+from xdlc.ir import DType, Graph, Op, Tensor
+from xdlc.opdefs.elementwise_enums import (
+    ADD,
+    CEIL,
+    FLOOR,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    RELU,
+    RELU_MIN_MAX,
+    ROUND,
+    SUBTRACT,
+)
+from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
 
 EXACT = {16: 11, 32: 24, 64: 53}
 """Bits of whole numbers that floats of a width hold exactly (IEEE 754)."""
+_DEEPEST = 8
+_LARGEST = 1 << 10
+_KEEPING = {  # what makes whole numbers of whole numbers
+    "ElementWiseBinary": (ADD, MAXIMUM, MINIMUM, MULTIPLY, SUBTRACT),
+    "ElementWiseNeuron": (RELU, RELU_MIN_MAX),
+}
 
 
 @graph_pass(stage="converter", after=("merge_views",), op_types=("Cast",))
 @dataclass(frozen=True, slots=True)
 class MergeCasts:
-    """Join a Cast with one before it that keeps every value; drop the pair that ends where it began."""
+    """Join a Cast with one before it that keeps every value; drop the pair that ends where it began.
+
+    A Cast to integers keeps floats that are rounded and clipped to their range, as in quantization with
+    scales that are computed.
+    """
 
     name: str = "merge_casts"
 
@@ -35,7 +58,9 @@ def _simplify(graph: Graph, op: Op) -> bool:
     if middle is None or before is None or not _is_cast(before):
         return False
     source = before.inputs[0]
-    if source is None or source.is_static or not keeps_all(source.dtype, middle.dtype):
+    if source is None or source.is_static:
+        return False
+    if not keeps_all(source.dtype, middle.dtype) and not _fits(source, middle.dtype):
         return False
     if result.dtype.is_fixed:  # means quantized values for some widths, and numbers for others
         return False
@@ -50,6 +75,42 @@ def _simplify(graph: Graph, op: Op) -> bool:
     if not graph.consumers(middle) and not graph.is_output(middle):
         graph.remove(before)
     return True
+
+
+def _fits(source: Tensor, dtype: DType) -> bool:
+    """Return whether floats are whole numbers clipped to the range of a type of integers."""
+    held, op = source, source.producer
+    while op is not None and traits(op).view and op.package == ir.NATIVE_PACKAGE and op.inputs[0] is not None:
+        held = op.inputs[0]
+        op = held.producer
+    if op is None or not dtype.is_integer or not source.dtype.is_float:
+        return False
+    if op.type != "ElementWiseNeuron" or op.param("operation") != RELU_MIN_MAX:
+        return False
+    least, most = dtype.limits
+    return least <= op.param("min_value") and op.param("max_value") <= most and _is_whole(held, _DEEPEST)
+
+
+def _is_whole(tensor: Tensor | None, depth: int) -> bool:
+    """Return whether floats are known to be whole numbers."""
+    if tensor is None or not depth:
+        return False
+    if tensor.data is not None:
+        array = tensor.data.numpy() if tensor.size <= _LARGEST and tensor.encoding is None else None
+        return array is not None and bool((array == array.round()).all())
+    op = tensor.producer
+    if op is None or op.package != ir.NATIVE_PACKAGE:
+        return False
+    source, operation = op.inputs[0], op.param("operation")
+    if op.type == "ElementWiseUnary":
+        return operation in (CEIL, FLOOR, ROUND)
+    if op.type == "Cast":
+        return source is not None and source.dtype.is_integer
+    if operation == RELU_MIN_MAX and not all(op.param(f"{end}_value").is_integer() for end in ("min", "max")):
+        return False
+    if traits(op).view or operation in _KEEPING.get(op.type, ()):
+        return all(_is_whole(operand, depth - 1) for operand in op.inputs)
+    return False
 
 
 def keeps_all(narrow: DType, wide: DType) -> bool:
