@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,38 @@ def test_strided_views_look_at_the_storage(tmp_path: Path) -> None:
     made.op("as_strided", part, [2, 2], [1, 2], None, shape=(2, 2))
     with pytest.raises(UnsupportedOp):
         made.convert(tmp_path)
+
+
+OPEN: dict[str, tuple[str, list[Any], dict[str, Any], Callable[[np.ndarray], np.ndarray]]] = {
+    "view": ("view", [[-1, 2, 2]], {"shape": ("n", 2, 2)}, lambda x: x.reshape(-1, 2, 2)),
+    "flatten": ("flatten.using_ints", [0, -1], {"shape": ("4*n",)}, lambda x: x.reshape(-1)),
+    "expand": ("expand", [[2, -1, -1]], {"shape": (2, "n", 4)}, lambda x: np.stack([x, x])),
+    "select": ("select.int", [0, -1], {"shape": (4,)}, lambda x: x[-1]),
+    "slice": ("slice.Tensor", [0, 1, -1], {"shape": ("n - 2", 4)}, lambda x: x[1:-1]),
+    "roll": ("roll", [[1], [0]], {}, lambda x: np.roll(x, 1, 0)),
+    "repeat": ("repeat", [[2, 1]], {"shape": ("2*n", 4)}, lambda x: np.tile(x, (2, 1))),
+    "unbind": ("unbind.int", [1], {"results": [(("n",), "float32")] * 4, "listed": True}, lambda x: x[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_dimensions_may_stay_open(tmp_path: Path, name: str) -> None:
+    """A dimension that is kept open takes other sizes than in the example."""
+    target, arguments, stated, wanted = OPEN[name]
+    made = TinyProgram({"n": 3})
+    ends = made.op(target, made.input("x", ("n", 4)), *arguments, **stated)
+    model = made.convert(tmp_path, ends if isinstance(ends, list) else [ends], input_dims={"x": [-1, 4]})
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(xdlc.run(model, {"x": x})[model.main.outputs[0].name], wanted(x))
+
+
+def test_sizes_are_computed_with(tmp_path: Path) -> None:
+    """Arithmetic of Python with an open dimension is done when the graph runs."""
+    made = TinyProgram({"n": 3})
+    x = made.input("x", ("n", 4))
+    size = made.op("sym_size.int", x, 0, number="n")
+    half = made.op("_operator.floordiv", a=size, b=2, number="n//2")
+    made.op("slice.Tensor", x, 0, made.op("_operator.neg", a=half, number="-1*(n//2)"), shape=("n//2", 4))
+    model = made.convert(tmp_path, input_dims={"x": [-1, 4]})
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(xdlc.run(model, {"x": x})[model.main.outputs[0].name], x[-2:])

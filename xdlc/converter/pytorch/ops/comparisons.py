@@ -136,7 +136,7 @@ def _shift(node: AtenNode, g: Operators, self: Value | float, other: Value | flo
 # ---------------------------------------------------------------------------------- masks
 
 
-@aten("where", layout=ANY)
+@aten("where.self", "where.Scalar", "where.ScalarOther", "where.ScalarSelf", layout=ANY)
 def _where(
     node: AtenNode, g: Operators, condition: Value, self: Value | float, other: Value | float
 ) -> Value:

@@ -224,6 +224,11 @@ def _nonzero_numpy(node: AtenNode, g: Operators, self: Value) -> list[Value]:
     ]
 
 
+@aten("where")
+def _where_true(node: AtenNode, g: Operators, condition: Value) -> list[Value]:
+    return _nonzero_numpy(node, g, condition)
+
+
 @aten("nonzero_static")
 def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_value: int) -> Value:
     shape = dims(self)

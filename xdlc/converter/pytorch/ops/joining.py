@@ -21,11 +21,13 @@ from xdlc.converter.pytorch.ops._shapes import (
     expanded,
     known,
     moved,
+    number,
     rank_one,
     reshaped,
     sizes_of,
     vector_of,
 )
+from xdlc.converter.pytorch.ops.slicing import cut
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table
@@ -222,11 +224,26 @@ def _tile(node: AtenNode, g: Operators, self: Value, dims: Sequence[Size]) -> Va
 
 @aten("roll", layout=ANY)
 def _roll(node: AtenNode, g: Operators, self: Value, shifts: Sequence[int], dims: Sequence[int]) -> Value:
+    if dims and self.is_dynamic and len(dims) == len(shifts):
+        return _rolled(node, g, self, shifts, dims)
     if dims:
         return rolled(g, self, shifts, dims) if self.rank else self
     if len(shifts) != 1:
         raise node.invalid(f"{len(shifts)} shifts without axes")
     return reshaped(node, g, rolled(g, reshaped(node, g, self, [-1]), shifts, [0]), sizes_of(g, self))
+
+
+def _rolled(node: AtenNode, g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return a value with elements moved along axes, open ones too."""
+    for shift, axis in zip(shifts, axes_of(node, axes, x.rank), strict=True):
+        size = known(sizes_of(g, x)[axis])
+        if not isinstance(size, Value):
+            x = rolled(g, x, [shift], [axis])
+            continue
+        size = number(g, size)
+        at = g("Sub", [size, g("Mod", [number(g, shift), size])])
+        x = g("Concat", [cut(g, x, axis, at, (1 << 63) - 1), cut(g, x, axis, 0, at)], axis=axis)
+    return x
 
 
 @aten("fft_fftshift", "fft_ifftshift", layout=ANY)

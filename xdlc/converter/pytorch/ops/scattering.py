@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -189,7 +188,7 @@ def _rows(
         raise node.invalid(f"an index of shape {list(index.shape)}")
     place = g("Unsqueeze", [positions(g, rank_one(g, index)), vector(g, [1])])
     whole, given = rank_one(g, x), g.builder.cast(rank_one(g, source), x.dtype)
-    wanted = [index.size if at == axis else size for at, size in enumerate(dims(whole))]
+    wanted = [sizes_of(g, place)[0] if at == axis else size for at, size in enumerate(sizes_of(g, whole))]
     if source.rank != x.rank and source.rank:
         raise node.invalid(f"updates of shape {list(source.shape)} of {list(x.shape)}")
     base, updates = (moved(g, value, [axis], [0]) for value in (whole, expanded(node, g, given, wanted)))
@@ -207,7 +206,7 @@ def _rows(
 def _index_add(
     node: AtenNode, g: Operators, self: Value, dim: int, index: Value, source: Value, alpha: float
 ) -> Value:
-    if not index.size:
+    if index.dims is not None and 0 in index.dims:
         return self
     base, updates, write, back = _rows(node, g, self, dim, index, source)
     if alpha != 1:
@@ -217,7 +216,7 @@ def _index_add(
 
 @aten("index_copy")
 def _index_copy(node: AtenNode, g: Operators, self: Value, dim: int, index: Value, source: Value) -> Value:
-    if not index.size:
+    if index.dims is not None and 0 in index.dims:
         return self
     base, updates, write, back = _rows(node, g, self, dim, index, source)
     return back(write(base, updates, "none"))
@@ -242,7 +241,7 @@ def _index_reduce(
     reduce: str,
     include_self: bool,
 ) -> Value:
-    if not index.size:
+    if index.dims is not None and 0 in index.dims:
         return self
     base, updates, write, back = _rows(node, g, self, dim, index, source)
     return back(combined(node, g, base, updates, write, reduce, include_self=include_self))
@@ -311,33 +310,38 @@ def _masked(
     elif along != axis and along != 0:
         raise node.invalid(f"values of shape {list(values.shape)} by a mask from axis {axis}")
     else:
-        spread = g("Gather", [values, _ranks(g, mask)], axis=along)
+        spread = g("Gather", [values, _ranks(node, g, mask)], axis=along)
     if accumulate:
         return where(g, wide, _summed(g, x, expanded(node, g, spread, shape)), x)
     return where(g, wide, spread, x)
 
 
-def _ranks(g: Operators, mask: Value) -> Value:
+def _ranks(node: AtenNode, g: Operators, mask: Value) -> Value:
     """Return how many elements of a mask are true before each, int64, of the shape of the mask."""
-    flat = g.builder.cast(reshape(g, mask, (math.prod(mask.shape),)), INT32)
+    flat = g.builder.cast(reshaped(node, g, mask, [-1]), INT32)
     count = g("CumSum", [flat, g.builder.const(np.asarray(0, np.int64))])
     first = g("Max", [g("Sub", [count, number(g, count, 1)]), number(g, count, 0)])
-    return reshape(g, positions(g, first), mask.shape)
+    return reshaped(node, g, positions(g, first), sizes_of(g, mask))
 
 
 @aten("masked_scatter")
 def _masked_scatter(node: AtenNode, g: Operators, self: Value, mask: Value, source: Value) -> Value:
-    shape = common_shape(node, [self, mask])
-    x, mask = (expanded(node, g, value, shape) for value in (self, g.builder.cast(mask, BOOL8)))
-    if not source.is_dynamic and not source.size:
+    mask = g.builder.cast(mask, BOOL8)
+    if self.is_dynamic or mask.is_dynamic:
+        x = g("Expand", [self, g("Shape", [mask])])
+        mask = g("Expand", [mask, g("Shape", [x])])
+    else:
+        shape = common_shape(node, [self, mask])
+        x, mask = (expanded(node, g, value, shape) for value in (self, mask))
+    if source.dims is not None and 0 in source.dims:
         return x
     flat = reshaped(node, g, g.builder.cast(source, x.dtype), [-1])
-    return where(g, mask, g("Gather", [flat, _ranks(g, mask)], axis=0), x)
+    return where(g, mask, g("Gather", [flat, _ranks(node, g, mask)], axis=0), x)
 
 
 @aten("put")
 def _put(node: AtenNode, g: Operators, self: Value, index: Value, source: Value, accumulate: bool) -> Value:
-    if not index.size:
+    if index.dims is not None and 0 in index.dims:
         return self
     flat, updates = (reshaped(node, g, value, [-1]) for value in (self, g.builder.cast(source, self.dtype)))
     made = index_put(node, g, flat, [reshaped(node, g, index, [-1])], updates, accumulate)

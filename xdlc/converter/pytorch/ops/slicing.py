@@ -325,6 +325,11 @@ def _linalg_diagonal(node: AtenNode, g: Operators, A: Value, offset: int, dim1: 
     return _diagonal(node, g, A, offset, dim1, dim2)
 
 
+@aten("trace")
+def _trace(node: AtenNode, g: Operators, self: Value) -> Value:
+    return g("ReduceSum", [g.builder.cast(_diagonal(node, g, self, 0, 0, 1), node.dtype)], keepdims=0)
+
+
 @aten("diag_embed")
 def _diag_embed(node: AtenNode, g: Operators, self: Value, offset: int, dim1: int, dim2: int) -> Value:
     rank = self.rank + 1
@@ -370,18 +375,27 @@ def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value
 # ------------------------------------------------------------------ parts written back
 
 
+def _replaced(g: Operators, x: Value, part: Value, axis: int, start: int, end: int) -> Value:
+    """Return a value with the elements of an axis from one position to before another replaced."""
+    size = x.dims[axis] if x.dims is not None else None
+    after = [] if end in (size, _ALL) else [cut(g, x, axis, end, _ALL)]
+    before = [cut(g, x, axis, 0, start)] if start else []
+    return g("Concat", [*before, part, *after], axis=axis) if before or after else part
+
+
 @aten("select_scatter", symbolic=["index"])
 def _select_scatter(node: AtenNode, g: Operators, self: Value, src: Value, dim: int, index: Size) -> Value:
-    axis, place = node.axis(dim, self.rank), known(index)
-    (size,) = dims(self, [axis])
-    if not isinstance(place, Value):
+    axis, place, sizes = node.axis(dim, self.rank), known(index), sizes_of(g, self)
+    size = known(sizes[axis])
+    part = expanded(node, g, g.builder.cast(src, self.dtype), [*sizes[:axis], *sizes[axis + 1 :]])
+    part = g("Unsqueeze", [part, vector(g, [axis])])
+    if isinstance(place, Value):
+        return updated(g, self, part, vector_of(g, [place if at == axis else 0 for at in range(self.rank)]))
+    if not isinstance(size, Value):
         if not -size <= place < size:
             raise node.invalid(f"element {place} of {size} along axis {axis}")
         place %= size
-    wanted = [part for at, part in enumerate(dims(self)) if at != axis]
-    part = g("Unsqueeze", [expanded(node, g, g.builder.cast(src, self.dtype), wanted), vector(g, [axis])])
-    starts: list[Size] = [place if at == axis else 0 for at in range(self.rank)]
-    return updated(g, self, part, vector_of(g, starts))
+    return _replaced(g, self, part, axis, place, place + 1 or _ALL)
 
 
 @aten("slice_scatter", symbolic=["start", "end"])
@@ -396,23 +410,28 @@ def _slice_scatter(
     step: int,
 ) -> Value:
     axis = node.axis(dim, self.rank)
-    shape = dims(self)
     first, last = known(0 if start is None else start), known(_ALL if end is None else end)
-    src = g.builder.cast(src, self.dtype)
-    if isinstance(first, Value) or isinstance(last, Value):
+    src, sizes = g.builder.cast(src, self.dtype), sizes_of(g, self)
+    size = known(sizes[axis])
+    if isinstance(first, Value) or isinstance(last, Value) or isinstance(size, Value):
         if step != 1 or src.rank != self.rank:
             raise node.problem(
                 "a computed part with a step", "bind the dimensions of the inputs with --input_dim"
             )
-        starts: list[Size] = [first if at == axis else 0 for at in range(self.rank)]
-        return updated(g, self, src, vector_of(g, starts))
-    bounds = range(*slice(first, last, step).indices(shape[axis]))
+        if isinstance(first, Value) or isinstance(last, Value):
+            starts: list[Size] = [first if at == axis else 0 for at in range(self.rank)]
+            return updated(g, self, src, vector_of(g, starts))
+        if last <= first and (last < 0) == (first < 0):
+            return self
+        return _replaced(g, self, src, axis, first, last)
+    bounds = range(*slice(first, last, step).indices(size))
     if not bounds:
         return self
-    part = expanded(node, g, src, [*shape[:axis], len(bounds), *shape[axis + 1 :]])
+    part = expanded(node, g, src, [*sizes[:axis], len(bounds), *sizes[axis + 1 :]])
     if step == 1:
-        return updated(g, self, part, vector(g, [bounds[0] if at == axis else 0 for at in range(self.rank)]))
-    source, held = np.zeros(shape[axis], np.int64), np.zeros(shape[axis], np.bool_)
+        return _replaced(g, self, part, axis, bounds[0], bounds[-1] + 1)
+    check_table(size)
+    source, held = np.zeros(size, np.int64), np.zeros(size, np.bool_)
     source[bounds], held[bounds] = np.arange(len(bounds)), True
     spread = g("Gather", [part, vector(g, source)], axis=axis)
     mask = held.reshape([-1 if at == axis else 1 for at in range(self.rank)])

@@ -76,15 +76,20 @@ def _logic(node: AtenNode, g: Operators, a: Number, b: Number) -> Value:
 
 
 @aten("sym_float", "sym_int", "sym_not", "_sym_sqrt", "sym_sqrt", domain="torch")
-@aten("trunc", domain="math")
 def _converted(node: AtenNode, g: Operators, a: Number) -> Value:
     (value,) = _operands(g, [a])
     if node.type == "sym_not":
         return g("Not", [g.builder.cast(value, BOOL8)])
-    if node.type in ("sym_int", "trunc"):  # a conversion cuts towards 0
+    if node.type == "sym_int":  # a conversion cuts towards 0
         return g.builder.cast(value, INT64)
     real = g.builder.cast(value, FLOAT32)
     return real if node.type == "sym_float" else g("Sqrt", [real])
+
+
+@aten("trunc", domain="math")
+def _truncated(node: AtenNode, g: Operators, x: Number) -> Value:
+    (value,) = _operands(g, [x])
+    return g.builder.cast(value, INT64)
 
 
 @aten("sym_ite", domain="torch")

@@ -191,6 +191,17 @@ def _broadcast_tensors(node: AtenNode, g: Operators, tensors: Sequence[Value]) -
     return [expanded(node, g, each, shape) for each in tensors]
 
 
+@aten("sum_to_size")
+def _sum_to_size(node: AtenNode, g: Operators, self: Value, size: Sequence[int]) -> Value:
+    shape, more = dims(self), self.rank - len(size)
+    wanted = [1] * more + list(size)
+    axes = [axis for axis, (old, new) in enumerate(zip(shape, wanted, strict=False)) if old != new]
+    if more < 0 or any(wanted[axis] != 1 for axis in axes):
+        raise node.invalid(f"{list(shape)} is no broadcast form of {list(size)}")
+    x = g.builder.cast(self, node.dtype)
+    return reshaped(node, g, g("ReduceSum", [x, vector(g, axes)], keepdims=1) if axes else x, size)
+
+
 @aten("atleast_1d", "atleast_2d", "atleast_3d")
 def _at_least(node: AtenNode, g: Operators, self: Value) -> Value:
     least = int(node.type[len("atleast_")])
