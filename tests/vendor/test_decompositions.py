@@ -53,6 +53,12 @@ CASES = {
         {"w": floats(1, 32, 8) / 2, "r": floats(1, 32, 8) / 2, "b": floats(1, 64) / 2},
         17,
     ),
+    "lstm": (
+        [node("LSTM", "x w r b", "y", hidden_size=8, direction="reverse")],
+        floats(3, 2, 8),
+        {"w": floats(1, 32, 8) / 2, "r": floats(1, 32, 8) / 2, "b": floats(1, 64) / 2},
+        17,
+    ),
     "roi_align": (
         [node("RoiAlign", "x r b", output_height=3, output_width=2, sampling_ratio=2)],
         IMAGE,

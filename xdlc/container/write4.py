@@ -173,7 +173,7 @@ class _Writer:
         type, params, strings = from_qnn(op.type, op.package, op.params)
         supplements: dict[str, Scalar] = {name: string(text) for name, text in strings.items()}
         supplements["packageName"] = string(op.package)
-        if (op.type, op.package) == ("Lstm", NATIVE_PACKAGE) and op.outputs and op.outputs[0].shape:
+        if op.type in ("Gru", "Lstm") and op.package == NATIVE_PACKAGE and op.outputs and op.outputs[0].shape:
             supplements["hidden_size"] = u32(op.outputs[0].shape[-1])  # required by the vendor's reader
         attributes, values = [], []
         names = set()
