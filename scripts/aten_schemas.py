@@ -4,6 +4,7 @@
 
 Needs torch.  One operator a line: name and overload, then each argument as ``type name`` or
 ``type name=default``; ``T!`` is a tensor that the operator changes, ``T&`` one that results are views of.
+The types of the results follow unless they are one tensor.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def line(schema) -> str:
             text += f"={argument.default_value!r}"
         parts.append(text)
     name = schema.name.removeprefix("aten::") + (f".{schema.overload_name}" if schema.overload_name else "")
-    return f"{name}({'; '.join(parts)})"
+    results = " ".join(kind(str(each.real_type)) for each in schema.returns)
+    return f"{name}({'; '.join(parts)}){'' if results == 'T' else ' -> ' + (results or 'None')}"
 
 
 def main() -> None:

@@ -89,6 +89,7 @@ FILES = {
 
 READ = (
     formats.TORCH_EXPORT,
+    formats.TORCH_SCRIPT,
     formats.GRAPH_DEF,
     formats.META_GRAPH,
     formats.SAVED_MODEL,

@@ -56,7 +56,7 @@ CHECKPOINT = Format(
     "give the .meta file beside it",
 )
 KERAS = Format("a Keras model", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
-TORCH_SCRIPT = Format("a TorchScript model", f"{_TORCH}: torch.jit.load reads it")
+TORCH_SCRIPT = Format("a TorchScript model", "convert it: `xconv-pytorch-to-dlc -i FILE`")
 TORCH_EXPORT = Format("a program of torch.export", "convert it: `xconv-pytorch-to-dlc -i FILE`")
 TORCH_CHECKPOINT = Format("a PyTorch checkpoint", _WEIGHTS)
 SAFETENSORS = Format(

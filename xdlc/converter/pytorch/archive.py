@@ -11,6 +11,7 @@ import json
 import os
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -93,31 +94,62 @@ class Archive:
         Raises:
             ModelError: If it is missing, compressed or not inside the file.
         """
+        entry = self._entry(name)
+        if entry.compress_type != zipfile.ZIP_STORED:
+            problem = f"record {name!r} is compressed"
+            raise ModelError(problem, where=str(self.path), fix="give the file as torch writes it")
+        return self._place(entry), entry.file_size
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether there is a record."""
+        return name in self._entries
+
+    def _entry(self, name: str) -> zipfile.ZipInfo:
         entry = self._entries.get(name)
         if entry is None:
             raise self.damaged(f"it has no record {name!r}")
-        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-            problem = f"record {name!r} is compressed or encrypted"
+        if entry.flag_bits & 1:
+            problem = f"record {name!r} is encrypted"
             raise ModelError(problem, where=str(self.path), fix="give the file as torch writes it")
+        return entry
+
+    def _place(self, entry: zipfile.ZipInfo) -> int:
+        """Return the first byte of a record that is inside the file."""
+        name = entry.filename
         start = self._start + entry.header_offset + _LOCAL_HEADER
         if not self._start + _LOCAL_HEADER <= start <= self._end:
             raise self.damaged(f"record {name!r} is outside the file")
         header = bytes(self.source.view(start - _LOCAL_HEADER, _LOCAL_HEADER))
         start += int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-        if header[:4] != b"PK\x03\x04" or start + entry.file_size > self._end:
+        if header[:4] != b"PK\x03\x04" or start + entry.compress_size > self._end:
             raise self.damaged(f"record {name!r} is outside the file")
-        return start, entry.file_size
+        if entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
+            raise self.damaged(f"record {name!r} has two sizes")
+        return start
 
     def read(self, name: str) -> bytes:
-        """Return the content of a record of text.
+        """Return the content of a record of text, which may be compressed.
 
         Raises:
-            ModelError: As of ``record``, and if it is too long.
+            ModelError: If it is missing, damaged or too long.
         """
-        start, size = self.record(name)
+        entry = self._entry(name)
+        start, size = self._place(entry), entry.file_size
         if size > _MOST_TEXT:
             raise self.damaged(f"record {name!r} has {size} bytes")
-        return bytes(self.source.view(start, size))
+        held = bytes(self.source.view(start, entry.compress_size))
+        if entry.compress_type == zipfile.ZIP_STORED:
+            return held
+        try:
+            inflating = zlib.decompressobj(-zlib.MAX_WBITS)
+            text = (
+                inflating.decompress(held, size + 1) if entry.compress_type == zipfile.ZIP_DEFLATED else b""
+            )
+        except zlib.error as error:
+            raise self.damaged(f"record {name!r}: {error}") from error
+        if len(text) != size:
+            raise self.damaged(f"record {name!r} has another size than its directory states")
+        return text
 
     def parsed(self, name: str) -> Any:
         """Return the value of a record of JSON.

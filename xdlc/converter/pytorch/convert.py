@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from xdlc import ir
+from xdlc.converter import formats
+from xdlc.converter.formats import recognize
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.pytorch.calls import Meta
@@ -54,11 +57,12 @@ def convert(
     """
     if state not in (None, "io", "frozen"):
         raise UsageError(f"no form of state {state!r}", fix="give io or frozen")
-    program = read_program(path)
+    program = _read(path, input_dims or {}, batch, set_inputs or {})
+    fixed = {name: value for name, value in (set_inputs or {}).items() if name not in program.fixed}
     with understood(str(path)):
         symbols = dict(define_symbol or {})
         numbers = _numbers(program, symbols)
-        given = _given_shapes(program, input_dims or {}, symbols, batch, set_inputs or {})
+        given = _given_shapes(program, input_dims or {}, symbols, batch, fixed)
         bindings = _bound(program, given, _open(program, input_dims or {}), numbers)
         graph, shapes = source_graph(program, bindings, frozen=state == "frozen")
     return convert_graph(
@@ -66,7 +70,7 @@ def convert(
         Source("pytorch", str(path), unit="call"),
         aten,
         FRONTEND.tool,
-        {**options, "input_dims": input_dims, "batch": batch, "set_inputs": set_inputs},
+        {**options, "input_dims": input_dims, "batch": batch, "set_inputs": fixed},
         nbytes=os.path.getsize(path),
         declared=shapes,
         notices=program.notices,
@@ -75,6 +79,20 @@ def convert(
         notify=notify,
         step=step,
     )
+
+
+def _read(
+    path: str | os.PathLike[str],
+    input_dims: Mapping[str, Sequence[int]],
+    batch: int | None,
+    values: Mapping[str, Any],
+) -> Program:
+    """Return the program of a file of either kind."""
+    if recognize(Path(path)) is not formats.TORCH_SCRIPT:
+        return read_program(path)
+    from xdlc.converter.pytorch.script.program import read_script
+
+    return read_script(path, input_dims, batch, values)
 
 
 def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:

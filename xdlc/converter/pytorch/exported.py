@@ -43,6 +43,7 @@ class Program:
         written: Names of values after the run by the inputs of the graph that they are the next values of.
         ranges: Least and largest value of each symbol, None for no limit.
         examples: Value that each symbol had in the example with which the program was exported.
+        fixed: Names of inputs whose values are part of the program.
         notices: What the user should know of the reading.
     """
 
@@ -55,6 +56,7 @@ class Program:
     written: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     examples: dict[str, int] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
     notices: list[str] = field(default_factory=list)
 
 

@@ -10,7 +10,7 @@ FRONTEND = Frontend(
     framework="pytorch",
     model="a PyTorch program",
     tool="xconv-pytorch-to-dlc",
-    recognizes=reads(formats.TORCH_EXPORT),
+    recognizes=reads(formats.TORCH_EXPORT, formats.TORCH_SCRIPT),
     convert=_convert,
     options=(
         DEFINE_SYMBOL,

@@ -37,7 +37,7 @@ class Argument(NamedTuple):
 @cache
 def _table() -> dict[str, str]:
     text = files("xdlc.converter.pytorch").joinpath("aten.txt").read_text("ascii")
-    return dict(line[:-1].split("(", 1) for line in text.splitlines())
+    return dict(line.split("(", 1) for line in text.splitlines())
 
 
 @cache
@@ -50,12 +50,23 @@ def schema(name: str) -> tuple[Argument, ...] | None:
     found = _table().get(name)
     if found is None:
         return None
-    return tuple(_argument(part) for part in found.split("; ") if part)
+    return tuple(_argument(part) for part in found.rpartition(")")[0].split("; ") if part)
+
+
+@cache
+def results(name: str) -> tuple[str, ...]:
+    """Return the kinds of the results of an operator of ATen, as ``Argument`` has them: ``T``, or ``T[]``.
+
+    Args:
+        name: Operator and overload, as ``schema`` takes it.
+    """
+    kinds = _table().get(name, "").rpartition(")")[2].removeprefix(" -> ")
+    return tuple(kind for kind in (kinds or "T").split() if kind != "None")
 
 
 @cache
 def overloads(name: str) -> tuple[str, ...]:
-    """Return the overloads of an operator, each as ``schema`` takes it."""
+    """Return the overloads of an operator, each as ``schema`` takes it, in the order of the alphabet."""
     return tuple(each for each in _table() if each.partition(".")[0] == name)
 
 

@@ -1,0 +1,1 @@
+"""TorchScript: archives, and the evaluation of their code to calls of operators."""

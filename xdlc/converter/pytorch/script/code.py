@@ -1,0 +1,82 @@
+"""Code of TorchScript archives: classes and functions by qualified name.
+
+The code is a subset of Python (torch/csrc/jit/serialization/python_print.cpp); it is parsed and never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from xdlc.converter.pytorch.archive import Archive
+from xdlc.errors import ModelError
+
+_MOST_CODE = 1 << 21
+_FOLDER = "code/"
+
+
+class Code:
+    """The code of an archive.
+
+    Args:
+        archive: The archive.
+
+    Attributes:
+        version: Version of the file format, which is that of the operators.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._left = _MOST_CODE
+        self._files: dict[str, dict[str, ast.ClassDef | ast.FunctionDef]] = {}
+        text = archive.read("version")[:16] if "version" in archive else b"1"
+        self.version = int(text) if text.strip().isdigit() else 0
+
+    def find(self, name: str) -> ast.ClassDef | ast.FunctionDef | None:
+        """Return a class or function by its name, like ``__torch__.torch.nn.modules.linear.Linear``."""
+        module, _, own = name.rpartition(".")
+        if module not in self._files:
+            self._files[module] = self._parsed(f"{_FOLDER}{module.replace('.', '/')}.py")
+        return self._files[module].get(own)
+
+    def method(self, kind: str, name: str) -> ast.FunctionDef | None:
+        """Return a method of a class."""
+        held = self.find(kind)
+        for each in held.body if isinstance(held, ast.ClassDef) else ():
+            if isinstance(each, ast.FunctionDef) and each.name == name:
+                return each
+        return None
+
+    def fields(self, kind: str) -> dict[str, ast.expr | None]:
+        """Return the attributes that a class declares, with their constant values."""
+        held = self.find(kind)
+        found: dict[str, ast.expr | None] = {}
+        for each in held.body if isinstance(held, ast.ClassDef) else ():
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                found[each.target.id] = each.value
+        return found
+
+    def _parsed(self, record: str) -> dict[str, ast.ClassDef | ast.FunctionDef]:
+        """Return the classes and functions of a file.
+
+        Raises:
+            ModelError: If it is no code, or there is too much.
+        """
+        if record not in self._archive:
+            return {}
+        text = self._archive.read(record)
+        self._left -= len(text)
+        where = f"{self._archive.path}: {record}"
+        if self._left < 0:
+            raise ModelError(
+                f"has more than {_MOST_CODE} bytes of code", where=where, fix="export it with torch.export"
+            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                body = ast.parse(text).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ModelError(
+                f"has code that is not TorchScript: {error}"[:200], where=where, fix="save the model again"
+            ) from error
+        return {each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)}

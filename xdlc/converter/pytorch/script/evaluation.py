@@ -1,0 +1,290 @@
+"""One call of a TorchScript network, evaluated: its objects, the calls of operators, what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.pytorch.archive import Archive
+from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.parameters import Parameter
+from xdlc.converter.pytorch.pickled import Global, Record, StoredTensor
+from xdlc.converter.pytorch.script import quantized
+from xdlc.converter.pytorch.script.code import Code
+from xdlc.converter.pytorch.script.machine import Machine
+from xdlc.converter.pytorch.script.recorder import Recorder
+from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, INT64, type_of
+from xdlc.converter.pytorch.script.values import Object, Tensor
+from xdlc.converter.pytorch.tensors import dtype_of, unpickled
+from xdlc.errors import UnsupportedOp, XdlcError
+
+_PREPACKED = ("xnnpack", "vulkan", "metal", "mkldnn", "tensorrt")
+_CLASSES = "__torch__.torch.classes."
+_NUMBERS = {"int": INT64, "float": FLOAT32, "bool": BOOL, "number": FLOAT32}
+
+
+@dataclass(slots=True)
+class ScriptInput:
+    """An input of a network.
+
+    Attributes:
+        name: Its name.
+        kind: Its type, as the code states it.
+        shape: Its shape in the example with which the network was traced; None without one.
+        dtype: Its data type, as a number of c10.
+        is_stated: Whether the file states the type.
+        default: Its default value, if it has one.
+        part: Position in the tuple that it is a part of, from 1 on; 0 for none.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...] | None = None
+    dtype: int = int(FLOAT32)
+    is_stated: bool = False
+    default: Any = None
+    part: int = 0
+
+
+class Counted(float):
+    """A number that each call of the network changes."""
+
+
+def alike(first: Any, second: Any) -> bool:
+    """Return whether two values of an attribute can be those of one state."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return (first.shape, first.dtype) == (second.shape, second.dtype)
+    if isinstance(first, Counted):
+        return isinstance(second, Tensor | int | float)
+    return type(first) is type(second) and not isinstance(first, Tensor) and bool(first == second)
+
+
+class Evaluation:
+    """One call of a network.
+
+    Args:
+        archive: The archive.
+        code: Its code.
+        states: Attributes that calls change, by path, as one leaves them.
+
+    Attributes:
+        program: The program, once it is called.
+        ends: What the call sets attributes to, by path.
+    """
+
+    def __init__(self, archive: Archive, code: Code, states: Mapping[str, Any]) -> None:
+        self.ends: dict[str, Any] = {}
+        self._archive = archive
+        self._states = states
+        self._recorder = Recorder(str(archive.path), archive.source.size)
+        self._machine = Machine(code, self._recorder)
+        self._made: dict[int, Any] = {}
+        self._starts: dict[str, Tensor] = {}
+        self.program = Program(str(archive.path), self._recorder.graph)
+
+    def call(
+        self,
+        root: Record,
+        constants: Sequence[Any],
+        inputs: Sequence[ScriptInput],
+        shapes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, Any],
+    ) -> None:
+        """Call the network.
+
+        Args:
+            root: The network.
+            constants: Constants of the code.
+            inputs: Its inputs.
+            shapes: Shapes of those that are tensors.
+            values: Values of those that are numbers.
+
+        Raises:
+            XdlcError: If the call has no form without data.
+        """
+        machine, graph, program = self._machine, self._recorder.graph, self.program
+        machine.constants = [
+            self._value(each, f"constant_{index}", "constants/") for index, each in enumerate(constants)
+        ]
+        network = self._value(root, "", "data/")
+        machine.changed.clear()
+        given = [self._argument(each, shapes, values) for each in inputs]
+        result = machine.method(network, "forward", _tuples(inputs, given))
+        for name, value in _named(result):
+            program.outputs.append(name)
+            graph.outputs.append(value.name if isinstance(value, Tensor) else value)
+        self._end()
+
+    # ------------------------------------------------------------------ objects of the file
+
+    def _value(self, held: Any, path: str, folder: str) -> Any:
+        """Return a value of a pickle as the code takes it.
+
+        Args:
+            held: The value.
+            path: Attributes that lead to it.
+            folder: Folder of the records of its tensors.
+        """
+        if path in self._states:
+            return self._state(path, held, folder)
+        if isinstance(held, int | float | str | None) and not isinstance(held, Global):
+            return held
+        if id(held) not in self._made:
+            self._made[id(held)] = held, self._new(held, path, folder)
+        return self._made[id(held)][1]
+
+    def _new(self, held: Any, path: str, folder: str) -> Any:
+        if isinstance(held, StoredTensor):
+            return self._tensor(held, path, folder)
+        if isinstance(held, list | tuple):
+            items = [self._value(each, f"{path}.{index}", folder) for index, each in enumerate(held)]
+            return items if isinstance(held, list) else tuple(items)
+        if isinstance(held, dict):
+            return {key: self._value(each, f"{path}.{key}", folder) for key, each in held.items()}
+        if not isinstance(held, Record):
+            return held
+        if held.kind.startswith(_CLASSES):
+            if any(each in held.kind for each in _PREPACKED):
+                raise UnsupportedOp(
+                    f"{path or 'the network'} has weights packed for one kind of processor, {held.kind}",
+                    fix="the model was made by optimize_for_mobile: convert the one from before it",
+                )
+            return quantized.unpacked(self._recorder, self._value(held.state, path, folder))
+        made = Object(held.kind, path)
+        if isinstance(held.state, dict):
+            for name, each in held.state.items():
+                made.fields[str(name)] = self._value(each, f"{path}.{name}".lstrip("."), folder)
+        elif held.state is not None:
+            self._machine.method(made, "__setstate__", [self._value(held.state, path, folder)])
+        return made
+
+    def _tensor(self, held: StoredTensor, path: str, folder: str) -> Any:
+        """Return a stored tensor; a quantized one as an object."""
+        number = quantized.INTEGERS.get(held.storage.number, held.storage.number)
+        try:
+            data: ir.TensorData | XdlcError = unpickled(self._archive, folder, held)
+        except XdlcError as error:
+            data = error
+        made = self._recorder.constant(data, path, number, held.shape, held)
+        if not held.quantizer:
+            return made
+        parts = [self._value(each, f"{path}.{index}", folder) for index, each in enumerate(held.quantizer)]
+        return quantized.weight(made, parts, self._recorder)
+
+    def _state(self, path: str, held: Any, folder: str) -> Any:
+        """Return an attribute that calls change: an unknown tensor, or a number as a call leaves it."""
+        end = self._states[path]
+        if not isinstance(end, Tensor | Counted):
+            return end
+        if isinstance(end, Tensor):
+            made = self._recorder.unknown(path, end.dtype, end.shape)
+            made.number = end.number
+            data: Any = ir.ArrayData(np.zeros(end.shape, dtype_of(end.dtype).numpy))
+            if isinstance(held, StoredTensor) and held.shape == end.shape:
+                data = unpickled(self._archive, folder, held)
+        else:
+            made = self._recorder.unknown(path, type_of(held), ())
+            made.number = True
+            data = ir.ArrayData(np.asarray(held, dtype_of(made.dtype).numpy))
+        if isinstance(held, int | float) and isinstance(end, Tensor):
+            data = ir.ArrayData(np.full(end.shape, held, dtype_of(end.dtype).numpy))
+        self._recorder.store(made, Parameter(path, data))
+        self._starts[path] = made
+        return made
+
+    # ------------------------------------------------------------------ inputs and state
+
+    def _argument(
+        self, entry: ScriptInput, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Any]
+    ) -> Any:
+        """Return an argument of the network: a tensor, or a number."""
+        recorder = self._recorder
+        if entry.name in shapes:
+            made = recorder.unknown(entry.name, entry.dtype, shapes[entry.name])
+            if not entry.is_stated:
+                recorder.guessed.add(made.name)
+        elif entry.kind in _NUMBERS and entry.name in values:
+            number = np.asarray(values[entry.name], dtype_of(_NUMBERS[entry.kind]).numpy).reshape(()).item()
+            self.program.notices.append(
+                f"input {entry.name!r} is fixed to {number}: it is no input of the result"
+            )
+            self.program.fixed.add(entry.name)
+            return number
+        elif entry.default is not None:
+            value = self._machine.value(entry.default, {})
+            self.program.notices.append(f"input {entry.name!r} is {value!r}, its default")
+            return value
+        elif entry.kind in _NUMBERS:
+            made = recorder.unknown(entry.name, _NUMBERS[entry.kind], ())
+            made.number = True
+        elif entry.kind.startswith("Optional["):
+            return None
+        else:
+            raise UnsupportedOp(
+                f"input {entry.name!r} is of type {entry.kind}", fix="pass tensors and numbers"
+            )
+        self.program.inputs[made.name] = entry.name
+        return made
+
+    def _end(self) -> None:
+        """Set the inputs of the graph, and what the call changes."""
+        recorder, program = self._recorder, self.program
+        program.parameters = recorder.parameters
+        for name in recorder.written:
+            if name in recorder.parameters:
+                self.ends[recorder.parameters[name].name] = recorder.stored[name]
+        for (_, field), (held, start) in self._machine.changed.items():
+            path, end = f"{held.path}.{field}".lstrip("."), held.fields[field]
+            if id(held) not in self._reachable() or end is start:
+                continue
+            if not isinstance(end, Tensor | int | float | str | None):
+                problem = f"attribute {path!r} becomes a {type(end).__name__}"
+                raise UnsupportedOp(problem, fix="make it an input and an output of the network")
+            if path in self._starts and not isinstance(end, Tensor):
+                end = recorder.number(end)  # type: ignore[arg-type]
+            if isinstance(end, Tensor):
+                begin = self._starts.get(path)
+                if begin is not None:
+                    program.written[begin.name] = end.name
+            elif type(end) is type(start) and end == start:
+                continue
+            self.ends[path] = end
+        recorder.graph.inputs = [*program.inputs, *program.parameters]
+
+    def _reachable(self) -> set[int]:
+        """Return the identities of the objects of the file."""
+        return {id(made) for _, made in self._made.values()}
+
+
+def _tuples(inputs: Sequence[ScriptInput], given: Sequence[Any]) -> list[Any]:
+    """Return arguments with those that are parts of one tuple as that."""
+    made: list[Any] = []
+    for entry, value in zip(inputs, given, strict=True):
+        if not entry.part:
+            made.append(value)
+        elif entry.part == 1:
+            made.append((value,))
+        else:
+            made[-1] += (value,)
+    return made
+
+
+def _named(result: Any) -> list[tuple[str, Any]]:
+    """Return the results of a network by name: keys of a dictionary, else ``output_0`` and so on."""
+    if isinstance(result, dict):
+        return [(str(key), value) for key, value in result.items()]
+    flat, left = [], [result]
+    while left:
+        value = left.pop(0)
+        if isinstance(value, list | tuple):
+            left = [*value, *left]
+        elif value is not None:
+            flat.append(value)
+    for value in flat:
+        if not isinstance(value, Tensor | int | float):
+            raise UnsupportedOp(f"an output is a {type(value).__name__}", fix="return tensors")
+    return [(f"output_{index}", value) for index, value in enumerate(flat)]

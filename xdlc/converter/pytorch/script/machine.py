@@ -1,0 +1,337 @@
+"""Evaluation of TorchScript's code: numbers and objects are computed, operators on tensors are recorded.
+
+Loops run, and branches are taken, as far as their conditions are known; what depends on data becomes a call
+of ``higher_order.cond`` or ``higher_order.while_loop``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.pytorch.script import primitives
+from xdlc.converter.pytorch.script.branches import branch, repeat
+from xdlc.converter.pytorch.script.code import Code
+from xdlc.converter.pytorch.script.operators import applied
+from xdlc.converter.pytorch.script.recorder import Recorder
+from xdlc.converter.pytorch.script.types import FLOAT32, INT64
+from xdlc.converter.pytorch.script.values import Named, Object, Tensor
+from xdlc.errors import UnsupportedOp
+
+_MOST_STEPS = 1 << 20
+_MOST_DEPTH = 60
+_ROOTS = ("torch", "ops", "CONSTANTS", "__torch__")
+_NEXT = object()
+_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "Tensor": (Tensor,),
+    "int": (int,),
+    "float": (float,),
+    "bool": (bool,),
+    "str": (str,),
+    "list": (list,),
+    "tuple": (tuple,),
+    "NoneType": (type(None),),
+}
+
+
+class Machine:
+    """Evaluator of the code of an archive.
+
+    Args:
+        code: The code.
+        recorder: Recorder of the operators.
+
+    Attributes:
+        recorder: Recorder of the operators.
+        constants: Values that the code names ``CONSTANTS.c0``.
+        changed: Attributes that are set, by object and name: the object, and what they were at first.
+    """
+
+    def __init__(self, code: Code, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.constants: Sequence[Any] = ()
+        self.changed: dict[tuple[int, str], tuple[Object, Any]] = {}
+        self._code = code
+        self._steps = 0
+        self._depth = 0
+
+    # ------------------------------------------------------------------ functions
+
+    def method(
+        self, held: Object, name: str, given: Sequence[Any], named: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return what a method of an object returns."""
+        function = self._code.method(held.kind, name)
+        if function is None:
+            raise UnsupportedOp(f"{held.kind} has no method {name}", fix="export the model with torch.export")
+        around, self.recorder.module = self.recorder.module, held.path or self.recorder.module
+        result = self._called(function, [held, *given], named or {})
+        self.recorder.module = around
+        return result
+
+    def _called(self, function: ast.FunctionDef, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Return what a function returns."""
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise UnsupportedOp(f"calls nest more than {_MOST_DEPTH} deep", fix="simplify the model")
+        names = [each.arg for each in function.args.args]
+        held = dict(zip(names, given, strict=False)) | dict(named)
+        defaults = function.args.defaults
+        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+            if name not in held:
+                held[name] = self.value(default, {})
+        if len(given) > len(names) or set(held) != set(names):
+            raise ValueError(f"{function.name} is called with other arguments than it has")
+        result = self.run(function.body, held)
+        self._depth -= 1
+        return None if result is _NEXT else result
+
+    def run(self, body: Sequence[ast.stmt], held: dict[str, Any]) -> Any:
+        """Run statements; return what they return, or a mark that they return nothing."""
+        for statement in body:
+            self._count()
+            result = self._statement(statement, held)
+            if result is not _NEXT:
+                return result
+        return _NEXT
+
+    def returns(self, body: Sequence[ast.stmt], held: dict[str, Any]) -> bool:
+        """Run statements; return whether they return."""
+        return self.run(body, held) is not _NEXT
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise UnsupportedOp(
+                f"takes more than {_MOST_STEPS} steps", fix="export the model with torch.export"
+            )
+
+    # ------------------------------------------------------------------ statements
+
+    def _statement(self, statement: ast.stmt, held: dict[str, Any]) -> Any:
+        if isinstance(statement, ast.Return):
+            return None if statement.value is None else self.value(statement.value, held)
+        if isinstance(statement, ast.Assign):
+            value = self.value(statement.value, held)
+            for target in statement.targets:
+                self.assign(target, value, held)
+        elif isinstance(statement, ast.AnnAssign):
+            if statement.value is not None:
+                self.assign(statement.target, self.value(statement.value, held), held)
+        elif isinstance(statement, ast.Expr):
+            self.value(statement.value, held)
+        elif isinstance(statement, ast.If):
+            return self._branch(statement, held)
+        elif isinstance(statement, ast.For):
+            return self._loop(statement, held)
+        elif isinstance(statement, ast.While):
+            return self._while(statement, held)
+        elif isinstance(statement, ast.With):
+            return self.run(statement.body, held)
+        elif not isinstance(statement, ast.Pass | ast.Assert):
+            raise UnsupportedOp(f"TorchScript with {type(statement).__name__} is not understood")
+        return _NEXT
+
+    def assign(self, target: ast.expr, value: Any, held: dict[str, Any]) -> None:
+        """Set a variable, an attribute, or several."""
+        if isinstance(target, ast.Name):
+            held[target.id] = value
+        elif isinstance(target, ast.Attribute):
+            self._set(self.value(target.value, held), target.attr, value)
+        elif isinstance(target, ast.Tuple):
+            if not isinstance(value, tuple | list) or len(value) != len(target.elts):
+                raise ValueError("a tuple is taken apart into another number of values")
+            for each, item in zip(target.elts, value, strict=True):
+                self.assign(each, item, held)
+        else:
+            raise UnsupportedOp(f"TorchScript that sets {ast.unparse(target)[:80]} is not understood")
+
+    def _set(self, held: Any, name: str, value: Any) -> None:
+        if not isinstance(held, Object):
+            raise ValueError(f"sets attribute {name} of what is no object")
+        if self.recorder.branches:
+            path = f"{held.path}.{name}".lstrip(".")
+            raise UnsupportedOp(
+                f"attribute {path!r} is set in a branch or loop that depends on data",
+                fix="fix a number among the inputs with --set_input NAME=VALUE, or export with torch.export",
+            )
+        self.changed.setdefault((id(held), name), (held, held.fields.get(name)))
+        held.fields[name] = value
+
+    def _branch(self, statement: ast.If, held: dict[str, Any]) -> Any:
+        test = self.value(statement.test, held)
+        if isinstance(test, Tensor):
+            branch(self, test, statement.body, statement.orelse, held)
+            return _NEXT
+        return self.run(statement.body if test else statement.orelse, held)
+
+    def _loop(self, statement: ast.For, held: dict[str, Any]) -> Any:
+        call = statement.iter
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
+            raise UnsupportedOp(f"TorchScript with a loop over {ast.unparse(call)[:80]} is not understood")
+        count = self.value(call.args[0], held)
+        if isinstance(count, Tensor):
+            repeat(self, None, count, statement, held)
+            return _NEXT
+        for index in range(count):
+            self._count()
+            self.assign(statement.target, index, held)
+            result = self.run(statement.body, held)
+            if result is not _NEXT:
+                return result
+        return _NEXT
+
+    def _while(self, statement: ast.While, held: dict[str, Any]) -> Any:
+        while True:
+            self._count()
+            test = self.value(statement.test, held)
+            if isinstance(test, Tensor):
+                repeat(self, statement.test, None, statement, held)
+                return _NEXT
+            if not test:
+                return _NEXT
+            result = self.run(statement.body, held)
+            if result is not _NEXT:
+                return result
+
+    # ------------------------------------------------------------------ expressions
+
+    def value(self, node: ast.expr, held: Mapping[str, Any]) -> Any:
+        """Return the value of an expression."""
+        self._count()
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return held[node.id] if node.id in held else _NUMBERS[node.id]
+        if isinstance(node, ast.List | ast.Tuple):
+            items = [self.value(each, held) for each in node.elts]
+            return items if isinstance(node, ast.List) else tuple(items)
+        if isinstance(node, ast.Dict):
+            keys = [self.value(each, held) for each in node.keys if each is not None]
+            return dict(zip(keys, [self.value(each, held) for each in node.values], strict=True))
+        if isinstance(node, ast.Call):
+            return self._call(node, held)
+        if isinstance(node, ast.Attribute):
+            path = _path(node)
+            if path.partition(".")[0] in _ROOTS and path.partition(".")[0] not in held:
+                return self._named(path)
+            return self.attribute(self.value(node.value, held), node.attr)
+        if isinstance(node, ast.Subscript):
+            return self._operator("__getitem__", [self.value(node.value, held), self.value(node.slice, held)])
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self._operator("neg", [self.value(node.operand, held)])
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test, held)
+            if not isinstance(test, Tensor):
+                return self.value(node.body if test else node.orelse, held)
+        raise UnsupportedOp(f"TorchScript with {ast.unparse(node)[:80]} is not understood")
+
+    def _named(self, path: str) -> Any:
+        """Return what a qualified name denotes."""
+        root, _, name = path.partition(".")
+        return self.constants[int(name[1:])] if root == "CONSTANTS" else Named(path)
+
+    def attribute(self, held: Any, name: str) -> Any:
+        """Return an attribute of an object."""
+        if not isinstance(held, Object):
+            raise ValueError(f"reads attribute {name} of what is no object")
+        if name not in held.fields:
+            declared = self._code.fields(held.kind).get(name)
+            if declared is None:
+                raise ValueError(f"{held.kind} has no attribute {name}")
+            held.fields[name] = self.value(declared, {})
+        return held.fields[name]
+
+    def _call(self, node: ast.Call, held: Mapping[str, Any]) -> Any:
+        function = node.func
+        if isinstance(function, ast.Name) and function.id not in held:
+            return self._builtin(function.id, node.args, held)
+        given = [self.value(each, held) for each in node.args]
+        named = {each.arg: self.value(each.value, held) for each in node.keywords if each.arg}
+        if isinstance(function, ast.Attribute) and _path(function).partition(".")[0] not in _ROOTS:
+            owner = self.value(function.value, held)
+            if isinstance(owner, Object):
+                return self.method(owner, function.attr, given, named)
+            raise UnsupportedOp(f"TorchScript with {ast.unparse(function)[:80]} is not understood")
+        path = self.value(function, held)
+        if not isinstance(path, Named):
+            raise ValueError("calls what is no function")
+        if path.startswith("__torch__."):
+            return self._function(path, given, named)
+        space, _, name = path.removeprefix("ops.").partition(".")
+        return self._operator(name, given, named, "aten" if space == "torch" else space)
+
+    def _function(self, path: str, given: list[Any], named: Mapping[str, Any]) -> Any:
+        """Call a function of the code, or make an object of a class."""
+        if path.endswith(".__new__"):
+            return Object(str(given[0]))
+        found = self._code.find(path)
+        if isinstance(found, ast.FunctionDef):
+            return self._called(found, given, named)
+        if isinstance(found, ast.ClassDef) and self._code.method(path, "__init__") is None:
+            return tuple(given)  # a NamedTuple
+        raise UnsupportedOp(f"{path} is not in the code", fix="save the model again")
+
+    def _operator(
+        self, name: str, given: list[Any], named: Mapping[str, Any] | None = None, space: str = "aten"
+    ) -> Any:
+        return applied(self.recorder, space, name, given, named or {}, self._code.version)
+
+    def _builtin(self, name: str, nodes: Sequence[ast.expr], held: Mapping[str, Any]) -> Any:
+        """Call a function that is no operator; types among its arguments are not evaluated."""
+        if name in ("annotate", "unchecked_cast"):
+            value = self.value(nodes[1], held)
+            is_number = isinstance(nodes[0], ast.Name) and nodes[0].id == "number"
+            return self._operator("ScalarImplicit", [value]) if is_number else value
+        if name == "uninitialized":
+            return None
+        if name == "isinstance":
+            return self._is_instance(self.value(nodes[0], held), nodes[1])
+        given = [self.value(each, held) for each in nodes]
+        if name in ("getattr", "hasattr", "setattr"):
+            return self._by_name(name, *given)
+        if name in ("int", "float", "bool"):
+            return self.number(name, given[0])
+        if name == "range" or not primitives.is_known(name):
+            raise UnsupportedOp(f"TorchScript with {name}() is not understood")
+        return self._operator(name, given)
+
+    def _by_name(self, name: str, held: Any, attribute: str, *value: Any) -> Any:
+        if name == "setattr":
+            return self._set(held, attribute, *value)
+        if name == "hasattr":
+            return isinstance(held, Object) and (
+                attribute in held.fields or attribute in self._code.fields(held.kind)
+            )
+        return self.attribute(held, attribute)
+
+    def _is_instance(self, value: Any, kinds: ast.expr) -> bool:
+        for name in map(ast.unparse, kinds.elts if isinstance(kinds, ast.Tuple | ast.List) else [kinds]):
+            kind = _KINDS.get(name.partition("[")[0].removeprefix("typing.").replace("List", "list"))
+            if kind is None:
+                raise UnsupportedOp(f"TorchScript with isinstance(..., {name[:80]}) is not understood")
+            if isinstance(value, kind) and not (name == "int" and isinstance(value, bool)):
+                return True
+        return False
+
+    def number(self, kind: str, value: Any) -> Any:
+        """Return a value as an int, float or bool; a tensor of it where it depends on data."""
+        if isinstance(value, Tensor):
+            known = self.recorder.known(value)
+            if known is None:
+                if kind == "bool":
+                    return self.recorder.truth(value)
+                return self.recorder.converted(value, INT64 if kind == "int" else FLOAT32)
+            value = known.reshape(()).item() if known.size == 1 else known.item()
+        return {"int": int, "float": float, "bool": bool}[kind](value)
+
+
+def _path(node: ast.expr) -> str:
+    """Return a chain of names as text; an empty text for any other expression."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""

@@ -1,0 +1,103 @@
+"""Overloads of ATen's operators, chosen by the types of arguments: TorchScript's code does not name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.pytorch.calls import ScalarType
+from xdlc.converter.pytorch.schemas import REQUIRED, Argument, overloads, schema
+from xdlc.converter.pytorch.script.values import Tensor, tensors
+from xdlc.errors import UnsupportedOp
+
+_INEXACT, _UNFIT = 1, 1 << 20
+_LATE = {"split": 1, "index.Tensor_hacked_twin": 1, "index_put.hacked_twin": 1, "index_put_.hacked_twin": 1}
+"""Overloads of TorchScript's own for which ATen has another."""
+
+
+def chosen(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the overload of an operator that takes the arguments, and these by name with all defaults.
+
+    Args:
+        name: The operator.
+        given: Arguments by position.
+        named: Arguments by name.
+
+    Raises:
+        UnsupportedOp: If none takes them.
+    """
+    best, least = None, _UNFIT
+    for overload in overloads(name):
+        arguments = schema(overload) or ()
+        bound = _bound(arguments, given, named)
+        if bound is None:
+            continue
+        cost = _LATE.get(overload, 0) + sum(_cost(each.kind, bound[each.name]) for each in arguments)
+        if cost < least:
+            best, least = (overload, bound, arguments), cost
+    if best is None:
+        values = [*given, *named.values()]
+        if any(each.number for each in tensors(values)) and overloads(name):
+            problem = f"an argument of {name} is a number that depends on data"
+            fix = "pass it as a constant; fix a number among the inputs with --set_input NAME=VALUE"
+            raise UnsupportedOp(problem, fix=fix)
+        text = ", ".join(_kind(value) for value in values)
+        raise UnsupportedOp(f"no operator {name} takes ({text})", fix="export the model with torch.export")
+    overload, bound, arguments = best
+    return overload, {each.name: _taken(each, bound[each.name]) for each in arguments}
+
+
+def _bound(
+    arguments: Sequence[Argument], given: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return arguments by name, None if they do not fit a schema."""
+    if len(given) > len(arguments) or any(key not in [each.name for each in arguments] for key in named):
+        return None
+    bound = {each.name: value for each, value in zip(arguments, given, strict=False)}
+    if not bound.keys().isdisjoint(named):
+        return None
+    bound.update(named)
+    for each in arguments:
+        if each.default is REQUIRED and each.name not in bound:
+            return None
+        bound.setdefault(each.name, each.default)
+    return bound
+
+
+def _cost(kind: str, value: Any) -> int:
+    """Return how badly a value fits a kind of arguments; 0 is exact."""
+    if value is None:
+        return 0 if kind.endswith("?") or kind.startswith("X") else _UNFIT
+    kind = kind.removesuffix("?")
+    if kind.endswith("[]"):
+        if not isinstance(value, list | tuple):
+            return _INEXACT if kind == "I[]" and type(value) is int else _UNFIT
+        return max((_cost(kind[:-2], item) for item in value), default=0)
+    fits = {
+        "T": isinstance(value, Tensor),
+        "I": type(value) is int,
+        "F": isinstance(value, float),
+        "B": isinstance(value, bool),
+        "S": isinstance(value, int | float),
+        "D": type(value) is int or isinstance(value, ScalarType),
+        "Str": isinstance(value, str),
+    }
+    if fits.get(kind, False):
+        return 0
+    return _INEXACT if kind == "X" or (kind == "F" and type(value) is int) else _UNFIT
+
+
+def _taken(argument: Argument, value: Any) -> Any:
+    """Return a value as calls have it."""
+    kind = argument.kind.removesuffix("?")
+    if kind == "D" and isinstance(value, int):
+        return ScalarType(value)
+    if kind == "X":
+        return None
+    if kind == "I[]" and isinstance(value, int):
+        return [value]
+    return float(value) if kind == "F" and isinstance(value, int) else value
+
+
+def _kind(value: Any) -> str:
+    return "Tensor" if isinstance(value, Tensor) else type(value).__name__

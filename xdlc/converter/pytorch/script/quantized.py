@@ -1,0 +1,254 @@
+"""Operators of eager-mode quantization, as float operators between quantize and dequantize.
+
+A quantized tensor is held as its dequantized value and its quantizer; weights stay the integers that the
+file has (aten/src/ATen/native/quantized/cpu).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xdlc.converter.pytorch.calls import ScalarType
+from xdlc.converter.pytorch.script.overloads import chosen
+from xdlc.converter.pytorch.script.recorder import Recorder
+from xdlc.converter.pytorch.script.types import FLOAT32, INT64
+from xdlc.converter.pytorch.script.values import Object, Quantizer, Tensor
+from xdlc.errors import UnsupportedOp
+
+PACKED, WEIGHT = "packed parameters", "quantized weight"
+"""Kinds of objects: weight, bias and options of an operator; integers with scales and zero points."""
+_LIMITS = {12: (-128, 127), 13: (0, 255), 14: (-(1 << 31), (1 << 31) - 1)}
+INTEGERS = {12: 1, 13: 0, 14: 3}
+_MOVING = frozenset(
+    """
+    view reshape flatten permute transpose squeeze unsqueeze slice select max_pool1d max_pool2d max_pool3d
+    relu cat chunk split split_with_sizes unbind contiguous clone expand narrow t repeat stack index_select
+    channel_shuffle pixel_shuffle upsample_nearest1d upsample_nearest2d upsample_nearest3d hardtanh relu6
+    constant_pad_nd pad unflatten unfold flip roll
+    """.split()  # noqa: SIM905 - a list literal would be longer
+)
+"""Operators whose results are values of their argument, which need no other rounding."""
+_FIX = "quantize the model with PT2E, or convert the float model and quantize that"
+_Call = Callable[..., Any]
+
+
+def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Tensor], call: _Call) -> Any:
+    """Return what an operator of ATen returns; a quantized tensor where it gets one."""
+    operator = name.partition(".")[0]
+    if operator == "quantize_per_tensor":
+        scale, zero_point = (_plain(recorder, arguments[key]) for key in ("scale", "zero_point"))
+        return _quantized(recorder, arguments["self"], Quantizer(scale, zero_point, arguments["dtype"]))
+    if operator in ("quantize_per_channel", "quantize_per_tensor_dynamic", "fake_quantize_per_tensor_affine"):
+        raise UnsupportedOp(f"{name} in TorchScript is not understood", fix=_FIX)
+    if operator == "dequantize":
+        return replace(held[0], quantizer=None)
+    quantizer = next((each.quantizer for each in held if each.quantizer is not None), None)
+    made = call(name, arguments)
+    if quantizer is None or not isinstance(made, Tensor | list):
+        return made
+    items = made if isinstance(made, list) else [made]
+    if operator not in _MOVING:
+        items = [_quantized(recorder, each, quantizer) for each in items]
+    for each in items:
+        each.quantizer = quantizer
+    return items if isinstance(made, list) else items[0]
+
+
+def _plain(recorder: Recorder, value: Any) -> Any:
+    """Return a number, also one that a tensor holds.
+
+    Raises:
+        UnsupportedOp: If it depends on data.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    known = recorder.known(value)
+    if known is None or known.size != 1:
+        raise UnsupportedOp("a scale or zero point depends on data", fix=_FIX)
+    return known.reshape(()).item()
+
+
+def _quantized(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor:
+    """Return a float tensor as a quantized one."""
+    if quantizer.dtype not in _LIMITS:
+        raise UnsupportedOp("a tensor is quantized to less than 8 bits", fix=_FIX)
+    low, high = _LIMITS[quantizer.dtype]
+    dtype = ScalarType(INTEGERS[quantizer.dtype])
+    given: dict[str, Any] = {
+        "scale": float(quantizer.scale),
+        "zero_point": int(quantizer.zero_point),
+        "quant_min": low,
+        "quant_max": high,
+        "dtype": dtype,
+    }
+    space = "quantized_decomposed"
+    integers = recorder.call("quantize_per_tensor", {"input": tensor, **given}, space, dtype)
+    given["out_dtype"] = None
+    made: Tensor = recorder.call("dequantize_per_tensor", {"input": integers, **given}, space, FLOAT32)
+    made.quantizer = quantizer
+    return made
+
+
+# ---------------------------------------------------------------------- packed parameters
+
+
+def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Object:
+    """Return a stored quantized tensor.
+
+    Args:
+        data: Its integers.
+        quantizer: Its scheme, then scale and zero point, or tensors of these and an axis.
+        recorder: The recorder.
+
+    Raises:
+        UnsupportedOp: If the scheme is not understood.
+    """
+    scheme = str(quantizer[0]).removeprefix("torch.")
+    if scheme not in ("per_tensor_affine", "per_channel_affine") or len(quantizer) < 3:
+        raise UnsupportedOp(f"a weight is quantized by the scheme {scheme}", fix=_FIX)
+    scales, zeros = (
+        np.asarray(recorder.known(each) if isinstance(each, Tensor) else each) for each in quantizer[1:3]
+    )
+    axis = quantizer[3] if scheme == "per_channel_affine" else None
+    return Object(WEIGHT, fields={"data": data, "scales": scales, "zeros": zeros, "axis": axis})
+
+
+def unpacked(recorder: Recorder, state: Any) -> Object:
+    """Return packed parameters from the state that a file has.
+
+    Raises:
+        UnsupportedOp: If it is not understood.
+    """
+    if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], Object):
+        return Object(PACKED, fields={"weight": state[0], "bias": state[1]})
+    if isinstance(state, tuple) and len(state) == 3 and state[0] == 3:
+        options, stored = list(state[1]), list(state[2])
+    elif isinstance(state, tuple) and len(state) == 3 and state[0] == "2" and isinstance(state[1], list):
+        known = recorder.known(state[1][0])
+        options, stored = [] if known is None else known.tolist(), [None, state[1][1], state[2][0]]
+    else:
+        raise UnsupportedOp("packed parameters are of a form that is not understood", fix=_FIX)
+    rank = options[0] if options else 0
+    if len(options) < 4 * rank + 3 or not rank or options[4 * rank + 2]:
+        raise UnsupportedOp("packed parameters of a transposed convolution are not understood", fix=_FIX)
+    groups = [options[1 + index * rank : 1 + (index + 1) * rank] for index in range(3)]
+    return _convolution([stored[1], stored[2], *groups, options[4 * rank + 1]])
+
+
+def _convolution(values: Sequence[Any]) -> Object:
+    """Return the packed parameters of a convolution."""
+    names = ("weight", "bias", "stride", "padding", "dilation", "groups")
+    return Object(PACKED, fields=dict(zip(names, values, strict=True)))
+
+
+def _dequantized(recorder: Recorder, held: Any) -> Tensor:
+    """Return a stored weight as a float tensor that is dequantized."""
+    if not isinstance(held, Object) or held.kind != WEIGHT:
+        raise UnsupportedOp("a quantized operator has a weight that is no quantized one", fix=_FIX)
+    if "float" not in held.fields:
+        data, axis, scales, zeros = (held.fields[key] for key in ("data", "axis", "scales", "zeros"))
+        given = {
+            "quant_min": -128,
+            "quant_max": 127,
+            "dtype": data.dtype,
+            "out_dtype": None,
+        }
+        name = "dequantize_per_tensor" if axis is None else "dequantize_per_channel"
+        if axis is None:
+            how: dict[str, Any] = {"scale": float(scales.reshape(())), "zero_point": int(zeros.reshape(()))}
+        else:
+            how = {
+                "scales": recorder.array(scales, FLOAT32),
+                "zero_points": recorder.array(zeros, INT64),
+                "axis": axis,
+            }
+        arguments = {"input": data, **how, **given}
+        held.fields["float"] = recorder.call(name, arguments, "quantized_decomposed", FLOAT32)
+    found: Tensor = held.fields["float"]
+    return found
+
+
+# ---------------------------------------------------------------------- operators
+
+
+def applied(recorder: Recorder, name: str, given: list[Any], named: Mapping[str, Any]) -> Any:
+    """Return what an operator ``quantized::name`` returns.
+
+    Raises:
+        UnsupportedOp: If it is not understood.
+    """
+    given = [*given, *named.values()]
+    if name == "linear_prepack":
+        return Object(PACKED, fields={"weight": given[0], "bias": given[1]})
+    if name in ("conv1d_prepack", "conv2d_prepack", "conv3d_prepack", "conv_prepack"):
+        return _convolution(given)
+    operator, is_relu = name.removesuffix("_relu"), name.endswith("_relu")
+    made: Any = None
+    if (operator in ("conv1d", "conv2d", "conv3d") and len(given) > 3) or operator == "linear":
+        made = _product(recorder, operator, given[0], given[1])
+    elif operator == "linear_dynamic":
+        reduced = bool(given[2]) if len(given) > 2 else False
+        made = _product(recorder, "linear", _dynamic(recorder, given[0], 127 if reduced else 255), given[1])
+        return _applied(recorder, "relu", [made]) if is_relu else made
+    elif operator in ("add", "mul"):
+        made = _applied(recorder, operator, given[:2])
+    elif operator == "cat":
+        made = _applied(recorder, operator, given[:2])
+        given = given if given[2] is not None else [*given[:2], *_parameters(given[0][0])]
+    elif name in ("hardswish", "sigmoid", "leaky_relu", "elu", "celu"):
+        arguments = given[:-2] if name != "leaky_relu" else given[:2]
+        made = _applied(recorder, name, arguments)
+    if made is None:
+        raise UnsupportedOp(f"operator quantized::{name} is not understood", fix=_FIX)
+    if is_relu:
+        made = _applied(recorder, "relu", [made])
+    scale, zero_point = (_plain(recorder, each) for each in given[-2:])
+    return _quantized(recorder, made, Quantizer(scale, zero_point))
+
+
+def _parameters(tensor: Any) -> list[Any]:
+    quantizer = tensor.quantizer or Quantizer(1.0, 0)
+    return [quantizer.scale, quantizer.zero_point]
+
+
+def _applied(recorder: Recorder, name: str, given: list[Any], **named: Any) -> Any:
+    """Record an operator of ATen."""
+    return recorder.call(*chosen(name, given, named))
+
+
+def _product(recorder: Recorder, name: str, tensor: Tensor, packed: Any) -> Any:
+    """Record a convolution or matrix product with packed parameters."""
+    if not isinstance(packed, Object) or packed.kind != PACKED:
+        raise UnsupportedOp(f"quantized::{name} has no packed parameters", fix=_FIX)
+    fields = packed.fields
+    given = [tensor, _dequantized(recorder, fields["weight"]), fields["bias"]]
+    if name != "linear":
+        given += [list(fields[key]) for key in ("stride", "padding", "dilation")] + [fields["groups"]]
+    return _applied(recorder, name, given)
+
+
+def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:
+    """Return a tensor rounded to the ``most`` + 1 steps between its own least and largest element.
+
+    The formula is that of ``ChooseQuantizationParams`` (aten/src/ATen/native/quantized/cpu/QuantUtils.h).
+    """
+
+    def apply(name: str, *given: Any) -> Any:
+        return _applied(recorder, name, list(given))
+
+    zero = recorder.array(np.zeros((), np.float32), FLOAT32)
+    low = apply("minimum", apply("min", tensor), zero)
+    high = apply("maximum", apply("max", tensor), zero)
+    step = apply("div", apply("sub", high, low), float(most))
+    step = apply("where", apply("eq", step, 0.0), recorder.array(np.float32(0.1), FLOAT32), step)
+    shift = apply("clamp", apply("round", apply("neg", apply("div", low, step))), 0.0, float(most))
+    steps = apply("add", apply("round", apply("mul", tensor, apply("reciprocal", step))), shift)
+    made: Tensor = apply("mul", apply("sub", apply("clamp", steps, 0.0, float(most)), shift), step)
+    return made
+
+
+__all__ = ["PACKED", "WEIGHT", "applied", "kept", "unpacked", "weight"]

@@ -1,0 +1,344 @@
+"""Recorder of the operators that TorchScript calls, with the shapes, types and known values of their results.
+
+What an operator returns is found by its handler, applied to a graph that is thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.operators.applying import Operators, unmapped
+from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
+from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.graph import Bindings, source_graph
+from xdlc.converter.pytorch.parameters import Parameter
+from xdlc.converter.pytorch.registry import AtenNode, aten, stated_dtype
+from xdlc.converter.pytorch.schemas import results, schema
+from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, FLOATS, INT64, count_of, result_types, type_of
+from xdlc.converter.pytorch.script.values import Tensor, replaced, tensors
+from xdlc.converter.pytorch.tensors import dtype_of
+from xdlc.converter.session.boundary import add_input
+from xdlc.converter.session.context import ImportContext, Source, Unresolved
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.values import Value
+from xdlc.errors import UnsupportedOp, XdlcError
+
+_MOST_CALLS = 1 << 15
+_MOST_ELEMENTS = 1 << 28
+_MOST_KNOWN = 1 << 16
+
+
+_INDICES = ("index", "indices")
+
+
+class WrongType(Exception):
+    """An input must be of integers: the operators take it for indices."""
+
+
+class Recorder:
+    """Recorder of one evaluation.
+
+    Args:
+        path: The file, for errors.
+        nbytes: Its size, in proportion to which constants are folded.
+
+    Attributes:
+        graph: The graph that calls are added to.
+        parameters: Stored tensors, by the name of their value.
+        stored: The tensors of these.
+        guessed: Names of the inputs whose type is not stated.
+        written: Names of the storages that operators change.
+        module: Path of the module that runs.
+        branches: How many branches and loops that depend on data are open.
+    """
+
+    def __init__(self, path: str, nbytes: int) -> None:
+        self.graph = CallGraph([], [])
+        self.parameters: dict[str, Parameter] = {}
+        self.stored: dict[str, Tensor] = {}
+        self.guessed: set[str] = set()
+        self.written: set[str] = set()
+        self.module = ""
+        self.branches = 0
+        self._main = self.graph
+        self._path = path
+        self._names: Counter[str] = Counter()
+        self._calls = 0
+        self._shared: dict[str, list[Tensor]] = {}
+        self._context = ImportContext(Source("pytorch", path, unit="call"), Diagnostics())
+        self._operators = Operators(self._context, lambda: nbytes)
+
+    # ------------------------------------------------------------------ tensors
+
+    def constant(
+        self,
+        data: ir.TensorData | XdlcError,
+        name: str,
+        dtype: int,
+        shape: Sequence[int],
+        place: Sequence[Any] = (),
+    ) -> Tensor:
+        """Return a stored tensor.
+
+        Args:
+            data: Its elements, or why they cannot be read.
+            name: Its name.
+            dtype: Its data type.
+            shape: Its shape.
+            place: What is equal for tensors that are the same elements.
+        """
+        made = self._tensor(name, dtype, shape)
+        self.store(made, Parameter(name, data, tuple(place)))
+        if isinstance(data, ir.TensorData):
+            self._context.bind_constant(made.name, lambda: data)
+        else:
+            self._forget(made)
+        return made
+
+    def store(self, tensor: Tensor, parameter: Parameter) -> None:
+        """Let a tensor be one that the program holds."""
+        self.stored[tensor.name], self.parameters[tensor.name] = tensor, parameter
+        self._main.values[tensor.name] = self.graph.values[tensor.name]
+
+    def array(self, array: Any, dtype: int) -> Tensor:
+        """Return a tensor of known values."""
+        held = np.asarray(array, dtype_of(dtype).numpy)
+        return self.constant(ir.ArrayData(held), "constant", dtype, held.shape)
+
+    def number(self, value: float) -> Tensor:
+        """Return a number as a tensor that denotes it."""
+        made = self.array(value, type_of(value))
+        made.number = True
+        return made
+
+    def unknown(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
+        """Return a tensor whose values are not known: an input of the main graph, or of one inside it."""
+        made = self._tensor(name, dtype, shape)
+        self._forget(made)
+        return made
+
+    def _tensor(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
+        unique = self.fresh(name)
+        made = Tensor(Ref(unique), ScalarType(dtype), tuple(shape), unique)
+        self.graph.values[unique] = Meta(made.dtype, made.shape)
+        self._shared[unique] = [made]
+        return made
+
+    def fresh(self, name: str) -> str:
+        """Return a name that no value has."""
+        self._names[name] += 1
+        return name if self._names[name] == 1 else self.fresh(f"{name}_{self._names[name] - 1}")
+
+    def known(self, tensor: Tensor) -> Any:
+        """Return the elements of a tensor that are known now; None if they are not."""
+        value = self._context.values[tensor.name]
+        if not isinstance(value, Value) or not value.is_static or value.size > _MOST_KNOWN:
+            return None
+        return value.numpy()
+
+    def _forget(self, tensor: Tensor) -> None:
+        """Let the elements of a tensor be unknown from now on."""
+        name = f"{tensor.name}~{self._calls}~{len(self._context.builder.graph.inputs)}"
+        add_input(self._context, name, tensor.shape, dtype_of(tensor.dtype))
+        self._context.values[tensor.name] = self._context.values[name]
+
+    # ------------------------------------------------------------------ calls
+
+    def call(
+        self, name: str, arguments: Mapping[str, Any], space: str = "aten", dtype: int | None = None
+    ) -> Any:
+        """Add a call; return the tensor that results, or a tuple or list of them.
+
+        Args:
+            name: Operator and overload.
+            arguments: All arguments by name.
+            space: Namespace of the operator.
+            dtype: Data type of the result of an operator that is not of ATen.
+
+        Raises:
+            XdlcError: If it cannot be imported.
+        """
+        self._calls += 1
+        if self._calls > _MOST_CALLS:
+            raise UnsupportedOp(f"calls more than {_MOST_CALLS} operators", fix="export it with torch.export")
+        _check_sizes(arguments)
+        slots = schema(name) or () if space == "aten" else ()
+        changed = [arguments[each.name] for each in slots if each.is_written]
+        kinds = results(name) if space == "aten" else ("T",)
+        if not all(kind in ("T", "T[]") for kind in kinds):
+            raise UnsupportedOp(f"{name} returns what is no tensor", fix="export the model with torch.export")
+        types = result_types(name, arguments) if dtype is None else [ScalarType(dtype)]
+        operator = name.partition(".")[0]
+        count = count_of(name, arguments) if kinds == ("T[]",) else len(kinds)
+        types = types * count if kinds == ("T[]",) else types
+        outputs = [self.fresh(operator.strip("_")) for _ in range(count)]
+        call = Call(f"{space}.{name}", {k: replaced(v) for k, v in arguments.items()}, outputs, self.module)
+        self.graph.calls.append(call)
+        given = list(tensors(list(arguments.values())))
+        if changed:
+            return self._changed(call, changed, given)
+        found = self._imported(call, given, types)
+        viewed = next((arguments[each.name] for each in slots if each.is_viewed), None)
+        made = []
+        for output, value, dtype in zip(outputs, found, types, strict=True):
+            base = viewed.storage if isinstance(viewed, Tensor) else output
+            tensor = Tensor(Ref(output), dtype, _shape(value, name), base)
+            self._shared.setdefault(base, []).append(tensor)
+            self.graph.values[output] = Meta(dtype, tensor.shape)
+            self._context.values[output] = value
+            made.append(tensor)
+        if kinds == ("T[]",):
+            return made
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _changed(self, call: Call, changed: Sequence[Any], given: Sequence[Tensor]) -> Tensor:
+        """Return the tensor that a call changes; what shares its storage is unknown from then on."""
+        (tensor,) = changed if len(changed) == 1 else (None,)
+        space, _, name = call.target.partition(".")
+        operator, dot, overload = name.partition(".")
+        plain = operator.removesuffix("_") + dot + overload
+        if not isinstance(tensor, Tensor) or operator == plain:
+            raise UnsupportedOp(f"{name} changes its arguments, which has no functional form")
+        found: list[Value] = []
+        if all(self.known(each) is not None for each in given) and schema(plain) is not None:
+            found = self._imported(replace(call, target=f"{space}.{plain}"), given, [tensor.dtype])
+        self.written.add(tensor.storage)
+        for each in self._shared.get(tensor.storage, ()):
+            self._forget(each)
+        if found and _shape(found[0], name) == tensor.shape:
+            self._context.values[tensor.name] = found[0]
+        for output in call.outputs:
+            self.graph.values[output] = Meta(tensor.dtype, tensor.shape)
+        return tensor
+
+    def _imported(self, call: Call, given: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value]:
+        """Return the results of a call by its handler.
+
+        Raises:
+            XdlcError: If it has none, or it refuses the call.
+        """
+        metas = {str(each.name): Meta(each.dtype, each.shape) for each in given}
+        metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
+        inputs = {str(each.name): str(each.name) for each in given}
+        graph = CallGraph(list(inputs), [Ref(output) for output in call.outputs], [call], metas)
+        made, _ = source_graph(Program(self._path, graph, inputs, outputs=list(call.outputs)), Bindings())
+        node = next(each for each in made.nodes if isinstance(each, AtenNode))
+        node.stated, node.dtypes = [], [stated_dtype(dtype) for dtype in types]
+        context, where = self._context, self._context.place(node)
+        handler = aten.find(node.domain, node.type)
+        if handler is None:
+            refusal = unmapped(node, where)
+            reason = aten.reason(node.type)
+            refusal.problem += f": {reason}" if reason else ""
+            raise refusal
+        before = len(context.problems)
+        context.resolve_inputs(node, where)
+        try:
+            context.begin(node)
+            with context.entered(owner=node, stands_in=True):
+                found: list[Any] = list(cast("Sequence[Any]", handler.function(node, self._operators)))
+        except Unresolved:
+            problem = context.problems[before]
+            del context.problems[before:]
+            raise problem from None
+        except XdlcError as problem:
+            problem.where = problem.where or where
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            raise UnsupportedOp(
+                f"its inputs do not fit the operator: {error}"[:300],
+                where=where,
+                fix="check the shapes of the inputs",
+            ) from error
+        if len(found) < len(call.outputs):
+            raise node.problem("a result that is used is missing", "rewrite this part of the model")
+        return [_value(each, node) for each in found[: len(call.outputs)]]
+
+    def check_indices(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse the type of an input that is taken for indices, if the type is a guess.
+
+        Raises:
+            WrongType: With the name of the input.
+        """
+        for each in tensors([arguments.get(name) for name in _INDICES]):
+            if each.name in self.guessed and each.dtype == FLOAT32:
+                raise WrongType(each.name)
+
+    # ------------------------------------------------------------------ graphs inside
+
+    @contextmanager
+    def inner(self) -> Iterator[CallGraph]:
+        """Add calls to a graph of their own while the context is open."""
+        around, self.graph = self.graph, CallGraph([], [])
+        self.graph.values.update(around.values)
+        self.branches += 1
+        try:
+            yield self.graph
+        finally:
+            self.graph = around
+            self.branches -= 1
+
+    def truth(self, tensor: Tensor) -> Tensor:
+        """Return whether the one element of a tensor is not 0, as a number that depends on data."""
+        made = tensor
+        if tensor.dtype != BOOL:
+            made = self.call("ne.Scalar", {"self": tensor, "other": 0})
+        return self._single(made)
+
+    def converted(self, tensor: Tensor, dtype: ScalarType) -> Tensor:
+        """Return the one element of a tensor as a number that depends on data."""
+        if tensor.dtype != dtype:
+            if dtype == INT64 and tensor.dtype in FLOATS:
+                tensor = self.call("trunc", {"self": tensor})
+            tensor = self.cast(tensor, dtype)
+        return self._single(tensor)
+
+    def cast(self, tensor: Tensor, dtype: int) -> Tensor:
+        """Return a tensor in another type."""
+        given = {"dtype": ScalarType(dtype), "non_blocking": False, "copy": False, "memory_format": None}
+        made: Tensor = self.call("to.dtype", {"self": tensor, **given})
+        return made
+
+    def _single(self, tensor: Tensor) -> Tensor:
+        if math.prod(tensor.shape) != 1:
+            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
+        made = self.call("reshape", {"self": tensor, "shape": []}) if tensor.shape else tensor
+        return replace(made, number=True)
+
+
+def _value(value: Any, node: AtenNode) -> Value:
+    if not isinstance(value, Value):
+        raise node.problem("a result is no tensor", "rewrite this part of the model")
+    return value
+
+
+def _shape(value: Value, name: str) -> tuple[int, ...]:
+    """Return the shape of a result.
+
+    Raises:
+        UnsupportedOp: If it depends on data.
+    """
+    dims = value.dims
+    if dims is None or None in dims:
+        raise UnsupportedOp(
+            f"the shape of the result of {name} depends on data",
+            fix="export the model with torch.export, which keeps such shapes",
+        )
+    return tuple(size for size in dims if size is not None)
+
+
+def _check_sizes(arguments: Mapping[str, Any]) -> None:
+    """Refuse sizes of tensors that cannot be meant."""
+    for name in ("size", "sizes", "repeats", "shape"):
+        value = arguments.get(name)
+        sizes = [each for each in value if isinstance(each, int)] if isinstance(value, list) else []
+        if math.prod(max(each, 1) for each in sizes) > _MOST_ELEMENTS:
+            raise UnsupportedOp(f"makes a tensor of shape {value}", fix="check the shapes of the inputs")
