@@ -285,7 +285,9 @@ class _GraphImport:
         refusal = unmapped(node, where)
         reason = "" if node.domain else self._handlers.reason(node.type)
         refusal.problem += f": {reason}" if reason else ""
-        near = nearest_names(node.type, (name for _, name in self._handlers.all()), most=1, cutoff=0.85)
+        is_early = len(self._context.diagnostics.problems) < 64  # finding names takes a millisecond
+        names = [name for _, name in self._handlers.all()] if is_early else []
+        near = nearest_names(node.type, names, most=1, cutoff=0.85)
         refusal.fix = f"{near}; or {refusal.fix}" if near and not reason else refusal.fix
         other = self._udos.uncovered(node, where)
         refusal.fix = f"{other}; or {refusal.fix}" if other else refusal.fix
@@ -293,12 +295,7 @@ class _GraphImport:
 
 
 class _GraphBody(Body):
-    """A source graph inside a node.
-
-    Args:
-        importing: Imports its nodes.
-        graph: The graph.
-    """
+    """A source graph inside a node, whose nodes another import imports."""
 
     def __init__(self, importing: _GraphImport, graph: SourceGraph) -> None:
         super().__init__([entry.name for entry in graph.inputs], graph.outputs)

@@ -7,7 +7,7 @@ import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram, results
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import UnsupportedOp, UsageError
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
@@ -192,3 +192,55 @@ def test_stored_tensors_that_nothing_reads_are_no_problem(tmp_path):
         read.convert(tmp_path)
     assert "complex64" in caught.value.problem
     assert "'w'" in caught.value.where
+
+
+def rows(made):
+    """Return a program with a dynamic number of rows, twice a symbol, and results that depend on it."""
+    made.ranges = {"s0": {"min_val": 1, "max_val": 8}}
+    x = made.input("x", ("2*s0", 3))
+    count = made.op("sym_size.int", x, 0, number="2*s0")
+    half = made.op("_operator.floordiv", count, 2, number="s0")
+    return [made.op("view", x, [half, -1], shape=("s0", 6)), half]
+
+
+def test_dimensions_are_those_of_the_example_unless_they_are_given(tmp_path):
+    made = TinyProgram({"s0": 1})
+    ends = rows(made)
+    notices = []
+    assert made.convert(tmp_path, ends, notify=notices.append).main.inputs[0].shape == (2, 3)
+    assert [("'x'" in text, "--input_dim" in text) for text in notices] == [(True, True)]
+    for options in ({"input_dims": {"x": (6, 3)}}, {"batch": 6}):
+        model = made.convert(tmp_path, ends, notify=notices.append, **options)
+        assert model.main.inputs[0].shape == (6, 3)
+        values = np.arange(18, dtype=np.float32).reshape(6, 3)
+        got = xdlc.run(model, {"x": values})
+        np.testing.assert_array_equal(got["output_0"], values.reshape(3, 6))
+        assert got["output_1"] == 3
+    assert len(notices) == 1
+
+
+@pytest.mark.parametrize("sizes", [(5, 3), (18, 3), (2, 4), (0, 3), (2, 3, 1)])
+def test_shapes_that_do_not_fit_the_program(tmp_path, sizes):
+    made = TinyProgram({"s0": 1})
+    ends = rows(made)
+    with pytest.raises(UsageError):
+        made.convert(tmp_path, ends, input_dims={"x": sizes})
+
+
+def test_dimensions_may_stay_open(tmp_path):
+    made = TinyProgram({"s0": 2})
+    made.op("neg", made.input("x", ("s0", 3)))
+    model = made.convert(tmp_path, input_dims={"x": (-1, 3)})
+    assert [tensor.dynamic_axes for tensor in (*model.main.inputs, *model.main.outputs)] == [(0,), (0,)]
+    for count in (1, 2):
+        np.testing.assert_array_equal(xdlc.run(model, {"x": X[:count]})["output_0"], -X[:count])
+
+
+def test_custom_operators_are_user_defined(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (2, 3))
+    made.op("acme.soft_limit", x, 0.5, [1, 2], shape=(2, 3), limit=True)
+    path = made.write(tmp_path)
+    report = xdlc.check(path)
+    assert [problem.op for problem in report.problems] == ["soft_limit"]
+    assert "acme::soft_limit" in report.problems[0].problem

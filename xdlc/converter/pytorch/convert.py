@@ -12,10 +12,11 @@ from xdlc.converter import formats
 from xdlc.converter.formats import recognize
 from xdlc.converter.importer import convert_graph
 from xdlc.converter.pipeline import Step
+from xdlc.converter.pytorch.bindings import Bindings
 from xdlc.converter.pytorch.calls import Meta
 from xdlc.converter.pytorch.exported import Program, read_program, understood
 from xdlc.converter.pytorch.frontend import FRONTEND
-from xdlc.converter.pytorch.graph import Bindings, source_graph
+from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.registry import aten
 from xdlc.converter.pytorch.symbols import Unknown, evaluate, symbols_of
 from xdlc.converter.session.boundary import DeclaredInput, input_shapes

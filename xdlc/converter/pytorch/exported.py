@@ -176,7 +176,7 @@ class _Reader:
     def _outputs(self, made: Program, module: Mapping[str, Any]) -> None:
         """Set the names of the outputs, and what inputs become."""
         by_name = {each.name: value for value, each in made.parameters.items()}
-        kinds = [next(iter(spec.items())) for spec in module["signature"]["output_specs"]]
+        kinds = [each for spec in module["signature"]["output_specs"] for each in spec.items()]
         names = iter(output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
         for (kind, entry), output in zip(kinds, made.graph.outputs, strict=True):
             made.outputs.append("")
@@ -316,4 +316,4 @@ class _Reader:
             return [self._item(each) for each in value]
         if "as_name" in value:
             return SymbolRef(value["as_name"])
-        return self.argument(value) if next(iter(value)).startswith("as_") else Ref(value["name"])
+        return Ref(value["name"]) if "name" in value else self.argument(value)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
-from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef, refs
+from xdlc.converter.pytorch.bindings import Bindings, Shapes
+from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.frozen_weights import frozen_names
 from xdlc.converter.pytorch.functional import functional
 from xdlc.converter.pytorch.registry import AtenNode, Slot, stated_dtype
-from xdlc.converter.pytorch.symbols import Unknown, evaluate
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.node import Node, TypeName
-from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _DROPPED = frozenset(
@@ -29,60 +27,7 @@ _DROPPED = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators of ATen without results that check what is known while converting."""
-
-
-@dataclass(slots=True)
-class Bindings:
-    """Values of the symbols of a program.
-
-    Attributes:
-        values: Values by symbol; those that are missing stay open.
-    """
-
-    values: Mapping[str, int] = field(default_factory=dict)
-
-    def number(self, expression: Any) -> Any:
-        """Return the value of an expression, None if it is open."""
-        try:
-            return evaluate(expression, self.values)
-        except Unknown:
-            return None
-
-    def shape(self, meta: Meta) -> list[int | None]:
-        """Return the shape of a tensor, None for open dimensions.
-
-        Raises:
-            ValueError: If a dimension is no number of elements.
-        """
-        found = [self.number(size) for size in meta.sizes]
-        for size in found:
-            if size is not None and (size != int(size) or size < 0):
-                raise ValueError(f"{size} is no dimension")
-        return [size if size is None else int(size) for size in found]
-
-
-@dataclass(slots=True)
-class Shapes:
-    """What a program states of its values, for user-defined operations.
-
-    Attributes:
-        values: Shapes and types by name.
-    """
-
-    values: dict[str, tuple[list[int | None], ir.DType | None]] = field(default_factory=dict)
-
-    def find(self, name: str) -> Declared:
-        """Return what is stated of a value."""
-        shape, dtype = self.values.get(name, (None, None))
-        return Declared(None if shape is None else tuple(shape), dtype, bool(name))
-
-    def oddity(self, name: str) -> str:
-        """Return an empty text: values are tensors of numbers."""
-        return ""
-
-    def contradicted(self, found: Any) -> Any:
-        """Return no contradictions: shapes of the program are checked where they are used."""
-        return iter(())
+_MOST_INITIAL = 1 << 18
 
 
 def source_graph(program: Program, bindings: Bindings, *, frozen: bool = False) -> tuple[SourceGraph, Shapes]:
@@ -192,9 +137,26 @@ class _Builder:
             if held is not None:
                 if isinstance(held.data, XdlcError):
                     raise held.data
-                initial = _plain(held.data.numpy())
+                initial = self._first(held.name, held.data)
             states.append(GraphState(name, name, next_name, initial))
         return states
+
+    def _first(self, name: str, data: ir.TensorData) -> Any:
+        """Return the first value of a state: a number if all elements are the same, else nested lists.
+
+        Raises:
+            UnsupportedOp: If those are too long.
+        """
+        flat = data.numpy().reshape(-1)
+        if not flat.size or (flat == flat[0]).all():
+            return flat[0].item() if flat.size else 0
+        if flat.size > _MOST_INITIAL:
+            raise UnsupportedOp(
+                f"changes {name!r}, whose first value has {flat.size} different elements",
+                where=self._program.path,
+                fix="make it an input of the network",
+            )
+        return data.numpy().tolist()
 
     def _stated(self, value: str) -> str:
         """Return the name that the program has for an input or a stored tensor."""
@@ -210,17 +172,19 @@ class _Builder:
         for value, held in self._program.parameters.items():
             if value in written or value not in used:
                 continue
-            if held.place and held.place in names:
-                self._names[value] = self._aliases[held.name] = names[held.place]
+            if held.place in names:
+                self._names[value] = names[held.place]
                 continue
             name = self._name(value, frozen.get(value, held.name))
-            if value in frozen:
-                self._aliases[held.name] = name
-            names[held.place] = name
+            if held.place:
+                names[held.place] = name
             if isinstance(held.data, XdlcError):
                 self._problems[name] = held.data
             else:
                 self._constants[name] = held.data
+        for held in self._program.parameters.values():
+            if held.name != names.get(held.place, held.name):
+                self._aliases[held.name] = names[held.place]
 
     def _input(self, value: str, graph: CallGraph) -> GraphInput:
         meta = graph.values[value]
@@ -337,12 +301,3 @@ def _array(number: float) -> Any:
     """Return a number as PyTorch makes a tensor of it."""
     array = np.asarray(number)
     return array.astype(np.float32) if array.dtype == np.float64 else array
-
-
-def _plain(array: Any) -> Any:
-    """Return the first value of a state: a number where all elements are the same, else nested lists."""
-    flat = array.reshape(-1)
-    return flat[0].item() if flat.size and (flat == flat[0]).all() else array.tolist()
-
-
-__all__ = ["Bindings", "Shapes", "refs", "source_graph"]
