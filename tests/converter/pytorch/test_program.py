@@ -1,12 +1,16 @@
 """Tests of programs of torch.export: values, weights, names."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import xdlc
-from tests.converter.pytorch.programs import TinyProgram, results
+from tests.converter.pytorch.pickles import pickled, tensor
+from tests.converter.pytorch.programs import TinyProgram, archive, results
+from xdlc.cli.tools import udo_config
 from xdlc.errors import UnsupportedOp, UsageError
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -239,8 +243,49 @@ def test_dimensions_may_stay_open(tmp_path):
 def test_custom_operators_are_user_defined(tmp_path):
     made = TinyProgram()
     x = made.input("x", (2, 3))
-    made.op("acme.soft_limit", x, 0.5, [1, 2], shape=(2, 3), limit=True)
-    path = made.write(tmp_path)
-    report = xdlc.check(path)
-    assert [problem.op for problem in report.problems] == ["soft_limit"]
-    assert "acme::soft_limit" in report.problems[0].problem
+    given = [None, [x, made.weight("w", X[0])], [1, 2]]
+    ends = made.op("acme.mix.Tensor", x, *given, limit=0.5, results=[((2, 3), "float32"), ((2,), "int32")])
+    path = made.write(tmp_path, ends)
+    with pytest.raises(UnsupportedOp) as caught:
+        xdlc.convert(path)
+    assert "acme::mix" in caught.value.problem
+    config = tmp_path / "udo.json"
+    drafted = CliRunner().invoke(udo_config.main, ["from-model", str(path), "-o", str(config)])
+    assert drafted.exit_code == 0, drafted.output
+    (op,) = xdlc.convert(path, udo_config_paths=[config]).main.ops
+    assert (op.type, op.package) == ("mix", "MyOps")
+    assert [tensor.name for tensor in op.inputs] == ["x", "x", "w"]
+    assert [(tensor.name, tensor.shape) for tensor in op.outputs] == [
+        ("output_0", (2, 3)),
+        ("output_1", (2,)),
+    ]
+    assert op.param("limit") == 0.5
+    np.testing.assert_array_equal(op.param("arg3"), [1, 2])
+
+
+@pytest.mark.parametrize("layout", ["a folder", "no folder"])
+def test_archives_of_older_torch(tmp_path, layout):
+    made = TinyProgram()
+    x = made.input("x", (2, 3))
+    first = made.op("add.Tensor", x, made.weight("w", X[0]))
+    made.op("sub.Tensor", first, made.weight("c", 2 * X, "tensor_constant"))
+    document = json.dumps(made.document()).encode()
+    saved = [saved_tensors(tmp_path, {"w": X[0]}), saved_tensors(tmp_path, {"c": 2 * X})]
+    if layout == "a folder":
+        names = ["archive_format", "models/model.json", "data/weights/model.pt", "data/constants/model.pt"]
+        content = dict(zip(names, [b"pt2", document, *saved], strict=True))
+        path = archive(tmp_path / "net.pt2", content)
+    else:
+        names = ["serialized_exported_program.json", "serialized_state_dict.pt", "serialized_constants.pt"]
+        path = tmp_path / "net.pt2"
+        with zipfile.ZipFile(path, "w") as file:
+            for name, record in zip([*names, "version"], [document, *saved, b"8.2"], strict=True):
+                file.writestr(name, record)
+    np.testing.assert_allclose(xdlc.run(xdlc.convert(path), {"x": X})["output_0"], X[0] - X, atol=1e-6)
+
+
+def saved_tensors(folder, tensors):
+    """Return what ``torch.save`` makes of a dict of tensors."""
+    content = {"data.pkl": pickled({name: tensor(name, array) for name, array in tensors.items()})}
+    content |= {f"data/{name}": array.tobytes() for name, array in tensors.items()}
+    return archive(folder / "saved.pt", content, "archive").read_bytes()

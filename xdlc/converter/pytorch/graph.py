@@ -15,7 +15,7 @@ from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType,
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.frozen_weights import frozen_names
 from xdlc.converter.pytorch.functional import functional
-from xdlc.converter.pytorch.registry import AtenNode, Slot, stated_dtype
+from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.node import Node, TypeName
 from xdlc.errors import UnsupportedOp, XdlcError
@@ -247,6 +247,8 @@ class _Builder:
             if value is not None and not _has_slots(value)
         }
         space, _, type = call.target.partition(".")
+        if space != "aten" and aten.find(space, type) is None:
+            type = type.partition(".")[0]  # UDOs are of operators, not of overloads
         outputs = [self._named(name) if name else "" for name in call.outputs]
         metas = [graph.values.get(name) for name in call.outputs]
         stated = [None if meta is None else self._bindings.shape(meta) for meta in metas]
