@@ -2,6 +2,7 @@
 
 ``convert_pt2e`` replaces a weight by its integers as a buffer ``_frozen_paramN`` of the outermost module, so
 that encodings for ``net.0.weight`` would find nothing.  The call that reads it states its module still.
+torchao's integers are ``net.0.parametrizations.weight.original0`` after ``unwrap_tensor_subclass``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from xdlc.converter.pytorch.calls import Call, CallGraph, Ref
 
 _FROZEN = re.compile(r"(?:.*\.)?_frozen_param\d+(?:_\d+)?")
+_UNWRAPPED = re.compile(r"(.*)\.parametrizations\.(\w+)\.original0")
+_INTEGERS = frozenset(range(5))  # c10/core/ScalarType.h
 _RESTORING = "dequantize"
 _KEEPING = ("to", "_to_copy", "t", "transpose", "permute", "view", "reshape", "clone", "contiguous", "detach")
 """Operators between the stored integers and the layer: of another type, shape or order."""
@@ -25,7 +28,8 @@ def frozen_names(graph: CallGraph, parameters: Mapping[str, str]) -> dict[str, s
         parameters: Names in the state_dict by value.
     """
     wanted = {value for value, name in parameters.items() if _FROZEN.fullmatch(name)}
-    if not wanted:
+    unwrapped = {value: made for value, name in parameters.items() if (made := _UNWRAPPED.fullmatch(name))}
+    if not wanted and not unwrapped:
         return {}
     readers: dict[str, list[Call]] = {}
     for call in graph.calls:
@@ -34,10 +38,11 @@ def frozen_names(graph: CallGraph, parameters: Mapping[str, str]) -> dict[str, s
     read = {name for value, name in parameters.items() if value in readers}
     found: dict[str, str] = {}
     for value in parameters:
-        if value not in wanted:
-            continue
-        names = dict.fromkeys(_weights(value, readers, set()))
-        name = next(iter(names), "")
+        name = ""
+        if value in wanted:
+            name = next(_weights(value, readers, set()), "")
+        elif value in unwrapped and graph.values[value].dtype in _INTEGERS:
+            name = ".".join(unwrapped[value].groups())
         if name and name not in read and name not in found.values():
             found[value] = name
     return found

@@ -238,7 +238,8 @@ class _Walk:
         plain = operator.removesuffix("_") + dot + overload
         target = call.arguments.get(written[0])
         if not isinstance(target, Ref) or len(written) > 1 or not operator.endswith("_"):
-            raise UnsupportedOp(f"{name} changes {', '.join(written)}, which has no functional form")
+            fix = "call convert_pt2e(model) before the export" if "obs_f" in name else None
+            raise UnsupportedOp(f"{name} changes {', '.join(written)}, which has no functional form", fix=fix)
         if operator in ("detach_", "requires_grad_"):
             self._tensors.update((output, self._tensors[target]) for output in call.outputs)
             return

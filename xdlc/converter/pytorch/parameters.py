@@ -113,5 +113,6 @@ def _object(where: str) -> XdlcError:
     return UnsupportedOp(
         "is stored as a Python object, which would have to be executed",
         where=where,
-        fix="export a network whose parameters are plain tensors",
+        fix="export a network whose parameters are plain tensors: those of torchao become such by "
+        "torchao.utils.unwrap_tensor_subclass(model)",
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.shapes import axis_of, cast
+from xdlc.converter.nhwc.shapes import axis_of, cast, dims
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._grids import PT2E, Grid, affine, affine_grid, real, stored
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -236,3 +236,31 @@ def _fake_quant_per_channel(
     quant_max: int,
 ) -> list[Value]:
     return _fake_per_channel(node, g, input, scales, zero_points, axis, quant_min, quant_max)
+
+
+# ---------------------------------------------------------------------- products of integers
+
+_EXACT = 1 << 24
+"""Up to here float32 holds every whole number."""
+
+
+@aten("_int_mm")
+def _product(node: AtenNode, g: Operators, self: Value, mat2: Value) -> Value:
+    least = max(abs(end) for end in self.dtype.limits) * max(abs(end) for end in mat2.dtype.limits)
+    if least * dims(self, [-1])[0] > _EXACT:
+        return g("MatMulInteger", [self, mat2])
+    return g("MatMul", [cast(g, self, FLOAT32), cast(g, mat2, FLOAT32)])
+
+
+@aten("_weight_int8pack_mm")
+def _packed_product(node: AtenNode, g: Operators, self: Value, mat2: Value, scales: Value) -> Value:
+    grid = Grid(scales, None, -128, 127, _channels(mat2, 0))
+    return g("MatMul", [self, g("Transpose", [real(node, g, mat2, grid)], perm=[1, 0])])
+
+
+@aten("access_subclass_inner_tensor", domain="export")
+def _part_of_subclass(node: AtenNode, g: Operators) -> Value:
+    raise node.problem(
+        "it reads a part of a tensor that is an object of Python",
+        "call torchao.utils.unwrap_tensor_subclass(model) before the export",
+    )
