@@ -16,9 +16,10 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators, unmapped
+from xdlc.converter.pytorch.bindings import Bindings
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
 from xdlc.converter.pytorch.exported import Program
-from xdlc.converter.pytorch.graph import Bindings, source_graph
+from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.parameters import Parameter
 from xdlc.converter.pytorch.registry import AtenNode, aten, stated_dtype
 from xdlc.converter.pytorch.schemas import results, schema
