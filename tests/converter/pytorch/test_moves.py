@@ -167,6 +167,21 @@ WRITTEN: dict[str, tuple[str, list[Any], Any]] = {
     "masked_scatter": ("masked_scatter", [SQUARE, MASK, -SQUARE], _filled(SQUARE, MASK, -np.arange(6))),
     "put": ("put", [SQUARE, INDEX[0] - 1, ROW[:2]], _filled(SQUARE, np.s_[[0, 2], [1, 3]], [0, 1])),
 }
+STEPPED: dict[str, tuple[str, list[Any], Any]] = {
+    "diff": ("diff", [SQUARE, 1, 0, SQUARE[:1]], np.diff(SQUARE, axis=0, prepend=SQUARE[:1])),
+    "diff of truth values": ("diff", [MASK], np.diff(MASK)),
+    "trapezoid": ("trapezoid.x", [SQUARE, ROW[:4] ** 2], np.trapezoid(SQUARE, ROW[:4] ** 2)),
+    "gradient": (
+        "gradient.scalararray",
+        [SQUARE**2, 2, [1, 0], 2],
+        np.gradient(SQUARE**2, 2, edge_order=2)[::-1],
+    ),
+    "gradient at places": (
+        "gradient.tensorarray",
+        [SQUARE**2, [ROW[:4] ** 2], [1], 1],
+        [np.gradient(SQUARE**2, ROW[:4] ** 2, axis=1)],
+    ),
+}
 RUNS = np.asarray([3, 3, 1, 3, 3, 3], np.float32)
 GROUPED: dict[str, tuple[str, list[Any], Any]] = {
     "unique": (
