@@ -163,7 +163,11 @@ Approximating the erfinv function, GPU Computing Gems 2, 2010)."""
 def erfinv(g: Operators, x: Value) -> Value:
     """Return the y of which x is the error function, to single precision."""
     one = number(g, x, 1)
-    w = g("Neg", [g("Log", [g("Mul", [g("Sub", [one, x]), g("Add", [one, x])])])])
+    return erfinv_by(g, x, g("Neg", [g("Log", [g("Mul", [g("Sub", [one, x]), g("Add", [one, x])])])]))
+
+
+def erfinv_by(g: Operators, x: Value, w: Value) -> Value:
+    """Return the y of which x is the error function, with w = -log(1 - x²)."""
     sums = []
     for argument, (shift, factors) in zip((w, g("Sqrt", [w])), _GILES, strict=True):
         moved = g("Sub", [argument, number(g, x, shift)])

@@ -1,0 +1,264 @@
+"""Handlers of error functions, gamma functions and orthogonal polynomials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xdlc.converter.nhwc import elementwise as nhwc
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._terms import Term, operator, term
+from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.session.ordering import ANY
+from xdlc.converter.values import Value
+
+ROOT_2 = math.sqrt(2)
+
+
+def polynomial(x: Term, factors: Sequence[float]) -> Term:
+    """Return a polynomial, the factor of the highest power first (W. Horner's scheme)."""
+    total = x * factors[0]
+    for factor in factors[1:-1]:
+        total = (total + factor) * x if factor else total * x
+    return total + factors[-1]
+
+
+# ---------------------------------------------------------------------------------- error functions
+
+_ERFC = (
+    0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196,
+    1.00002368, -1.26551223,
+)  # fmt: skip
+"""Polynomial of t = 1 / (1 + x / 2), of a fractional error of 1.2e-7 (Numerical Recipes, 6.2)."""
+
+
+def _scaled(x: Term) -> Term:
+    """Return exp(x²) erfc(x) for x from 0 on."""
+    share = 1.0 / (x * 0.5 + 1)
+    return share * polynomial(share, _ERFC)("Exp")
+
+
+def _erfc(x: Term) -> Term:
+    size = abs(x)
+    tail = _scaled(size) * (-(x * x))("Exp")
+    return x.is_infinite().where((x < 0).where(x.of(2), 0), (x < 0).where(2 - tail, tail))
+
+
+def _erfcx(x: Term) -> Term:
+    above = _scaled(x.most(0))
+    below = (x.least(0) * x)("Exp") * 2 - _scaled(abs(x))
+    return x.is_infinite().where((x < 0).where(x.of(math.inf), 0), (x < 0).where(below, above))
+
+
+def _log_ndtr(x: Term) -> Term:
+    low = (x.least(-1) * (-1 / ROOT_2)).via(lambda g, v: _scaled(Term(g, v)).value)
+    below = (low * 0.5)("Log") - x * x * 0.5
+    return (x < -1).where(below, (_erfc(x * (1 / ROOT_2)) * -0.5).log1p())
+
+
+def _ndtr(x: Term) -> Term:
+    return _erfc(x * (-1 / ROOT_2)) * 0.5
+
+
+def _ndtri(x: Term) -> Term:
+    """Return the quantile of the normal distribution: the smaller tail, with a step of Newton."""
+    tail = x.least(1 - x)
+    w = -(tail * (1 - tail) * 4)("Log")
+    first = (tail * 2 - 1).via(nhwc.erfinv_by, w) * ROOT_2
+    near = first.is_infinite().where(0, first)
+    density = (near * near * -0.5)("Exp") * (1 / math.sqrt(2 * math.pi))
+    found = first.is_infinite().where(first, near - (_ndtr(near) - tail) / density)
+    return (x > 0.5).where(-found, found)
+
+
+# ---------------------------------------------------------------------------------- gamma functions
+
+
+def _digamma(x: Term) -> Term:
+    """Return the derivative of log(gamma(x)), which integers below 0 do not have."""
+    found = ((x < 0) & x.same(x("Floor"))).where(math.nan, x.via(nhwc.digamma))
+    return x.same(0).where(-1.0 / x, found)
+
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30)
+_SHIFT = 8
+
+
+def _polygamma(x: Term, order: int) -> Term:
+    """Return a derivative of digamma: by the Euler-Maclaurin formula, below 0.5 by reflection.
+
+    The reflection adds the derivative of pi cot(pi x), a polynomial of the cotangent.
+    """
+    low = x < 0.5
+    z = low.where(1 - x, x)
+    total = None
+    for index in range(_SHIFT):
+        share = (z + index) ** -(order + 1.0)
+        total = share if total is None else total + share
+    assert total is not None
+    moved = z + _SHIFT
+    rest = moved ** -float(order) * (1 / order) + moved ** -(order + 1.0) * 0.5
+    rising = float(order + 1)
+    for index, number in enumerate(_BERNOULLI, 1):
+        rest = rest + moved ** -(order + 2.0 * index) * (number * rising / math.factorial(2 * index))
+        rising *= (order + 2 * index) * (order + 2 * index + 1)
+    above = (total + rest) * ((-1) ** (order + 1) * math.factorial(order))
+    if order == 1:  # pi² / sin²(pi x), which PyTorch does not reduce: large where it is infinite
+        sine = low.where((x * math.pi)("Sin"), 1)
+        return low.where(math.pi**2 / (sine * sine) - above, above)
+    derivative = np.polynomial.Polynomial([0, 1])
+    for _ in range(order):
+        derivative = -derivative.deriv() * np.polynomial.Polynomial([1, 0, 1])
+    part = (x - x("Round")) * math.pi
+    cotangent = 1.0 / low.where(part("Tan"), 1)
+    slope = polynomial(cotangent, [float(factor) for factor in derivative.coef[::-1]])
+    return low.where(above * (-1) ** order - slope * math.pi ** (order + 1), above)
+
+
+def _lgamma(x: Term) -> Term:
+    size = x.is_infinite().where(1, x)
+    return x.is_infinite().where(math.inf, size.via(nhwc.lgamma))
+
+
+_UNARY: dict[str, Callable[[Term], Term]] = {
+    "digamma": _digamma, "special_digamma": _digamma, "special_psi": _digamma,
+    "erfc": _erfc, "special_erfc": _erfc, "special_erfcx": _erfcx,
+    "erfinv": lambda x: x.via(nhwc.erfinv), "special_erfinv": lambda x: x.via(nhwc.erfinv),
+    "lgamma": _lgamma, "special_gammaln": _lgamma,
+    "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
+    "special_log_ndtr": _log_ndtr,
+    "special_ndtr": _ndtr,
+    "special_ndtri": _ndtri,
+    "special_spherical_bessel_j0": lambda x: (
+        x.is_infinite().where(0, x.same(0).where(1, x("Sin") / x.same(0).where(1, x)))
+    ),
+}  # fmt: skip
+
+
+@aten(*_UNARY, layout=ANY)
+def _unary(node: AtenNode, g: Operators, self: Value | None = None, x: Value | None = None) -> Value:
+    given = self if x is None else x
+    assert given is not None
+    return _UNARY[operator(node)](term(node, g, given)).value
+
+
+@aten("polygamma", "special_polygamma", layout=ANY)
+def _polygamma_of(node: AtenNode, g: Operators, n: int, self: Value) -> Value:
+    x = term(node, g, self)
+    if not 0 <= n <= _MOST_ORDER:
+        raise node.problem(f"a derivative of order {n} does not fit single precision", "use a lower one")
+    return (_polygamma(x, n) if n else _digamma(x)).value
+
+
+_MOST_ORDER = 20
+
+
+@aten("mvlgamma", "special_multigammaln", layout=ANY)
+def _mvlgamma(node: AtenNode, g: Operators, self: Value, p: int) -> Value:
+    x = term(node, g, self)
+    g.builder.check_table(p)
+    total = _lgamma(x)
+    for index in range(1, p):
+        total = total + _lgamma(x - index / 2)
+    return (total + p * (p - 1) / 4 * math.log(math.pi)).value
+
+
+@aten("xlogy", "special_xlogy", "special_xlog1py", layout=ANY)
+def _xlogy(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
+    """Return 0 where the factor is 0, unless the other one is no number."""
+    x, y = term(node, g, self), term(node, g, other)
+    log = y.log1p() if operator(node) == "special_xlog1py" else y("Log")
+    return y.is_nan().where(y, x.same(0).where(0, x * log)).value
+
+
+# ---------------------------------------------------------------------------------- polynomials
+
+
+def _chebyshev(x: Term, n: Term, kind: str) -> Term:
+    """Return Chebyshev polynomials by their closed forms, with the angle of |x| and the sign of odd degrees.
+
+    With t = acos(x), or acosh(x) above 1: T is cos(n t), U sin((n + 1) t) / sin(t), V
+    cos((n + 1/2) t) / cos(t / 2) and W sin((n + 1/2) t) / sin(t / 2); V and W change places for -x.
+    """
+    size = abs(x)
+    inside, at_one = size < 1, size.same(1)
+    is_odd = n("Mod", 2, fmod=1).same(1)
+    near = inside.where(size, 0)("Acos")
+    away = (inside | at_one).where(2, size)
+    far = away("Log") + (((1.0 / away) * (-1.0 / away) + 1)("Sqrt") + 1)("Log")
+
+    def form(kind: str) -> Term:
+        if kind == "t":
+            return at_one.where(1, inside.where((near * n)("Cos"), (far * n)("Cosh")))
+        if kind == "u":
+            below, above = (near * (n + 1))("Sin") / near("Sin"), _ratio(far, n + 1, 1.0, -1)
+            limit = n + 1
+        elif kind == "v":
+            below, above = (near * (n + 0.5))("Cos") / (near * 0.5)("Cos"), _ratio(far, n + 0.5, 0.5, 1)
+            limit = n * 0 + 1
+        else:
+            below, above = (near * (n + 0.5))("Sin") / (near * 0.5)("Sin"), _ratio(far, n + 0.5, 0.5, -1)
+            limit = n * 2 + 1
+        return at_one.where(limit, inside.where(below, above))
+
+    found = form(kind)
+    if kind in "vw":
+        found = (x < 0).where(form("w" if kind == "v" else "v"), found)
+    found = ((x < 0) & is_odd).where(-found, found)
+    return (n < 0).where(0, found)
+
+
+def _ratio(angle: Term, many: Term, few: float, sign: int) -> Term:
+    """Return the quotient of two hyperbolic cosines, or, with sign -1, sines, of multiples of an angle."""
+    top = (angle * (many - few))("Exp") * ((angle * many * -2)("Exp") * sign + 1)
+    return top / ((angle * (-2 * few))("Exp") * sign + 1)
+
+
+_CHEBYSHEV = {
+    f"special_{shift}chebyshev_polynomial_{kind}": (kind, bool(shift))
+    for kind in "tuvw"
+    for shift in ("", "shifted_")
+}
+
+
+@aten(*_CHEBYSHEV, layout=ANY)
+def _chebyshev_of(node: AtenNode, g: Operators, x: Value | float, n: Value | float) -> Value:
+    kind, is_shifted = _CHEBYSHEV[operator(node)]
+    at, degree = term(node, g, x), term(node, g, n)
+    degree = (degree < 0).where(-1, degree("Floor"))
+    return _chebyshev(at * 2 - 1 if is_shifted else at, degree, kind).value
+
+
+_RECURRENCES: dict[str, tuple[float, float, Callable[[int], tuple[float, float, float]]]] = {
+    "special_hermite_polynomial_h": (2, 0, lambda k: (2, 0, -2 * k)),
+    "special_hermite_polynomial_he": (1, 0, lambda k: (1, 0, -k)),
+    "special_laguerre_polynomial_l": (-1, 1, lambda k: (-1 / (k + 1), (2 * k + 1) / (k + 1), -k / (k + 1))),
+    "special_legendre_polynomial_p": (1, 0, lambda k: ((2 * k + 1) / (k + 1), 0, -k / (k + 1))),
+}
+"""The polynomial of degree 1, a x + b, and of degree k + 1, (a x + b) p(k) + c p(k - 1)."""
+
+
+@aten(*_RECURRENCES, layout=ANY)
+def _recurrence(node: AtenNode, g: Operators, x: Value | float, n: Value | float) -> Value:
+    """Unroll the recurrence of polynomials of a known degree."""
+    known = n.numpy().reshape(-1) if isinstance(n, Value) and n.is_static else n
+    if isinstance(known, Value) or np.size(known) != 1:
+        raise node.problem("its degree depends on the data", "use a degree that is a number")
+    degree = int(np.asarray(known).reshape(-1)[0])
+    at = term(node, g, x)
+    if degree < 1:
+        return (at * 0 + (degree == 0)).value
+    g.builder.check_table(degree)
+    if degree > _MOST_DEGREE:
+        raise node.problem(f"the degree {degree} is above {_MOST_DEGREE}", "use a lower one")
+    factor, term_, step = _RECURRENCES[operator(node)]
+    before, now = at * 0 + 1, at * factor + term_
+    for index in range(1, degree):
+        a, b, c = step(index)
+        before, now = now, (at * a + b) * now + before * c
+    return now.value
+
+
+_MOST_DEGREE = 128
