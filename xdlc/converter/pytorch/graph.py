@@ -276,6 +276,9 @@ class _Builder:
         """Return a graph inside a node."""
         inner = _Builder(self._program, self._bindings)
         inner.shapes = self.shapes
+        made = {*graph.inputs, *(output for call in graph.calls for output in call.outputs)}
+        inner._names = {name: self._named(name) for name in graph.reads() if name not in made}
+        inner._taken = set(inner._names.values())
         inputs = [GraphInput(inner._named(name), ir.dtype.FLOAT32) for name in graph.inputs]
         outputs, constants = [], {}
         for index, output in enumerate(graph.outputs):

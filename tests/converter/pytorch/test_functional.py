@@ -1,0 +1,119 @@
+"""Tests of changes and views, which become values."""
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.converter.pytorch.programs import TinyProgram
+from tests.converter.pytorch.test_control_flow import graph, run
+from xdlc.errors import UnsupportedOp
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
+
+
+def strided(made: TinyProgram, value: str, *strides: int) -> None:
+    """State the strides of a value."""
+    made.values[value]["strides"] = [{"as_int": each} for each in strides]
+
+
+def test_a_change_is_seen_through_views(tmp_path):
+    made = TinyProgram()
+    x = made.op("clone", made.input("x", (3, 2)))
+    rows = made.op("unbind.int", x, results=[((2,), "float32")] * 3)
+    flat = made.op("view", x, [6], shape=(6,))
+    made.op("add_.Tensor", rows[1], 10)
+    made.op("neg_", made.op("slice.Tensor", flat, 0, 4, 6, shape=(2,)))
+    got = run(made, tmp_path, [x, flat, rows[2]], {"x": X})
+    wanted = X + np.float32([[0], [10], [0]])
+    wanted[2] *= -1
+    np.testing.assert_allclose(got[0], wanted)
+    np.testing.assert_allclose(got[1], wanted.reshape(6))
+    np.testing.assert_allclose(got[2], wanted[2])
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_strides_decide_whether_a_reshape_is_a_view(tmp_path, copies):
+    made = TinyProgram()
+    x = made.op("clone", made.input("x", (3, 2)))
+    turned = made.op("transpose.int", x, 0, 1, shape=(2, 3))
+    strided(made, turned, *((1, 2) if copies else (3, 1)))
+    made.op("add_.Tensor", made.op("reshape", turned, [6], shape=(6,)), 1)
+    (got,) = run(made, tmp_path, [x], {"x": X})
+    np.testing.assert_allclose(got, X if copies else X + 1)
+
+
+def test_dropout_without_effect_is_a_view(tmp_path):
+    made = TinyProgram()
+    x = made.op("clone", made.input("x", (3, 2)))
+    made.op("relu_", made.op("dropout", x, 0.5, False))
+    (got,) = run(made, tmp_path, [x], {"x": X})
+    np.testing.assert_allclose(got, np.maximum(X, 0))
+
+
+def test_a_tensor_gets_another_shape_in_place(tmp_path):
+    made = TinyProgram()
+    x = made.op("clone", made.input("x", (3, 2)))
+    y = made.op("t_", x, shape=(2, 3))
+    made.op("mul_.Tensor", y, 2)
+    got = run(made, tmp_path, [x, y], {"x": X})
+    np.testing.assert_allclose(got, [X.T * 2] * 2)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_a_branch_changes_a_tensor_of_the_graph_around(tmp_path, positive):
+    made = TinyProgram()
+    x, flag = made.op("clone", made.input("x", (3, 2))), made.input("flag", (), "bool")
+    row = made.op("select.int", x, 0, 1, shape=(2,))
+    then = graph(((2,),), ops=lambda g, a: [g.op("add_.Tensor", a, 1)])
+    other = graph(((2,),), ops=lambda g, a: [g.op("neg", a)])
+    (end,) = made.op("higher_order.cond", flag, then, other, [row], results=[((2,), "float32")])
+    got = run(made, tmp_path, [x, end], {"x": X, "flag": np.asarray(positive)})
+    wanted = X + np.float32([[0], [1], [0]]) if positive else X
+    np.testing.assert_allclose(got[0], wanted)
+    np.testing.assert_allclose(got[1], wanted[1] if positive else -X[1])
+
+
+def test_changes_without_a_functional_form_are_refused(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (3, 2))
+    made.op("uniform_", x)
+    with pytest.raises(UnsupportedOp, match="random"):
+        made.convert(tmp_path, [x])
+    for view, given in [("unfold", [0, 2, 1]), ("expand", [[3, 2]])]:
+        made = TinyProgram()
+        x = made.op("clone", made.input("x", (3, 2)))
+        made.op("relu_", made.op(view, x, *given, shape=(2, 2)))
+        with pytest.raises(UnsupportedOp, match=view):
+            made.convert(tmp_path, [x])
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_reshape_of_unknown_strides(tmp_path, reads):
+    made = TinyProgram()
+    x = made.op("clone", made.input("x", (3, 2)))
+    made.values[x]["strides"] = []
+    flat = made.op("relu_", made.op("reshape", x, [6], shape=(6,)))
+    if reads:
+        with pytest.raises(UnsupportedOp, match="strides"):
+            made.convert(tmp_path, [x, flat])
+    else:
+        got = xdlc.run(made.convert(tmp_path, [flat]), {"x": X})
+        np.testing.assert_allclose(got[next(iter(got))], np.maximum(X, 0).reshape(6))
+
+
+def test_a_graph_reads_what_the_graph_around_has_now(tmp_path):
+    made = TinyProgram()
+    x, flag = made.input("x", (3, 2)), made.input("flag", (), "bool")
+    w = made.weight("some.weight", np.float32([1, 2]))
+    y = made.op("clone", x)
+    made.op("add_.Tensor", y, w)
+
+    def reading(g, target, *values):
+        g.values.update((value, made.values[value]) for value in values)
+        return [g.op(target, *values)]
+
+    then = graph(((3, 2),), ops=lambda g, a: reading(g, "add.Tensor", y, w))
+    other = graph(((3, 2),), ops=lambda g, a: reading(g, "neg", y))
+    (end,) = made.op("higher_order.cond", flag, then, other, [x], results=[((3, 2), "float32")])
+    (got,) = run(made, tmp_path, [end], {"x": X, "flag": np.asarray(True)})
+    np.testing.assert_allclose(got, X + 2 * np.float32([1, 2]))
