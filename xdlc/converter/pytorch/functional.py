@@ -244,11 +244,10 @@ class _Walk:
         self._tensors.update((output, self._tensor(target)) for output in call.outputs)
 
     def _reshape(self, call: Call, target: str) -> None:
-        """Add a call that turns a tensor itself into another shape, as ``squeeze_`` does: it becomes a view."""
+        """Add a call that turns a tensor itself into a view, as ``squeeze_`` does."""
         tensor = self._tensor(target)
-        name = self.fresh(
-            call.outputs[0] if call.outputs else target, call.outputs[0] if call.outputs else ""
-        )
+        like = next(iter(call.outputs), target)
+        name = self.fresh(like, like)
         call = replace(call, outputs=[name])
         made = self._append(call)
         step = Step(made, 0, viewed_argument(call))
