@@ -35,6 +35,10 @@ CASES = [
     ("count_nonzero", (GRID, 0), i64(2, 1, 2)),
     ("cumprod", (GRID, 1), GRID.cumprod(1)),
     ("cumsum", (FLAGS, 0), FLAGS.cumsum(0)),
+    ("corrcoef", (GRID,), np.corrcoef(GRID).astype(np.float32)),
+    ("cov", (GRID,), np.cov(GRID).astype(np.float32)),
+    ("cov", (GRID[0], 1, i64(1, 2, 1), f32(0.5, 1, 2)),
+     np.cov(GRID[0], fweights=[1, 2, 1], aweights=[0.5, 1, 2]).astype(np.float32)),
     ("dist", (GRID, GRID + 2, 1), f32(12)[0]),
     ("linalg_matrix_norm", (GRID, 1.0), f32(9)[0]),
     ("linalg_norm", (GRID, -INF), f32(6)[0]),
@@ -57,7 +61,7 @@ CASES = [
     ("sum.dim_IntList", (i64(1, 2), None), {"dtype": np.float32}, f32(3)[0]),
     ("var", (GRID,), GRID.var(ddof=1)),
     ("var.dim", (GRID, [0], False, True), GRID.var(0, keepdims=True)),
-]
+]  # fmt: skip
 SEVERAL = [
     ("aminmax", (GRID,), {"dim": 0}, [GRID.min(0), GRID.max(0)]),
     ("cummax", (f32(1, 3, 2, 3, NAN, 5), 0), {}, [f32(1, 3, 3, 3, NAN, NAN), i64(0, 1, 1, 3, 4, 4)]),

@@ -64,6 +64,7 @@ CREATED = [
     ("arange", (2.5,), f32(0, 1, 2)),
     ("blackman_window", (4,), f32(0, 0.34, 1, 0.34)),
     ("eye.m", (2, 3), np.eye(2, 3, dtype=np.float32)),
+    ("fft_fftfreq", (4, 0.5), f32(0, 0.5, -1, -0.5)),
     ("full", ([2], True), np.array([True, True])),
     ("hann_window.periodic", (3, False), f32(0, 1, 0)),
     ("kaiser_window.beta", (3, False, 5.0), np.kaiser(3, 5.0)),

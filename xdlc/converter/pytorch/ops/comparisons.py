@@ -91,6 +91,12 @@ def _predicate(node: AtenNode, g: Operators, self: Value) -> Value:
     return _PREDICATES[operator(node)](x).value
 
 
+@aten("is_nonzero")
+def _is_nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
+    x = Term(g, g("Reshape", [self, vector(g, [])]))
+    return x.value if self.dtype is BOOL8 else x.differs(0).value
+
+
 # ---------------------------------------------------------------------------------- logic and bits
 
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}

@@ -192,6 +192,14 @@ def _vander(
     return (base ** g.builder.const(powers.astype(node.dtype.numpy))).value
 
 
+@aten("fft_fftfreq", "fft_rfftfreq", ignores=("dtype",))
+def _frequencies(node: AtenNode, g: Operators, n: int, d: float) -> Value:
+    """Return the frequencies of the bins of a transform, known while converting."""
+    check_table(n)
+    found = np.fft.fftfreq(n, d) if operator(node) == "fft_fftfreq" else np.fft.rfftfreq(n, d)
+    return g.builder.const(found.astype(node.dtype.numpy))
+
+
 # ---------------------------------------------------------------------------------- windows
 
 
