@@ -46,6 +46,23 @@ FILES = {
     "torchscript": (zipped("net/data.pkl", "net/code/__torch__.py"), formats.TORCH_SCRIPT),
     "checkpoint": (zipped("archive/data.pkl", "archive/data/0"), formats.TORCH_CHECKPOINT),
     "pt2": (zipped("archive_format", "models/model.json", "data/weights/w"), formats.TORCH_EXPORT),
+    "pt2 of torch 2.6": (
+        zipped("serialized_exported_program.json", "serialized_state_dict.pt", "version"),
+        formats.TORCH_EXPORT,
+    ),
+    "aotinductor": (
+        zipped("m/archive_format", "m/data/aotinductor/model/a.so", "m/data/weights/w"),
+        formats.TORCH_COMPILED,
+    ),
+    "lite": (zipped("m/data.pkl", "m/code/__torch__.py", "m/bytecode.pkl"), formats.TORCH_SCRIPT),
+    "lite without code": (zipped("m/data.pkl", "m/bytecode.pkl"), formats.TORCH_BYTECODE),
+    "lite flatbuffer": (b"\x1c\0\0\0PTMF" + bytes(40), formats.TORCH_BYTECODE),
+    "executorch": (b"\x1c\0\0\0ET12" + bytes(40), formats.EXECUTORCH),
+    "checkpoint of torch 0.1": (
+        b"pickle".ljust(257, b"\0") + b"ustar" + bytes(250),
+        formats.TORCH_CHECKPOINT,
+    ),
+    "checkpoint of torch 1.5": (b"\x80\x02\x8a\nl\xfc\x9c\x46\xf9", formats.TORCH_CHECKPOINT),
     "keras": (zipped("metadata.json", "config.json", "model.weights.h5"), formats.KERAS),
     "h5": (b"\x89HDF\r\n\x1a\n" + bytes(64), formats.KERAS),
     "zip": (zipped("a/model.onnx"), formats.ZIP),

@@ -1,7 +1,7 @@
 """Formats of model files, recognized by content: names of files promise nothing.
 
 Signatures are those of the formats' own specifications: file identifiers of FlatBuffers schemas (``TFL3``,
-``ORTM``), local headers of zip archives, field numbers of protobuf messages (TensorFlow's graph.proto and
+``ORTM``, ``ET12``, ``PTMF``), local headers of zip archives, field numbers of protobuf messages (TensorFlow's graph.proto and
 saved_model.proto, caffe.proto, caffe2.proto, CoreML's Model.proto, Paddle's framework.proto, onnx.proto).
 """
 
@@ -40,8 +40,9 @@ class Format:
         return re.sub("FILE|FOLDER", lambda word: str(places[word[0]]), self.fix)
 
 
-_TORCH = "load it in Python and export it with torch.onnx.export"
-_WEIGHTS = "load it into its network and export that with torch.onnx.export"
+_EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
+_TORCH = f"export the network that it was made of: {_EXPORT}"
+_WEIGHTS = f"load it into its network and export that: {_EXPORT}"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it was made from"
 _UNPACK = "unpack it, and give the .onnx file inside"
@@ -58,7 +59,10 @@ CHECKPOINT = Format(
 KERAS = Format("a Keras model", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
 TORCH_SCRIPT = Format("a TorchScript model", "convert it: `xconv-pytorch-to-dlc -i FILE`")
 TORCH_EXPORT = Format("a program of torch.export", "convert it: `xconv-pytorch-to-dlc -i FILE`")
-TORCH_CHECKPOINT = Format("a PyTorch checkpoint", _WEIGHTS)
+TORCH_CHECKPOINT = Format("a PyTorch checkpoint, which has weights and no graph", _WEIGHTS)
+TORCH_COMPILED = Format("a package of AOTInductor, which has compiled code and no graph", _TORCH)
+TORCH_BYTECODE = Format("a TorchScript model for the lite interpreter without its source code", _TORCH)
+EXECUTORCH = Format("an ExecuTorch program", _TORCH)
 SAFETENSORS = Format(
     "a safetensors file, which has weights and no graph",
     _WEIGHTS,
@@ -115,7 +119,7 @@ _MAGIC = (
     (b"version https://git-lfs.github.com/spec/", LFS),
     (b"\xd5\x0a", DLC),
 )
-_IDENTIFIERS = {b"TFL3": TFLITE, b"ORTM": ORT}
+_IDENTIFIERS = {b"TFL3": TFLITE, b"ORTM": ORT, b"ET12": EXECUTORCH, b"PTMF": TORCH_BYTECODE}
 """File identifiers of FlatBuffers, at byte 4."""
 
 _IN_ZIP = (
@@ -123,9 +127,10 @@ _IN_ZIP = (
     ((b"model.params", b"model"), DLC),
     ((b"model.weights.h5", b"config.json"), KERAS),
     ((b"serialized_exported_program.json",), TORCH_EXPORT),
-    ((b"archive_format", b"data/weights"), TORCH_EXPORT),
-    ((b"archive_format", b"/models/"), TORCH_EXPORT),
+    ((b"archive_format", b"models/"), TORCH_EXPORT),
+    ((b"archive_format", b"data/aotinductor"), TORCH_COMPILED),
     ((b"data.pkl", b"/code/"), TORCH_SCRIPT),
+    ((b"bytecode.pkl",), TORCH_BYTECODE),
     ((b"data.pkl",), TORCH_CHECKPOINT),
     ((b"saved_model.pb",), ZIP),
     ((b".onnx",), ZIP),
@@ -176,7 +181,7 @@ def recognize(path: str | os.PathLike[str]) -> Format | None:
         names = head + tail
         return next((kind for marks, kind in _IN_ZIP if all(mark in names for mark in marks)), ZIP)
     if head[257:262] == b"ustar":
-        return TAR
+        return TORCH_CHECKPOINT if head.startswith((b"sys_info\0", b"pickle\0", b"storages\0")) else TAR
     if head[4:8] in _IDENTIFIERS:
         return _IDENTIFIERS[head[4:8]]
     if head[0] == 0x80 and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
