@@ -1,8 +1,9 @@
 """Formats of model files, recognized by content: names of files promise nothing.
 
 Signatures are those of the formats' own specifications: file identifiers of FlatBuffers schemas (``TFL3``,
-``ORTM``, ``ET12``, ``PTMF``), local headers of zip archives, field numbers of protobuf messages (TensorFlow's graph.proto and
-saved_model.proto, caffe.proto, caffe2.proto, CoreML's Model.proto, Paddle's framework.proto, onnx.proto).
+``ORTM``, ``ET12``, ``PTMF``), local headers of zip archives, field numbers of protobuf messages
+(TensorFlow's graph.proto and saved_model.proto, caffe.proto, caffe2.proto, CoreML's Model.proto, Paddle's
+framework.proto, onnx.proto).
 """
 
 from __future__ import annotations

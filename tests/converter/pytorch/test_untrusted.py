@@ -221,3 +221,18 @@ def test_contradictory_programs(tmp_path, place, value):
 def test_expressions_are_not_evaluated_by_python(text):
     with pytest.raises(ValueError):  # noqa: PT011 - the reader makes an error of the file of it
         evaluate(text, {})
+
+
+@pytest.mark.parametrize(
+    ("names", "word"),
+    [
+        (["data.pkl", "data/0"], "checkpoint"),
+        (["data.pkl", "bytecode.pkl"], "lite interpreter"),
+        (["archive_format", "data/aotinductor/model/a.so"], "AOTInductor"),
+        (["archive_format", "models/a.json", "models/b.json"], "2 programs"),
+    ],
+)
+def test_archives_without_a_program_name_what_they_are(tmp_path, names, word):
+    path = archive(tmp_path / "net.pt2", dict.fromkeys(names, b"content"))
+    with pytest.raises(ModelError, match=word):
+        xdlc.convert(path, framework="pytorch")

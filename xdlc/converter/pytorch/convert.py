@@ -22,7 +22,7 @@ from xdlc.converter.pytorch.symbols import Unknown, evaluate, symbols_of
 from xdlc.converter.session.boundary import DeclaredInput, input_shapes
 from xdlc.converter.session.context import Source
 from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.errors import UsageError
+from xdlc.errors import ModelError, UsageError
 
 
 def convert(
@@ -88,8 +88,15 @@ def _read(
     batch: int | None,
     values: Mapping[str, Any],
 ) -> Program:
-    """Return the program of a file of either kind."""
-    if recognize(Path(path)) is not formats.TORCH_SCRIPT:
+    """Return the program of a file of either kind.
+
+    Raises:
+        ModelError: If it is of another kind, or damaged.
+    """
+    found = recognize(Path(path))
+    if found not in (formats.TORCH_EXPORT, formats.TORCH_SCRIPT, formats.ZIP, None):
+        raise ModelError(f"is {found.name}", where=str(path), fix=found.fix_for(Path(path)))
+    if found is not formats.TORCH_SCRIPT:
         return read_program(path)
     from xdlc.converter.pytorch.script.program import read_script
 
