@@ -91,16 +91,29 @@ def test_regions_run_in_place_of_their_calls(tmp_path):
     np.testing.assert_allclose([got[end.name] for end in model.main.outputs], [X, X], atol=1e-6)
 
 
-def test_autocast_rounds_operands(tmp_path):
+@pytest.mark.parametrize(
+    ("target", "stated"), [("mul.Tensor", "float16"), ("mm", "float16"), ("mm", "float32")]
+)
+def test_autocast_rounds_operands(tmp_path, target, stated):
     made = TinyProgram()
-    x = made.input("x", (3, 2))
-    body = graph(((3, 2),), ops=lambda g, a: [g.op("mul.Tensor", a, a, dtype="float16")])
-    results = [((3, 2), "float16")]
+    x = made.input("x", (2, 2))
+    body = graph(((2, 2),), ops=lambda g, a: [g.op(target, a, a, dtype=stated)])
+    results = [((2, 2), stated)]
     arguments = ["cpu", np.dtype("float16"), True, None, body, x]
     ends = made.op("higher_order.wrap_with_autocast", *arguments, results=results)
-    (got,) = run(made, tmp_path, ends, {"x": X / 3})
-    half = (X / 3).astype(np.float16)
-    np.testing.assert_array_equal(got, half * half)
+    (got,) = run(made, tmp_path, ends, {"x": X[:2] / 3})
+    half = (X[:2] / 3).astype(np.float16).astype(np.float32)
+    exact = half * half if target == "mul.Tensor" else half @ half
+    np.testing.assert_allclose(got, exact.astype(np.float16), rtol=1e-7)
+
+
+def test_an_operator_of_the_user_that_changes_a_tensor_has_its_new_value_as_a_result(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (3, 2))
+    name, given = "higher_order.auto_functionalized_v2", {"_x_base_index": 0, "_all_bases": [x]}
+    made.op(name, "torch.ops.mine.change.default", y=x, **given, results=[((3, 2), "float32")])
+    with pytest.raises(xdlc.XdlcError, match="mine::change"):
+        made.convert(tmp_path)
 
 
 def vmap(made: TinyProgram, name: str, *arguments, **stated):

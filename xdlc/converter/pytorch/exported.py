@@ -20,7 +20,7 @@ from xdlc.converter.pytorch.schemas import REQUIRED, schema
 from xdlc.converter.pytorch.signature import output_names
 from xdlc.converter.pytorch.symbols import symbol_name
 from xdlc.converter.pytorch.tensors import EXPORTED
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
 _MAJOR = 8
 _OLD = "serialized_exported_program.json"
@@ -88,13 +88,17 @@ def read_program(path: str | os.PathLike[str]) -> Program:
 
 @contextmanager
 def understood(where: str) -> Iterator[None]:
-    """Raise what an unexpected program causes as a ModelError.
+    """Raise what an unexpected program causes as a ModelError, and other errors with the file's path.
 
     Raises:
         ModelError: In its place.
     """
     try:
         yield
+    except XdlcError as error:
+        if where not in (error.where or ""):
+            error.where = f"{where}: {error.where}" if error.where else where
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         problem = f"the program is damaged: {type(error).__name__}: {error}"
         raise ModelError(problem[:200], where=where, fix=AGAIN) from error

@@ -61,7 +61,7 @@ def _functional(graph: CallGraph, outer: _Walk | None) -> Functional:
         try:
             walk.add(call)
         except XdlcError as error:
-            error.where = error.where or f"call {next(iter(call.outputs), '')!r} ({call.target})"
+            error.where = error.where or f"call {next(filter(None, call.outputs), '')!r} ({call.target})"
             raise
     outputs = [Ref(walk.read(item)) if isinstance(item, Ref) else item for item in graph.outputs]
     written = {name: walk.read(name) for name in walk.changed()}

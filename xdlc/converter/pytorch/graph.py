@@ -256,7 +256,11 @@ class _Builder:
         for name, shape, dtype in zip(outputs, stated, dtypes, strict=True):
             if shape is not None:
                 self.shapes.values[name] = (shape, dtype)
-        own = f"{call.module}.{type.partition('.')[0]}" if call.module else next(iter(call.outputs), type)
+        own = (
+            f"{call.module}.{type.partition('.')[0]}"
+            if call.module
+            else next(filter(None, call.outputs), type)
+        )
         self._own_names[own] += 1
         own = own if self._own_names[own] == 1 else f"{own}_{self._own_names[own] - 1}"
         return AtenNode(

@@ -31,6 +31,13 @@ _DROPPED = frozenset(
 )
 """Calls without meaning for values."""
 _CASTS = frozenset(["to", "_to_copy", "type_as", "copy", "copy_", "float", "half", "bfloat16"])
+_LOWERED = frozenset(
+    """
+    addbmm addmm baddbmm bmm chain_matmul conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+    conv_transpose3d convolution _convolution linalg_matmul linear matmul mm scaled_dot_product_attention
+    """.split()  # noqa: SIM905 - a list literal would be longer
+)
+"""Operators that autocast computes in its type, also where the program states another (autocast_mode.h)."""
 _MOST_CALLS = 1 << 17
 _DEPTH = 32
 
@@ -198,6 +205,9 @@ class _Inlining:
         wanted = metas[0].dtype if metas else None
         name = call.target.partition(".")[2].partition(".")[0]
         pair = (ScalarType(6), self._low)
+        if self._low is not None and wanted == ScalarType(6) and name in _LOWERED:
+            self.values[call.outputs[0]] = metas[0]._replace(dtype=self._low)
+            wanted = self._low
         if self._low is not None and wanted is not None and wanted in pair and name not in _CASTS:
             arguments = {key: self._cast(value, wanted, pair) for key, value in call.arguments.items()}
             call = replace(call, arguments=arguments)

@@ -27,6 +27,7 @@ _INSTALL = "install it: `pip install xdlc[torch]`"
 _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of the names of layers that compute something else in training."""
 _MOST_TEXT = 400
+_MOST_NAME = 64
 _MOST_SECONDS = 1800
 _MEMORY = 16 << 30
 _OTHER_WAY = "rewrite that part; or let torch make ONNX of it: importer_options={'torch_exporter': 'onnx'}"
@@ -82,6 +83,7 @@ def export(
     torch = _torch()
     args, kwargs = _arguments(examples)
     kind = type(model).__name__
+    name = re.sub(r"\W", "", kind)[:_MOST_NAME] or "model"
     is_program = isinstance(model, torch.export.ExportedProgram)
     is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     if examples is None and not is_program:
@@ -91,14 +93,14 @@ def export(
         )
     with _quiet(), torch.no_grad():
         if as_onnx:
-            return _as_onnx(torch, model, folder / "model.onnx", args, kwargs, dynamic_shapes), {}
+            return _as_onnx(torch, model, folder / f"{name}.onnx", args, kwargs, dynamic_shapes), {}
         if is_script:
-            return _as_script(torch, model, folder / "model.pt", args)
+            return _as_script(torch, model, folder / f"{name}.pt", args)
         program = model
         if not is_program:
             _check_mode(torch, model)
             program = _traced(torch, model, args, kwargs, dynamic_shapes)
-        path = folder / "model.pt2"
+        path = folder / f"{name}.pt2"
         try:
             torch.export.save(program, path)
         except Exception as error:
