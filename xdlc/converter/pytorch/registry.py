@@ -146,7 +146,28 @@ _REFUSED: dict[str, str] = {
     name: reason
     for reason, names in {
         "its result is random": """
-            bernoulli multinomial normal rand rand_like randint randint_like randn randn_like
+            bernoulli binomial cauchy exponential geometric log_normal multinomial normal normal_functional
+            poisson rand rand_like randint randint_like randn randn_like random randperm uniform
+            _sample_dirichlet _standard_gamma
+            """,
+        "its tensors are sparse": """
+            coalesce ccol_indices col_indices crow_indices hspmm indices row_indices smm sspaddmm to_dense
+            values _coalesce _coalesced _indices _nnz _spdiags _spsolve _to_dense _values
+            """,
+        "its tensors are sequences of several lengths in one": """
+            nested_to_padded_tensor to_padded_tensor _pack_padded_sequence _pack_sequence _pad_packed_sequence
+            """,
+        "it depends on how tensors lie in memory": """
+            is_set_to resize resize_as set storage_offset stride sym_storage_offset sym_stride _resize_output
+            """,
+        "it serves training": """
+            batch_norm_elemt batch_norm_gather_stats batch_norm_stats embedding_renorm
+            fused_moving_avg_obs_fake_quant glu_jvp _amp_update_scale _batch_norm_with_update
+            """,
+        "its weights are packed for a library of kernels": """
+            _convert_weight_to_int4pack _dyn_quant_matmul_4bit _mixed_dtypes_linear _weight_int4pack_mm
+            _wrapped_linear_prepack _wrapped_quantized_linear_prepacked fbgemm_linear_fp16_weight
+            fbgemm_linear_int8_weight
             """,
         "its result comes from an iteration that ends when the numbers have settled": """
             cond eigh linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_lstsq
