@@ -292,3 +292,16 @@ def test_sizes_are_computed_with(tmp_path: Path) -> None:
     model = made.convert(tmp_path, input_dims={"x": [-1, 4]})
     x = np.arange(20, dtype=np.float32).reshape(5, 4)
     np.testing.assert_array_equal(xdlc.run(model, {"x": x})[model.main.outputs[0].name], x[-2:])
+
+
+def test_changes_take_functional_forms_of_other_names(tmp_path: Path) -> None:
+    """Operators that write have functional forms with other overloads, or none in ATen."""
+    made = TinyProgram()
+    x = made.input("x", (3, 4))
+    held = made.op("clone", x)
+    made.op("pow_.Tensor", held, x)
+    made.op("fill_diagonal_", held, 7)
+    model = made.convert(tmp_path, [held])
+    wanted = SQUARE**SQUARE
+    np.fill_diagonal(wanted, 7)
+    np.testing.assert_allclose(xdlc.run(model, {"x": SQUARE})[model.main.outputs[0].name], wanted, 1e-5)

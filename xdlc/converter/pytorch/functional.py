@@ -12,7 +12,7 @@ from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
 from xdlc.converter.pytorch.inlining import inlined
-from xdlc.converter.pytorch.schemas import REQUIRED, schema
+from xdlc.converter.pytorch.schemas import REQUIRED, functional_name, schema
 from xdlc.converter.pytorch.views import (
     Step,
     Storage,
@@ -217,15 +217,12 @@ class _Walk:
         Raises:
             UnsupportedOp: If it has none.
         """
-        operator, dot, overload = name.partition(".")
+        operator, plain = name.partition(".")[0], functional_name(name)
         if operator in _RANDOM:
             raise UnsupportedOp("its result is random", fix="export the network for inference")
         target = call.arguments.get(written[0])
-        plain = operator.removesuffix("_")
-        if operator.startswith("__i") and operator.endswith("__"):
-            plain = f"__{operator[3:]}"
-        forms = schema(plain + dot + overload)
-        if not isinstance(target, Ref) or len(written) > 1 or forms is None or plain == operator:
+        forms = schema(plain)
+        if not isinstance(target, Ref) or len(written) > 1 or forms is None or plain == name:
             problem = f"{name} changes {', '.join(written)}, which has no functional form"
             fix = "call convert_pt2e(model) before the export" if "obs_f" in name else _COPY
             raise UnsupportedOp(problem, fix=fix)
@@ -235,11 +232,11 @@ class _Walk:
         names = {forms[0].name: call.arguments[written[0]]}
         names |= {key: value for key, value in call.arguments.items() if key != written[0]}
         if any(each.is_viewed for each in forms):
-            self._reshape(replace(call, target=f"aten.{plain}{dot}{overload}", arguments=names), target)
+            self._reshape(replace(call, target=f"aten.{plain}", arguments=names), target)
             self._tensors.update((output, self._tensor(target)) for output in call.outputs)
             return
         made = self.fresh(target, self._tensor(target).value)
-        self._append(replace(call, target=f"aten.{plain}{dot}{overload}", arguments=names, outputs=[made]))
+        self._append(replace(call, target=f"aten.{plain}", arguments=names, outputs=[made]))
         self._write(target, made)
         self._tensors.update((output, self._tensor(target)) for output in call.outputs)
 

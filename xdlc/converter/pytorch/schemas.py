@@ -14,6 +14,18 @@ from typing import Any, NamedTuple
 REQUIRED = object()
 """Default of an argument that has none."""
 
+_OTHERS = {
+    "copy_.Tensor": "copy",
+    "float_power_.Tensor": "float_power.Tensor_Tensor",
+    "floor_divide_.Tensor": "floor_divide",
+    "ldexp_": "ldexp.Tensor",
+    "pow_.Tensor": "pow.Tensor_Tensor",
+    "transpose_": "transpose.int",
+}
+"""Functional forms with overloads of other names than the operators that write."""
+_ADDED = {"fill_diagonal": "fill_diagonal_"}
+"""Functional forms that ATen does not have, with the operators that write."""
+
 
 class Argument(NamedTuple):
     """An argument of an operator.
@@ -48,9 +60,19 @@ def schema(name: str) -> tuple[Argument, ...] | None:
         name: Operator and overload: ``add.Tensor``, ``conv2d`` for the overload ``default``.
     """
     found = _table().get(name)
+    if found is None and name in _ADDED:
+        found = _table()[_ADDED[name]].replace("!", "")
     if found is None:
         return None
     return tuple(_argument(part) for part in found.rpartition(")")[0].split("; ") if part)
+
+
+def functional_name(name: str) -> str:
+    """Return the operator whose result another one writes to its first argument, with the overload."""
+    operator, dot, overload = name.partition(".")
+    if operator.startswith("__i") and operator.endswith("__"):
+        return f"__{operator[3:]}{dot}{overload}"
+    return _OTHERS.get(name, operator.removesuffix("_") + dot + overload)
 
 
 @cache
