@@ -120,6 +120,21 @@ def test_formulas(tmp_path, target, given, named, like):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+WHOLE = np.array([[[1, -2, 3, 7]]])
+INTEGERS = [
+    ("conv1d", (WHOLE, np.array([[[2, 1 << 40]]]), None, [2], [1]), [[[1 << 40, 3 * (1 << 40) - 4, 14]]]),
+    ("conv_transpose1d", (WHOLE, np.array([[[1, 1]]]), None, [2], [1], [1]), [[[1, -2, -2, 3, 3, 7, 7]]]),
+    ("avg_pool1d", (WHOLE, [3], [1]), [[[0, 2]]]),
+    ("max_pool1d", (-WHOLE, [2], [2], [1]), [[[-1, 2, -7]]]),
+]
+
+
+@pytest.mark.parametrize(("target", "given", "like"), INTEGERS)
+def test_integers_are_exact(tmp_path, target, given, like):
+    want = np.asarray(like)
+    assert results(tmp_path, target, *given, like=want).tolist() == want.tolist()
+
+
 def test_places_of_maxima_are_those_of_a_plane(tmp_path):
     x = np.float32([[[1, 5, 2, 5]], [[7, 0, 0, 9]]])
     most, places = results(

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from xdlc.converter.nhwc.elementwise import truncate_div
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._forms import batched, spread, unbatched
+from xdlc.converter.pytorch.ops._windows import Numbers, Windows, taken
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
-
-Numbers = Sequence[int]
 
 
 def _rank(node: AtenNode) -> int:
@@ -47,8 +47,43 @@ def _max_pool(
 ) -> Value:
     rank = _rank(node)
     given = _window(kernel_size, stride, padding, rank, ceil_mode)
-    made = g("MaxPool", [batched(g, self, rank + 2)], dilations=spread(dilation, rank), **given)
-    return unbatched(g, made, self)
+    x = batched(g, self, rank + 2)
+    if not x.dtype.is_float:
+        return unbatched(g, _greatest(g, x, _windows(given, spread(dilation, rank))), self)
+    return unbatched(g, g("MaxPool", [x], dilations=spread(dilation, rank), **given), self)
+
+
+def _windows(given: dict[str, Any], gaps: Numbers) -> Windows:
+    pads, rank = given["pads"], len(gaps)
+    ceil = bool(given["ceil_mode"])
+    return Windows(given["kernel_shape"], given["strides"], pads[:rank], pads[rank:], gaps, ceil)
+
+
+def _greatest(g: Operators, x: Value, windows: Windows) -> Value:
+    """Return the greatest integer of each window."""
+    sizes = dims(x)[2:]
+    read = taken(g, x, windows.places(sizes), x.dtype.limits[0])
+    most = g("ReduceMax", [read, vector(g, [2])], keepdims=0)
+    return reshape(g, most, (*x.shape[:2], *windows.counts(sizes)))
+
+
+def _whole_means(g: Operators, x: Value, windows: Windows, include: bool, divisor: int | None) -> Value:
+    """Return the mean of integers in each window, cut towards 0."""
+    sizes = dims(x)[2:]
+    places = windows.places(sizes)
+    total = g("ReduceSum", [taken(g, x, places), vector(g, [2])], keepdims=0)
+    inside = (places >= 0).sum(0)
+    if divisor is not None:
+        inside = np.full_like(inside, divisor)
+    elif include:  # what hangs over the padding does not count
+        inside = np.ones((), np.int64)
+        for axis, count in enumerate(windows.counts(sizes)):
+            start = np.arange(count) * windows.strides[axis]
+            room = sizes[axis] + windows.before[axis] + windows.after[axis]
+            inside = np.multiply.outer(inside, np.minimum(start + windows.kernel[axis], room) - start)
+        inside = inside.reshape(-1)
+    counts = g.builder.const(inside.astype(x.dtype.numpy))
+    return reshape(g, truncate_div(g, total, counts), (*x.shape[:2], *windows.counts(sizes)))
 
 
 @aten("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", layout=CHANNEL_LAST)
@@ -89,6 +124,9 @@ def _avg_pool(
     rank = _rank(node)
     given = _window(kernel_size, stride, padding, rank, ceil_mode)
     x = batched(g, self, rank + 2)
+    if not x.dtype.is_float:
+        windows = _windows(given, [1] * rank)
+        return unbatched(g, _whole_means(g, x, windows, count_include_pad, divisor_override), self)
     if divisor_override is not None:
         return unbatched(g, _window_sum(node, g, x, given, divisor_override), self)
     return unbatched(g, g("AveragePool", [x], count_include_pad=int(count_include_pad), **given), self)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
+import math
 
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._forms import batched, spread, unbatched
+from xdlc.converter.pytorch.ops._windows import Numbers, Windows, taken
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
-from xdlc.converter.values import Value, check_table
-
-Numbers = Sequence[int]
+from xdlc.converter.values import Value
 
 
 def _conv(
@@ -38,12 +35,53 @@ def _conv(
     else:
         pads = spread(padding, rank) * 2
     planes = batched(g, x, weight.rank)
+    if not x.dtype.is_float:
+        kernel, (before, after) = dims(weight)[2:], (pads[:rank], pads[rank:])
+        windows = Windows(kernel, spread(stride, rank), before, after, gaps)
+        return unbatched(g, _whole_numbers(node, g, planes, weight, bias, windows, groups), x)
     operands = [planes, weight, bias] if bias is not None else [planes, weight]
     made = g("Conv", operands, strides=spread(stride, rank), pads=pads, dilations=gaps, group=groups)
     return unbatched(g, made, x)
 
 
+def _whole_numbers(
+    node: AtenNode,
+    g: Operators,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    windows: Windows,
+    groups: int,
+) -> Value:
+    """Return the convolution of integers as a product, which is exact.
+
+    Args:
+        node: The node.
+        g: The canonical operators.
+        x: [N, C, spatial...].
+        weight: [O, C / groups, kernel...]; of a transposed convolution [C, O / groups, kernel...].
+        bias: [O], or None.
+        windows: The windows.
+        groups: Number of groups.
+    """
+    batch, channels, *sizes = dims(x)
+    first, second, *kernel = dims(weight)
+    if groups < 1 or channels % groups or first % groups:
+        raise node.invalid(f"{channels} channels and weights {list(weight.shape)} in {groups} groups")
+    places, count, inner = windows.places(sizes), math.prod(kernel), channels // groups
+    read = reshape(g, taken(g, x, places), (batch, groups, inner * count, places.shape[1]))
+    apart = reshape(g, weight, (groups, first // groups, second, count))
+    apart = g("Transpose", [apart], perm=[0, 2, 1, 3]) if windows.backward else apart
+    units = apart.shape[1]
+    made = g("MatMul", [reshape(g, apart, (groups, units, inner * count)), read])
+    made = reshape(g, made, (batch, groups * units, *windows.counts(sizes)))
+    if bias is None:
+        return made
+    return g("Add", [made, reshape(g, bias, (groups * units, *[1] * len(kernel)))])
+
+
 def _conv_transpose(
+    node: AtenNode,
     g: Operators,
     x: Value,
     weight: Value,
@@ -57,6 +95,10 @@ def _conv_transpose(
     rank = weight.rank - 2
     planes = batched(g, x, weight.rank)
     steps, extra, before = spread(stride, rank), spread(output_padding, rank), spread(padding, rank)
+    if not x.dtype.is_float:
+        gaps, kernel = spread(dilation, rank), dims(weight)[2:]
+        windows = Windows(kernel, steps, before, before, gaps, backward=True, extra=extra)
+        return unbatched(g, _whole_numbers(node, g, planes, weight, bias, windows, groups), x)
     after, longer = list(before), [0] * rank
     for axis, (more, step) in enumerate(zip(extra, steps, strict=True)):
         if (
@@ -106,7 +148,7 @@ def _conv_backward(
     groups: int,
     dilation: Numbers,
 ) -> Value:
-    return _conv_transpose(g, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(node, g, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @aten(
@@ -130,7 +172,9 @@ def _convolution(
     groups: int,
 ) -> Value:
     if transposed:
-        return _conv_transpose(g, input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return _conv_transpose(
+            node, g, input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
     return _conv(node, g, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -170,7 +214,7 @@ def _kernel_conv_transpose(
     output_padding: Numbers,
     dilation: Numbers,
 ) -> Value:
-    return _conv_transpose(g, self, weight, bias, stride, padding, output_padding, 1, dilation)
+    return _conv_transpose(node, g, self, weight, bias, stride, padding, output_padding, 1, dilation)
 
 
 @aten("conv_tbc")
@@ -193,21 +237,9 @@ def _im2col(
     kernel, gaps, pads, steps = (spread(each, 2) for each in (kernel_size, dilation, padding, stride))
     x = batched(g, self, 4)
     batch, channels, *sizes = dims(x)
-    if any(pads):
-        x = g("Pad", [x, vector(g, [0, 0, *pads, 0, 0, *pads])])
-    padded = [size + 2 * pad for size, pad in zip(sizes, pads, strict=True)]
-    places = []
-    for axis in range(2):
-        count = (padded[axis] - gaps[axis] * (kernel[axis] - 1) - 1) // steps[axis] + 1
-        check_table(max(count, 1), kernel[axis])
-        places.append(np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(count) * steps[axis])
-    rows, columns = places
-    check_table(rows.size, columns.size)
-    flat = rows[:, None, :, None] * padded[1] + columns[None, :, None, :]
-    whole = reshape(g, x, (batch, channels, padded[0] * padded[1]))
-    made = g("Gather", [whole, vector(g, flat.reshape(-1))], axis=2)
-    taps = channels * kernel[0] * kernel[1]
-    return unbatched(g, reshape(g, made, (batch, taps, rows.shape[1] * columns.shape[1])), self, 3)
+    places = Windows(kernel, steps, pads, pads, gaps).places(sizes)
+    shape = (batch, channels * len(places), places.shape[1])
+    return unbatched(g, reshape(g, taken(g, x, places), shape), self, 2)
 
 
 @aten("col2im")

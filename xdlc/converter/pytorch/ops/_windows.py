@@ -1,0 +1,98 @@
+"""Windows as tables of places, for what no operation on windows computes: integers, and columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdlc.converter.nhwc.shapes import dims, reshape, vector
+from xdlc.converter.operators.applying import Operators
+from xdlc.converter.values import Value, check_table
+from xdlc.errors import ModelError
+from xdlc.ir.data import Array
+
+Numbers = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows over spatial axes.
+
+    Attributes:
+        kernel: Dimensions of a window.
+        strides: Steps.
+        before: Padding before each axis.
+        after: Padding after each axis.
+        gaps: Distances between elements of a window.
+        ceil: Whether the number of windows is rounded up.
+        backward: Whether elements are spread into windows, as a transposed convolution does.
+        extra: Elements that are added to the end of each axis then.
+    """
+
+    kernel: Numbers
+    strides: Numbers
+    before: Numbers
+    after: Numbers
+    gaps: Numbers
+    ceil: bool = False
+    backward: bool = False
+    extra: Numbers = ()
+
+    def counts(self, sizes: Numbers) -> list[int]:
+        """Return the size of each axis of the result.
+
+        Raises:
+            ModelError: If there is no window.
+        """
+        found = []
+        for axis, size in enumerate(sizes):
+            reach, step = self.gaps[axis] * (self.kernel[axis] - 1) + 1, self.strides[axis]
+            if step < 1 or reach < 1:
+                raise ModelError(f"a window {list(self.kernel)} with strides {list(self.strides)}")
+            pads = self.before[axis] + self.after[axis]
+            if self.backward:
+                found.append((size - 1) * step + reach - pads + self.extra[axis])
+            else:
+                room = size + pads - reach
+                count = -(-room // step) if self.ceil else room // step
+                if self.ceil and count * step >= size + self.before[axis]:
+                    count -= 1  # the last window starts inside
+                found.append(count + 1)
+        if min(found, default=1) < 1:
+            raise ModelError(f"a window {list(self.kernel)} is larger than the padded input {list(sizes)}")
+        return found
+
+    def places(self, sizes: Numbers) -> Array:
+        """Return the flat place that each element of a window reads, [elements, windows], -1 for padding."""
+        rank, counts = len(sizes), self.counts(sizes)
+        check_table(math.prod(counts), math.prod(self.kernel))
+        flat, outside = np.zeros([1] * (2 * rank), np.int64), np.zeros([1] * (2 * rank), np.bool_)
+        for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+            taps = np.arange(self.kernel[axis])[:, None] * self.gaps[axis]
+            out, step = np.arange(count), self.strides[axis]
+            place = out * step + taps - self.before[axis]
+            lost = np.zeros(place.shape, np.bool_)
+            if self.backward:
+                place = out + self.before[axis] - taps
+                lost, place = place % step != 0, place // step
+            form = [1] * (2 * rank)
+            form[axis], form[rank + axis] = place.shape
+            flat = flat * size + place.reshape(form)
+            outside = outside | (lost | (place < 0) | (place >= size)).reshape(form)
+        return np.where(outside, -1, flat).reshape(math.prod(self.kernel), -1)
+
+
+def taken(g: Operators, x: Value, places: Array, fill: float = 0) -> Value:
+    """Return what windows read of [N, C, spatial...]: [N, C, elements, windows]."""
+    batch, channels, *sizes = dims(x)
+    count = math.prod(sizes)
+    flat = reshape(g, x, (batch, channels, count))
+    if (places < 0).any():
+        edge = np.full((batch, channels, 1), fill, x.dtype.numpy)
+        flat = g("Concat", [flat, g.builder.const(edge)], axis=2)
+        places = np.where(places < 0, count, places)
+    made = g("Gather", [flat, vector(g, places.reshape(-1))], axis=2)
+    return reshape(g, made, (batch, channels, *places.shape))
