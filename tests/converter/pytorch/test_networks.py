@@ -108,6 +108,10 @@ FORMULAS = [
     ("linalg_cholesky", (np.float32([[4, 2], [2, 5]]),), {}, np.float32([[2, 0], [1, 2]])),
     ("linalg_matrix_exp", (np.float32([[0, -30], [30, 0]]),), {},
      [[math.cos(30), -math.sin(30)], [math.sin(30), math.cos(30)]]),
+    ("linalg_eigvalsh", (np.float32([[0, 9], [1, 0]]),), {}, [-1, 1]),
+    ("linalg_svdvals", (W,), {}, np.linalg.svd(W)[1]),
+    ("linalg_pinv.atol_rtol_float", (np.ones((2, 3), np.float32),), {}, np.full((3, 2), 1 / 6)),
+    ("linalg_matrix_norm", (W, 2), {}, np.linalg.norm(W, 2)),
     ("fft_irfft", (ROW[0],), {}, np.fft.irfft(ROW[0])),
     ("fft_hfft2", (W,), {}, np.fft.irfft(np.fft.ifft(W, axis=0), axis=1) * 5 * 6),
 ]  # fmt: skip
@@ -188,7 +192,7 @@ def test_gates_of_an_lstm(tmp_path):
 @pytest.mark.parametrize(
     ("target", "given", "reason"),
     [
-        ("linalg_svdvals", (W,), "iteration"),
+        ("linalg_svd", (W,), "sign"),
         ("batch_norm", (WIDE, None, None, None, None, False, 0.1, 1e-5, True), "statistics"),
         ("upsample_linear1d", (np.arange(3).reshape(1, 1, 3), [2], False), "int64"),
         ("linalg_qr", (f32(40, 40),), "40"),

@@ -169,10 +169,9 @@ _REFUSED: dict[str, str] = {
             _wrapped_linear_prepack _wrapped_quantized_linear_prepacked fbgemm_linear_fp16_weight
             fbgemm_linear_int8_weight
             """,
-        "its result comes from an iteration that ends when the numbers have settled": """
-            cond eigh linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_lstsq
-            linalg_matrix_rank linalg_pinv linalg_svd linalg_svdvals pinverse svd _linalg_eigh _linalg_svd
-            """,
+        "either sign of its vectors is right": "linalg_eigh linalg_svd svd _linalg_eigh _linalg_svd",
+        "its matrix is not symmetric": "linalg_eig linalg_eigvals _linalg_eigvals",
+        "its pivots are blocks of two sizes": "linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve",
         "its pooling regions are random": "fractional_max_pool2d fractional_max_pool3d",
     }.items()
     for name in names.split()

@@ -30,7 +30,7 @@ class Factors(NamedTuple):
     order: Value
 
 
-def check(x: Value, limit: int = _MOST) -> tuple[int, int]:
+def check(x: Value) -> tuple[int, int]:
     """Return rows and columns of matrices whose factors are to be written out.
 
     Raises:
@@ -39,9 +39,9 @@ def check(x: Value, limit: int = _MOST) -> tuple[int, int]:
     if x.rank < 2:
         raise UnsupportedOp(f"a matrix of rank {x.rank}", fix="correct the model")
     rows, columns = dims(x)[-2:]
-    if min(rows, columns) > limit:
+    if min(rows, columns) > _MOST:
         raise UnsupportedOp(
-            f"a factorization of [{rows}, {columns}] has no operation in QNN, and at most {limit} columns "
+            f"a factorization of [{rows}, {columns}] has no operation in QNN, and at most {_MOST} columns "
             "are written out",
             fix="compute this part outside of the model",
         )

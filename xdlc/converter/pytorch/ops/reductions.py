@@ -12,6 +12,7 @@ from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._terms import Term, operator, term
 from xdlc.converter.pytorch.ops.arithmetic import logaddexp
+from xdlc.converter.pytorch.ops.singular_values import norm_along
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table
@@ -199,7 +200,7 @@ def _matrix_norm(
     if len(given) == 1 and not isinstance(ord, str):
         return norm(x, ord, axes_of(self, given), keepdim).value
     if ord not in (1, -1, math.inf, -math.inf):
-        raise node.problem(f"the matrix norm {ord!r} needs singular values", "use the norm 'fro', 1 or inf")
+        return norm_along(node, g, g.builder.cast(self, node.dtype), ord, given, keepdim=keepdim)
     rows, columns = (axis_of(axis, self.rank) for axis in given)
     summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
     found = over(over(abs(x), "Sum", [summed]), "Max" if ord > 0 else "Min", [kept])
