@@ -88,8 +88,3 @@ def test_computes_several_results(tmp_path, case):
     got = results(tmp_path, target, *arguments, like=[np.asarray(each) for each in want], **named)
     for one, other in zip(got, want, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-def test_refuses_norms_of_singular_values(tmp_path):
-    with pytest.raises(xdlc.XdlcError, match="singular values"):
-        results(tmp_path, "linalg_matrix_norm", GRID, 2.0, like=f32(1)[0])
