@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-import xdlc
 from tests.converter.pytorch.programs import results
 
 INF, NAN = math.inf, math.nan
