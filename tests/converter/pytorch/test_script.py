@@ -148,18 +148,64 @@ _COUNTER = """
     """
 
 
-@pytest.mark.parametrize("change", ["self.past = torch.add(past, x)", "_0 = torch.add_(past, x)"])
-def test_an_attribute_that_is_set_is_state(tmp_path: Any, change: str) -> None:
-    code = _COUNTER.replace("self.past = torch.add(past, x)", change)
-    path = script(tmp_path, code, module("Net", past=np.ones((2, 3), np.float32)))
+_LAZY = """
+    class Net(Module):
+      past : Tensor
+      def forward(self: __torch__.Net,
+        x: Tensor) -> Tensor:
+        past0 = self.past
+        if bool(torch.len(past0)):
+          pass
+        else:
+          self.past = torch.zeros([2, 3])
+        past = self.past
+        self.past = torch.add(past, x)
+        past1 = self.past
+        return torch.mul(past1, 2)
+    """
+_COUNTING = """
+    class Net(Module):
+      past : int
+      def forward(self: __torch__.Net,
+        x: Tensor) -> Tensor:
+        past = self.past
+        self.past = torch.add(past, 1)
+        return torch.mul(torch.add(torch.mul(x, 0), past), 2)
+    """
+
+
+@pytest.mark.parametrize(
+    ("code", "start", "first", "change"),
+    [
+        (_COUNTER, np.ones((2, 3), np.float32), 1, X),
+        (_COUNTER.replace("self.past =", "_0 = torch.copy_(past,").replace("x)\n", "x))\n", 1),
+         np.ones((2, 3), np.float32), 1, X),
+        (_LAZY, np.zeros(0, np.float32), 0, X),
+        (_LAZY, None, 0, X),
+        (_COUNTING, 4, 3, 1),
+    ],
+    ids=["set", "changed", "empty", "none", "number"],
+)  # fmt: skip
+def test_what_calls_change_is_state(tmp_path: Any, code: str, start: Any, first: float, change: Any) -> None:
+    if start is None:
+        code = code.replace("bool(torch.len(past0))", "torch.__isnot__(past0, None)")
+    path = script(tmp_path, code, module("Net", past=start))
     model = xdlc.convert(path, {"x": [2, 3]})
     ((read, state),) = model.metadata["states"].items()
-    past, total = np.full((2, 3), state["initial"], np.float32), np.ones((2, 3), np.float32)
-    for step in range(3):
-        total = total + X * step
-        found = xdlc.run(model, {"x": X * np.float32(step), read: past})
+    (held,) = (each for each in model.main.inputs if each.name == read)
+    past = np.broadcast_to(np.asarray(state["initial"], held.dtype.numpy), held.shape)
+    for step in range(1, 4):
+        found = xdlc.run(model, {"x": X, read: past})
         past = found[state["output"]]
-        np.testing.assert_allclose(found["output_0"], 2 * total, rtol=1e-6)
+        np.testing.assert_allclose(
+            found["output_0"], np.broadcast_to(2 * (first + step * change), (2, 3)), rtol=1e-6
+        )
+
+
+def test_a_first_call_that_is_like_no_later_one_is_refused(tmp_path: Any) -> None:
+    path = script(tmp_path, _LAZY.replace("zeros", "ones"), module("Net", past=np.zeros(0, np.float32)))
+    with pytest.raises(UnsupportedOp, match="'past'"):
+        xdlc.convert(path, {"x": [2, 3]})
 
 
 @pytest.mark.parametrize(

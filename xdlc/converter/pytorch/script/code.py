@@ -22,10 +22,12 @@ class Code:
         archive: The archive.
 
     Attributes:
+        path: The file, for errors.
         version: Version of the file format, which is that of the operators.
     """
 
     def __init__(self, archive: Archive) -> None:
+        self.path = str(archive.path)
         self._archive = archive
         self._left = _MOST_CODE
         self._files: dict[str, dict[str, ast.ClassDef | ast.FunctionDef]] = {}

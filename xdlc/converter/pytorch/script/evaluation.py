@@ -74,10 +74,12 @@ class Evaluation:
     Attributes:
         program: The program, once it is called.
         ends: What the call sets attributes to, by path.
+        moved: Whether it starts with another state than the file has.
     """
 
     def __init__(self, archive: Archive, code: Code, states: Mapping[str, Any]) -> None:
         self.ends: dict[str, Any] = {}
+        self.moved = False
         self._archive = archive
         self._states = states
         self._recorder = Recorder(str(archive.path), archive.source.size)
@@ -179,6 +181,7 @@ class Evaluation:
         """Return an attribute that calls change: an unknown tensor, or a number as a call leaves it."""
         end = self._states[path]
         if not isinstance(end, Tensor | Counted):
+            self.moved = self.moved or end != held
             return end
         if isinstance(end, Tensor):
             made = self._recorder.unknown(path, end.dtype, end.shape)
@@ -186,6 +189,8 @@ class Evaluation:
             data: Any = ir.ArrayData(np.zeros(end.shape, dtype_of(end.dtype).numpy))
             if isinstance(held, StoredTensor) and held.shape == end.shape:
                 data = unpickled(self._archive, folder, held)
+            else:
+                self.moved = True
         else:
             made = self._recorder.unknown(path, type_of(held), ())
             made.number = True

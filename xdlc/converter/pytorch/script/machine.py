@@ -17,7 +17,7 @@ from xdlc.converter.pytorch.script.operators import applied
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.types import FLOAT32, INT64
 from xdlc.converter.pytorch.script.values import Named, Object, Tensor
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import UnsupportedOp, XdlcError
 
 _MOST_STEPS = 1 << 20
 _MOST_DEPTH = 60
@@ -84,7 +84,13 @@ class Machine:
                 held[name] = self.value(default, {})
         if len(given) > len(names) or set(held) != set(names):
             raise ValueError(f"{function.name} is called with other arguments than it has")
-        result = self.run(function.body, held)
+        try:
+            result = self.run(function.body, held)
+        except XdlcError as problem:
+            if not problem.where:
+                of = f", module {self.recorder.module!r}" if self.recorder.module else ""
+                problem.where = f"{self._code.path}: function {function.name}{of}"
+            raise
         self._depth -= 1
         return None if result is _NEXT else result
 

@@ -46,8 +46,6 @@ _QUERIES: dict[str, Callable[..., Any]] = {
     "q_scale": lambda tensor: tensor.quantizer.scale,
     "q_zero_point": lambda tensor: tensor.quantizer.zero_point,
     "is_same_size": lambda first, second: first.shape == second.shape,
-    "__is__": lambda first, second: first is second,
-    "__isnot__": lambda first, second: first is not second,
 }
 """What is known of a tensor."""
 _NUMBERS = {"IntImplicit": INT64, "Int": INT64, "FloatImplicit": FLOAT32, "Float": FLOAT32, "Bool": BOOL}
@@ -83,6 +81,8 @@ def applied(
     if space not in ("aten", "prim"):
         fix = "export the model with torch.export: a program states the shapes of such results"
         raise UnsupportedOp(f"operator {space}::{name} is a custom one, whose shapes are not known", fix=fix)
+    if name in ("__is__", "__isnot__"):
+        return primitives.apply(name, given)
     if isinstance(first, Tensor):
         if name in _SAME or (name == "to" and not _is_cast(given, named)):
             return first

@@ -15,6 +15,7 @@ from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.pickled import Record, StoredTensor
 from xdlc.converter.pytorch.script.code import Code
 from xdlc.converter.pytorch.script.evaluation import Counted, Evaluation, ScriptInput, alike
+from xdlc.converter.pytorch.script.first_call import agree
 from xdlc.converter.pytorch.script.recorder import WrongType
 from xdlc.converter.pytorch.script.types import INT64
 from xdlc.converter.pytorch.unpickling import unpickle
@@ -138,18 +139,21 @@ class _Reader:
         """
         shapes = self._shapes(input_dims, batch)
         states: dict[str, Any] = {}
-        for _ in range(_MOST_CALLS):
-            call = self._evaluated(shapes, states)
+        first = self._evaluated(shapes, states)
+        for count in range(_MOST_CALLS):
+            call = self._evaluated(shapes, states) if count else first
             if all(path in states and alike(states[path], end) for path, end in call.ends.items()):
+                if call.moved and not agree(first, call):
+                    break
                 return call.program
             for path, end in call.ends.items():
                 is_counted = isinstance(end, int | float) and path in states
                 states[path] = Counted(end) if is_counted else end
         names = ", ".join(repr(path) for path in sorted(call.ends))
         raise UnsupportedOp(
-            f"attributes {names} have other shapes or values after each call",
+            f"attributes {names} have no state that each call starts with and leaves",
             where=self._where,
-            fix="make them inputs and outputs of the network",
+            fix="make them inputs and outputs of the network, or call it once before it is saved",
         )
 
     def _evaluated(self, shapes: Mapping[str, tuple[int, ...]], states: Mapping[str, Any]) -> Evaluation:

@@ -32,6 +32,7 @@ _MOVING = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators whose results are values of their argument, which need no other rounding."""
+_SMALLEST = 6.1e-5  # of a scale that is chosen from data
 _FIX = "quantize the model with PT2E, or convert the float model and quantize that"
 _Call = Callable[..., Any]
 
@@ -232,7 +233,7 @@ def _product(recorder: Recorder, name: str, tensor: Tensor, packed: Any) -> Any:
 
 
 def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:
-    """Return a tensor rounded to the ``most`` + 1 steps between its own least and largest element.
+    """Return a tensor rounded to steps, of which ``most`` lie between its least and its largest element.
 
     The formula is that of ``ChooseQuantizationParams`` (aten/src/ATen/native/quantized/cpu/QuantUtils.h).
     """
@@ -246,8 +247,9 @@ def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:
     step = apply("div", apply("sub", high, low), float(most))
     step = apply("where", apply("eq", step, 0.0), recorder.array(np.float32(0.1), FLOAT32), step)
     shift = apply("clamp", apply("round", apply("neg", apply("div", low, step))), 0.0, float(most))
-    steps = apply("add", apply("round", apply("mul", tensor, apply("reciprocal", step))), shift)
-    made: Tensor = apply("mul", apply("sub", apply("clamp", steps, 0.0, float(most)), shift), step)
+    step = apply("maximum", step, recorder.array(np.float32(_SMALLEST), FLOAT32))
+    steps = apply("round", apply("add", apply("mul", tensor, apply("reciprocal", step)), shift))
+    made: Tensor = apply("mul", apply("sub", apply("clamp", steps, 0.0, 255.0), shift), step)
     return made
 
 
