@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xdlc.errors import ProblemList, UsageError
-from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Origin, ScaleOffset
 from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
@@ -237,3 +237,71 @@ def test_algorithms_keep_what_is_given(model, samples, algorithm):
     assert found["w_t"].encoding == AxisScaleOffset(0, (0.3,) * 5, bits=4)
     assert found["r1"].encoding == ScaleOffset(0.03, 0)
     assert found["r2"].encoding == ScaleOffset(0.2, 0)
+
+
+def traced(model, names):
+    """Give ops of a model names of source nodes."""
+    for op in model.main.ops:
+        op.origin = Origin(tuple(names.get(op.outputs[0].name, ())))
+    return model
+
+
+NODES = {
+    "c1": ["net.0.conv2d"],
+    "r1": ["net.1.relu"],
+    "c2": ["/net/net.2/Conv", "/net/net.3/BatchNormalization"],
+    "r2": ["/net/net.4/Relu"],
+}
+
+
+@pytest.mark.parametrize(
+    ("activations", "params", "expected", "counts"),
+    [
+        ({"net.1": affine(0.25, 0)}, {}, {"r1": ScaleOffset(0.25, 0)}, "1 by module path"),
+        (
+            {"net.0": {"input": {"0": affine(0.5, -3)[0]}}},
+            {},
+            {"x": ScaleOffset(0.5, -3)},
+            "1 by module path",
+        ),
+        (
+            {"net.4": {"output": {"0": affine(0.25, 0)[0]}}},
+            {},
+            {"r2": ScaleOffset(0.25, 0)},
+            "1 by module path",
+        ),
+        (
+            {"x": affine(0.5, -3)},
+            {"net.0.weight": rows(range(1, 9))},
+            {"x": ScaleOffset(0.5, -3), "c1_w": AxisScaleOffset(3, tuple(range(1, 9)))},
+            "1 by tensor, 1 by module path",
+        ),
+        (
+            {},
+            {"net.2.weight": affine(0.5, -128, symmetric=True)},
+            {"c2_w": AxisScaleOffset(3, (0.5,))},
+            "1 by module path",
+        ),
+    ],
+)
+def test_names_are_also_of_modules(model, samples, activations, params, expected, counts):
+    traced(model, NODES)
+    quantized = quantize(model, samples, quantization_overrides=file(activations, params))
+    found = quantized.main.tensors
+    assert {name: found[name].encoding for name in expected} == expected
+    summary = quantized.metadata["history"][-1]["args"]["quantization_overrides"]
+    assert summary.startswith(f"{len(expected)} matched ({counts}), ")
+
+
+def test_the_inside_of_a_fused_operation_is_no_output_of_a_module(model, samples):
+    given = file({"net.2": affine(0.25, 0)})
+    quantized = quantize(traced(model, NODES), samples, quantization_overrides=given)
+    assert quantized.metadata["history"][-1]["args"]["quantization_overrides"].endswith("1 left")
+    with pytest.raises(UsageError, match=r"no tensor is named 'net\.9'"):
+        quantize(model, samples, quantization_overrides=file({"net.9": affine(0.25, 0)}))
+
+
+@pytest.mark.parametrize("held", [3, {"x": affine(0.5)[0]}])
+def test_ports_of_modules_that_are_none_are_an_error(model, samples, held):
+    with pytest.raises(UsageError, match="by position"):
+        quantize(model, samples, quantization_overrides=file({"net.0": {"input": held}}))

@@ -6,7 +6,8 @@
      "param_encodings": {"name": [{...}, ...]}}
 
 ``dtype`` is there from 0.5.0 on, ``quantizer_args`` from 0.6.1.  A list of several is one scale per
-output channel.
+output channel.  AIMET's file for PyTorch has activations by module instead of by name:
+``{"conv1": {"input": {"0": {...}}, "output": {"0": {...}}}}``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.quant.overrides.fields import Fields, shown
+from xdlc.quant.overrides.modules import Port
 from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 
 SECTIONS = {"activation_encodings": "activation", "param_encodings": "param"}
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1")
 INTEGER_BITS = (2, 4, 8, 16, 32)
 FLOAT_BITS = (16, 32)
+_SIDES = {"input", "output"}
 
 
 def entries(content: Fields) -> Iterator[tuple[str, str, Any]]:
@@ -33,7 +36,22 @@ def entries(content: Fields) -> Iterator[tuple[str, str, Any]]:
                 f"{section} is {shown(held)}, not an object", "write the entries by tensor name"
             )
         for name, value in (held or {}).items():
-            yield kind, name, value
+            if kind == "activation" and isinstance(value, dict) and value and value.keys() <= _SIDES:
+                yield from _ports(content, name, value)
+            else:
+                yield kind, name, value
+
+
+def _ports(content: Fields, module: str, value: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Iterate over the entries of a module."""
+    for side, held in value.items():
+        if not isinstance(held, dict) or not all(index.isascii() and index.isdigit() for index in held):
+            raise content.error(
+                f"{side} of module {module!r} is {shown(held)}, not an object",
+                "write the entries by position",
+            )
+        for index, entry in held.items():
+            yield "activation", Port(module, side, int(index[:9])), [entry]
 
 
 def read(kind: str, name: str, value: Any, where: str) -> Override:

@@ -10,6 +10,7 @@ with a Convert after the op.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import rule_of
-from xdlc.quant.overrides.matching import Matching, match, moved
+from xdlc.quant.overrides.matching import TENSOR, Matching, match, moved
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import read_overrides
 from xdlc.quant.overrides.storage import activation_form, bias_form, udo_form, weight_form
@@ -41,6 +42,7 @@ class BoundOverrides:
         places: The entry of each, for errors.
         floats: Names of the ops that stay float.
         left: Names whose encodings have no effect, and why.
+        counts: Number of names by what they are: of tensors, of a state_dict, or with paths of modules.
     """
 
     where: str
@@ -48,6 +50,7 @@ class BoundOverrides:
     places: dict[str, str]
     floats: frozenset[str]
     left: dict[str, str]
+    counts: Mapping[str, int]
 
     def summary(self, decision: Decision) -> str:
         """Return how many tensors have encodings of the file, how many were filled in, and what was left.
@@ -58,7 +61,9 @@ class BoundOverrides:
         for op, index in decision.statics:
             tensor = op.inputs[index]
             names.update([tensor.name] if tensor is not None else ())
-        text = f"{len(self.forms)} matched, {len(names - self.forms.keys())} filled, {len(self.left)} left"
+        ways = ", ".join(f"{count} by {way}" for way, count in self.counts.items())
+        matched = f"{len(self.forms)} matched" + (f" ({ways})" if self.counts.keys() - {TENSOR} else "")
+        text = f"{matched}, {len(names - self.forms.keys())} filled, {len(self.left)} left"
         return f"{text}, {len(self.floats)} op(s) float" if self.floats else text
 
 
@@ -103,7 +108,8 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
         except UsageError as error:
             problems.append(error)
     raise_all(problems, where=where)
-    return BoundOverrides(where, forms, places, frozenset(floats), matching.left)
+    counts = Counter(matching.by[name] for name in {override.name: None for override, _ in matching.found})
+    return BoundOverrides(where, forms, places, frozenset(floats), matching.left, counts)
 
 
 def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:

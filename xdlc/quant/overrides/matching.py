@@ -10,11 +10,13 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.overrides.modules import Modules
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import Overrides
 
 MOST_NAMED = 20
 """Names without a match for which the nearest tensors are looked up; of more the number is reported."""
+TENSOR = "tensor"
 INSIDE = "is inside of an operation, or known beforehand: no tensor of the model holds it"
 
 
@@ -25,10 +27,12 @@ class Matching:
     Attributes:
         found: Encodings with the tensors that hold what they are for.
         left: Names whose encodings have no effect, and why.
+        by: What each name is that has tensors: ``tensor``, ``state_dict name`` or ``module path``.
     """
 
     found: list[tuple[Override, Tensor]] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
+    by: dict[str, str] = field(default_factory=dict)
 
 
 def source_names(model: Model) -> Mapping[str, list[str]]:
@@ -40,6 +44,8 @@ def source_names(model: Model) -> Mapping[str, list[str]]:
 
 def match(model: Model, overrides: Overrides, missing: str) -> Matching:
     """Return which tensors of the main graph the encodings of a file are for.
+
+    A name is that of a tensor, among them the parameters of a state_dict, or has the path of a module.
 
     Args:
         model: The float model, as it was converted.
@@ -55,16 +61,22 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         for name in others.get(tensor.name, [tensor.name]):
             holders.setdefault(name, []).append(tensor)
     gone = set(others.get("", ()))
-    result, unknown = Matching(), list[Override]()
+    result, unknown, modules = Matching(), list[Override](), Modules(graph)
+    is_torch = any("pytorch" in entry.get("tool", "") for entry in model.metadata.get("history", ()))
     for name, override in overrides.entries.items():
         own = graph.tensors.get(name)
         tensors = holders.get(name) or ([own] if own is not None else [])
+        result.by[name] = TENSOR
+        if is_torch and tensors and all(tensor.is_static for tensor in tensors):
+            result.by[name] = "state_dict name"
+        if not tensors and (tensors := modules.find(name, override.kind)):
+            result.by[name] = "module path"
         reals = [tensor for tensor in tensors if is_real(tensor)]
         if reals:
             result.found += [(override, tensor) for tensor in reals]
         elif tensors:
             result.left[name] = "holds no float values"
-        elif name in gone:
+        elif name in gone or modules.knows(name):
             result.left[name] = INSIDE
         else:
             unknown.append(override)
