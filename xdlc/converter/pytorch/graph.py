@@ -16,6 +16,7 @@ from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.frozen_weights import frozen_names
 from xdlc.converter.pytorch.functional import functional
 from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
+from xdlc.converter.pytorch.symbols import shown
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.node import Node, TypeName
 from xdlc.errors import UnsupportedOp, XdlcError
@@ -188,7 +189,8 @@ class _Builder:
 
     def _input(self, value: str, graph: CallGraph) -> GraphInput:
         meta = graph.values[value]
-        sizes = [size if size is not None else "?" for size in self._bindings.shape(meta)]
+        known = zip(self._bindings.shape(meta), meta.sizes, strict=True)
+        sizes = [shown(stated) if size is None else size for size, stated in known]
         return GraphInput(self._names[value], dtype_of(meta.dtype), sizes)
 
     # ------------------------------------------------------------------ names

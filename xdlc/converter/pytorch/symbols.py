@@ -46,7 +46,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Not": lambda a: not a,
 }
 """Functions of sympy, and of torch.utils._sympy.functions, that expressions call."""
-_OPERATORS: dict[type, str] = {
+_OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "Add",
     ast.Mult: "Mul",
     ast.FloorDiv: "FloorDiv",
@@ -81,6 +81,27 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
 def symbol_name(expression: str) -> str | None:
     """Return the symbol that an expression consists of, None if it is more than that."""
     return _symbol(parsed(expression))
+
+
+def shown(expression: int | str) -> int | str:
+    """Return a number as it is, and an expression as people write it: ``2*s0``."""
+    return expression if not isinstance(expression, str) else ast.unparse(_written(parsed(expression)))
+
+
+def _written(node: ast.expr) -> ast.expr:
+    """Return an expression with symbols, numbers and operators in the place of calls that make them."""
+    name = _symbol(node)
+    if name is not None:
+        return ast.Name(name)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
+        return node
+    function, arguments = node.func.id, [_written(argument) for argument in node.args]
+    operator = next((kind for kind, called in _OPERATORS.items() if called == function), None)
+    if function == "Integer":
+        return arguments[0]
+    if operator is None:
+        return ast.Call(node.func, arguments, [])
+    return reduce(lambda left, right: ast.BinOp(left, operator(), right), arguments)
 
 
 def symbols_of(expression: int | str) -> set[str]:

@@ -1,0 +1,168 @@
+"""Dimensions of programs: values of symbols by the options of a conversion, else those of the example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.pytorch.bindings import Bindings
+from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.symbols import Unknown, evaluate, shown, symbols_of
+from xdlc.converter.session.boundary import DeclaredInput, input_shapes
+from xdlc.errors import UsageError
+
+
+def bound(
+    program: Program,
+    input_dims: Mapping[str, Sequence[int]],
+    define_symbol: Mapping[str, int],
+    batch: int | None,
+    fixed: Mapping[str, Any],
+) -> Bindings:
+    """Return the values of symbols that fit the options; of the others those of the example, with a notice.
+
+    Args:
+        program: The program.
+        input_dims: Shapes by input name; -1 keeps a dimension open.
+        define_symbol: Values by symbol, or by name of an argument of the network.
+        batch: First dimension of every input.
+        fixed: Names of inputs that become constants.
+
+    Raises:
+        UsageError: If they do not fit the program.
+    """
+    symbols = dict(define_symbol)
+    values = _numbers(program, symbols)
+    given = _given_shapes(program, input_dims, symbols, batch, fixed)
+    opened = _open(program, input_dims)
+    for value, shape in given.items():
+        for size, number in zip(program.graph.values[value].sizes, shape, strict=True):
+            if isinstance(size, str) and number is not None and len(names := symbols_of(size)) == 1:
+                (name,) = names
+                values.setdefault(name, _solved(size, name, number))
+    examples = []
+    for value, name in program.inputs.items():
+        for axis, size in enumerate(program.graph.values[value].sizes):
+            for symbol in symbols_of(size) - values.keys() - opened:
+                if symbol in program.examples:
+                    values[symbol] = program.examples[symbol]
+                    examples.append((name, axis, size))
+    made = Bindings(values)
+    for name, axis, size in examples:
+        program.notices.append(
+            f"dimension {axis} of input {name!r} is {made.number(size)}, as in the example of the export: "
+            f"--input_dim binds it to another number, or keeps it open with -1"
+        )
+    for value, shape in given.items():
+        _check(program, value, shape, values)
+    return made
+
+
+def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
+    """Return the values of symbols that are arguments of the network; remove those from the options."""
+    found: dict[str, int] = {}
+    for name, expression in program.numbers.items():
+        given = symbols.pop(name, None)
+        for symbol in symbols_of(expression):
+            number = program.examples.get(symbol) if given is None else given
+            if number is None:
+                raise UsageError(
+                    f"argument {name!r} of the network has no value",
+                    where=program.path,
+                    fix=f"give it one: --define_symbol {name} NUMBER",
+                )
+            if given is None:
+                program.notices.append(
+                    f"argument {name!r} of the network is {number}, as in the example of the export: "
+                    f"--define_symbol {name} sets another"
+                )
+            found[symbol] = number
+    return found
+
+
+def _given_shapes(
+    program: Program,
+    input_dims: Mapping[str, Sequence[int]],
+    symbols: Mapping[str, int],
+    batch: int | None,
+    fixed: Mapping[str, Any],
+) -> dict[str, tuple[int | None, ...]]:
+    """Return the shapes of inputs as options state them, by value; None for dimensions that they do not."""
+    known = Bindings(symbols)
+    sizes = {name: program.graph.values[value].sizes for value, name in program.inputs.items()}
+    used = {symbol for dims in sizes.values() for size in dims for symbol in symbols_of(size)}
+    plain = {shown(size) for dims in sizes.values() for size in dims}
+    declared = [
+        DeclaredInput(
+            name,
+            [
+                shown(size) if known.number(size) is None or shown(size) in symbols else known.number(size)
+                for size in dims
+            ],
+        )
+        for name, dims in sizes.items()
+    ]
+    stated = {symbol: number for symbol, number in symbols.items() if symbol in plain or symbol not in used}
+    shapes = input_shapes(
+        declared, program.path, input_dims=input_dims, symbols=stated, batch=batch, fixed=fixed
+    )
+    return {value: shapes[name] for value, name in program.inputs.items()}
+
+
+def _open(program: Program, input_dims: Mapping[str, Sequence[int]]) -> set[str]:
+    """Return the symbols of dimensions that options keep open.
+
+    Raises:
+        UsageError: If such a dimension is a number.
+    """
+    found: set[str] = set()
+    for value, name in program.inputs.items():
+        sizes = program.graph.values[value].sizes
+        for axis, (size, number) in enumerate(zip(sizes, input_dims.get(name, ()), strict=False)):
+            if number == -1 and not symbols_of(size):
+                raise UsageError(
+                    f"dimension {axis} of input {name!r} cannot stay open: the program has {size}",
+                    where=program.path,
+                    fix="export the program with this dimension as a torch.export.Dim",
+                )
+            found |= symbols_of(size) if number == -1 else set()
+    return found
+
+
+def _solved(expression: str, symbol: str, number: int) -> int:
+    """Return the value of a symbol with which an expression has a value: it is linear in it."""
+    low, high = (evaluate(expression, {symbol: at}) for at in (0, 1))
+    step = high - low
+    return round((number - low) / step) if step else number
+
+
+def _check(program: Program, value: str, shape: Sequence[int | None], values: Mapping[str, int]) -> None:
+    """Refuse shapes that contradict the program."""
+    for axis, (size, number) in enumerate(zip(program.graph.values[value].sizes, shape, strict=True)):
+        if number is None:
+            continue
+        try:
+            wanted = evaluate(size, values)
+        except Unknown:
+            continue
+        place = f"dimension {axis} of input {program.inputs[value]!r}"
+        if wanted != number:
+            symbols = symbols_of(size)
+            raise UsageError(
+                f"{place} is {number}, but the program has {shown(size)}"
+                + (
+                    f", with {', '.join(f'{name} {values[name]}' for name in sorted(symbols))}"
+                    if symbols
+                    else ""
+                ),
+                where=program.path,
+                fix="give a dimension of that form, or export the program with another torch.export.Dim",
+            )
+        for name in symbols_of(size):
+            least, most = program.ranges.get(name, (None, None))
+            if not (least or 0) <= values[name] <= (most if most is not None else values[name]):
+                raise UsageError(
+                    f"{place} makes {name} {values[name]}, which the program takes from {least} to {most}",
+                    where=program.path,
+                    fix="give a dimension in that range",
+                )
