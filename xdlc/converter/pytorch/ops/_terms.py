@@ -86,6 +86,9 @@ class Term:
     def __pow__(self, other: Operand) -> Term:
         return self("Pow", other)
 
+    def __rpow__(self, other: float) -> Term:
+        return self._from(other)("Pow", self)
+
     def __neg__(self) -> Term:
         return self("Neg")
 
@@ -171,6 +174,12 @@ def term(node: AtenNode, g: Operators, value: Value | float) -> Term:
     if isinstance(value, Value):
         return Term(g, g.builder.cast(value, node.dtype))
     return Term(g, constant(g, value, node.dtype))
+
+
+def wide_term(node: AtenNode, g: Operators, value: Value | float) -> Term:
+    """Return a term like ``term``, but floats of 16 bits as float32, in which PyTorch computes formulas."""
+    found = term(node, g, value)
+    return found.to(FLOAT32) if node.dtype.is_float and node.dtype.bits == 16 else found
 
 
 def operator(node: AtenNode) -> str:

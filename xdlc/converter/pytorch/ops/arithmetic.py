@@ -9,12 +9,13 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, operator, term, wide_term
 from xdlc.converter.pytorch.ops.elementwise import NUMBERS, as_bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import BOOL8, FLOAT32
+from xdlc.errors import UnsupportedOp
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 
 
 def _arithmetic(type: str, logical: str) -> Callable[[Term, Term], Term]:
@@ -77,7 +78,7 @@ _BINARY: dict[str, Callable[[Term, Term], Term]] = {
     "fmax": _either("Max"), "fmin": _either("Min"),
     "fmod": lambda x, y: x.via(nhwc.truncate_mod, y),
     "hypot": _hypot,
-    "ldexp": lambda x, y: x * (y * math.log(2))("Exp"),
+    "ldexp": lambda x, y: x * 2.0**y,
     "logaddexp": logaddexp,
     "logaddexp2": lambda x, y: logaddexp(x, y, 2.0),
     "maximum": _arithmetic("Max", "Or"),
@@ -89,17 +90,21 @@ _BINARY: dict[str, Callable[[Term, Term], Term]] = {
 }  # fmt: skip
 """Operators of two tensors or numbers: what their results are made of."""
 _OTHERS = ("max.other", "min.other")
+_WIDE = ("arctan2", "atan2", "ldexp", "logaddexp", "logaddexp2")
+"""Operators with numbers that 16 bits do not hold."""
 
 
 @aten(*_BINARY, *_OTHERS, layout=ANY)
 def _binary(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
     name = {"max.other": "maximum", "min.other": "minimum"}.get(node.type, operator(node))
-    return _BINARY[name](term(node, g, self), term(node, g, other)).value
+    form = wide_term if name in _WIDE else term
+    return _BINARY[name](form(node, g, self), form(node, g, other)).value
 
 
 @aten("heaviside", layout=ANY)
 def _heaviside(node: AtenNode, g: Operators, self: Value, values: Value) -> Value:
     x = term(node, g, self)
+    x = x.to(INT32) if node.dtype is BOOL8 else x
     return x.same(0).where(term(node, g, values), (x > 0).to(node.dtype)).value
 
 
@@ -121,10 +126,12 @@ def _rsub(node: AtenNode, g: Operators, self: Value, other: Value | float, alpha
 
 @aten("div", "divide", layout=ANY)
 def _div(
-    node: AtenNode, g: Operators, self: Value, other: Value | float, rounding_mode: str | None = None
+    node: AtenNode,
+    g: Operators,
+    self: Value | float,
+    other: Value | float,
+    rounding_mode: str | None = None,
 ) -> Value:
-    if node.dtype.is_float and rounding_mode is None and self.dtype.bits == 64:
-        self = g.builder.cast(self, node.dtype)
     x, y = term(node, g, self), term(node, g, other)
     if rounding_mode is None:
         return (x / y).value
@@ -136,14 +143,31 @@ def _div(
 
 @aten("pow", "float_power", layout=ANY)
 def _pow(node: AtenNode, g: Operators, self: Value | float, exponent: Value | float) -> Value:
-    x = term(node, g, self)
-    if isinstance(exponent, Value) and exponent.is_static and exponent.size == 1 and not exponent.rank:
-        exponent = exponent.numpy().item()
-    if isinstance(exponent, Value) or exponent not in _POWERS or not isinstance(self, Value):
-        return (x ** term(node, g, exponent)).value
-    if not node.dtype.is_float and exponent < 0:
-        raise node.problem("an integer to a negative power", "convert it to a float before")
-    return _POWERS[exponent](x).value
+    x, power = term(node, g, self), exponent
+    if isinstance(power, Value) and power.is_static and not power.rank:
+        power = power.numpy().item()
+    if not isinstance(power, Value) and power in _POWERS and isinstance(self, Value):
+        return _POWERS[power](x).value
+    if node.dtype.is_float or not node.dtype.is_signed:
+        return (x ** term(node, g, power)).value
+    if not isinstance(power, Value):
+        return _whole_power(x, int(power)).value
+    y = term(node, g, power)
+    sign = x.same(-1).where(1 - y("Mod", 2) * 2, 0)
+    return (y < 0).where(x.same(1).where(1, sign), x ** y.most(0)).value
+
+
+def _whole_power(x: Term, power: int) -> Term:
+    """Return an integer to a known power by squares, which wrap around as in PyTorch."""
+    if power < 0:
+        raise UnsupportedOp("an integer to a negative power", fix="convert it to a float before")
+    found, square = None, x
+    while power:
+        if power & 1:
+            found = square if found is None else found * square
+        power >>= 1
+        square = square * square if power else square
+    return x * 0 + 1 if found is None else found
 
 
 _POWERS: dict[float, Callable[[Term], Term]] = {

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, operator, wide_term
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -107,10 +107,10 @@ def _each(function: Function) -> Function:
 # ---------------------------------------------------------------------------------- fits
 
 
-_Fit = tuple[float, ...]
+Fit = tuple[float, ...]
 
 
-def _fit(function: Function) -> _Fit:
+def fit(function: Function) -> Fit:
     """Return the factors of Chebyshev polynomials of a function on -1 ... 1."""
     factors = np.polynomial.chebyshev.chebinterpolate(function, _DEGREE)
     used = np.nonzero(np.abs(factors) > 1e-9 * np.abs(factors).max())[0][-1]
@@ -128,7 +128,7 @@ def _above(function: Function, start: float) -> Function:
 
 
 @functools.cache
-def _low(kind: str, order: int) -> _Fit:
+def _low(kind: str, order: int) -> Fit:
     """Return the fit of the lower range of a function, divided by x for odd orders."""
     end = _LOW_K if kind == "k" else _LOW
     first, second = _each(_first(order)), _each(_second(order))
@@ -144,24 +144,24 @@ def _low(kind: str, order: int) -> _Fit:
         rising, falling = np.exp(x) * _each(_modified_first(order))(x), _each(_modified_second(order))(x)
         return (np.exp(-x) * falling + (-1) ** order * log * rising - order / x) / x**order
 
-    return _fit(_below(value, end))
+    return fit(_below(value, end))
 
 
 @functools.cache
-def _high(kind: str, order: int) -> _Fit:
+def _high(kind: str, order: int) -> Fit:
     """Return the fit of the amplitude of the upper range of a function."""
     if kind in "pq":
-        return _fit(_above(_hankel(order, "real" if kind == "p" else "imag"), _LOW))
+        return fit(_above(_hankel(order, "real" if kind == "p" else "imag"), _LOW))
     form = _modified_first(order) if kind == "i" else _modified_second(order)
-    return _fit(_above(lambda x: np.sqrt(x) * _each(form)(x), _LOW if kind == "i" else _LOW_K))
+    return fit(_above(lambda x: np.sqrt(x) * _each(form)(x), _LOW if kind == "i" else _LOW_K))
 
 
-def _summed(t: Term, fit: _Fit) -> Term:
+def summed(t: Term, factors: Fit) -> Term:
     """Return a sum of Chebyshev polynomials (C. Clenshaw's scheme)."""
     last = now = t * 0
-    for factor in reversed(fit[1:]):
+    for factor in reversed(factors[1:]):
         now, last = t * 2 * now - last + factor, now
-    return t * now - last + fit[0]
+    return t * now - last + factors[0]
 
 
 # ---------------------------------------------------------------------------------- handlers
@@ -171,14 +171,14 @@ def _small(size: Term, kind: str, order: int) -> Term:
     """Return the smooth part of a function in its lower range."""
     end = _LOW_K if kind == "k" else _LOW
     share = size.least(end) * (1 / end)
-    found = _summed(share * share * 2 - 1, _low(kind, order))
+    found = summed(share * share * 2 - 1, _low(kind, order))
     return found * size if order else found
 
 
 def _amplitude(size: Term, kind: str, order: int) -> Term:
     """Return the amplitude of a function in its upper range."""
     start = _LOW_K if kind == "k" else _LOW
-    return _summed(2 * start / size.most(start) - 1, _high(kind, order))
+    return summed(2 * start / size.most(start) - 1, _high(kind, order))
 
 
 def _wave(size: Term, order: int, phase: float) -> Term:
@@ -253,4 +253,4 @@ for _order in (0, 1):
 def _bessel(node: AtenNode, g: Operators, self: Value | None = None, x: Value | None = None) -> Value:
     given = self if x is None else x
     assert given is not None
-    return _HANDLED[operator(node)](term(node, g, given)).value
+    return _HANDLED[operator(node)](wide_term(node, g, given)).value

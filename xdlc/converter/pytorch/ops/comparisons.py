@@ -134,7 +134,7 @@ def _shift(node: AtenNode, g: Operators, self: Value | float, other: Value | flo
     x, y = term(node, g, self), term(node, g, other)
     is_left = "left" in node.type or "lshift" in node.type
     if node.dtype.is_float:
-        factor = (y * math.log(2))("Exp")
+        factor = 2.0**y
         return (x * factor if is_left else x / factor).value
     return x("BitShift", y, direction="LEFT" if is_left else "RIGHT").value
 

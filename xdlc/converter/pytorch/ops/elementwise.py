@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, operator, term, wide_term
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -88,24 +88,27 @@ def _sinc(x: Term) -> Term:
 
 
 def _angle(x: Term) -> Term:
-    return x.is_nan().where(x, (x < 0).where(math.pi, x * 0))
+    return x.is_nan().where(x, (x < 0).where(x.of(math.pi), 0))
 
 
 def _canonical(type: str) -> Callable[[Term], Term]:
     return lambda x: x(type)
 
 
+_CANONICAL = {
+    name: type
+    for names, type in {
+        "abs absolute": "Abs", "acos arccos": "Acos", "asin arcsin": "Asin", "atan arctan": "Atan",
+        "cos": "Cos", "cosh": "Cosh", "erf special_erf": "Erf", "exp": "Exp", "log": "Log",
+        "neg negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu",
+        "sigmoid special_expit": "Sigmoid", "sin": "Sin", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+_FORMULAS = ("Acos", "Cosh", "Tan")
+"""Operators that are formulas of others on QNN."""
 _UNARY: dict[str, Callable[[Term], Term]] = {
-    **{
-        name: _canonical(type)
-        for names, type in {
-            "abs absolute": "Abs", "acos arccos": "Acos", "asin arcsin": "Asin", "atan arctan": "Atan",
-            "cos": "Cos", "cosh": "Cosh", "erf special_erf": "Erf", "exp": "Exp", "log": "Log",
-            "neg negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu",
-            "sigmoid special_expit": "Sigmoid", "sin": "Sin", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
-        }.items()
-        for name in names.split()
-    },
+    **{name: _canonical(type) for name, type in _CANONICAL.items()},
     "acosh": _acosh, "arccosh": _acosh, "asinh": _asinh, "arcsinh": _asinh,
     "angle": _angle,
     "atanh": lambda x: (x.log1p() - (-x).log1p()) * 0.5,
@@ -134,7 +137,8 @@ def _unary(node: AtenNode, g: Operators, self: Value) -> Value:
     name = operator(node)
     if self.dtype is BOOL8 and name in ("sign", "sgn", "abs"):
         return self
-    return _UNARY[name](term(node, g, self)).value
+    is_one = name in _CANONICAL and _CANONICAL[name] not in _FORMULAS
+    return _UNARY[name]((term if is_one else wide_term)(node, g, self)).value
 
 
 @aten("round.decimals", "special_round", layout=ANY)

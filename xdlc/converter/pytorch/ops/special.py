@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, operator, wide_term
+from xdlc.converter.pytorch.ops.bessel import Fit, fit, summed
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -117,9 +119,19 @@ def _polygamma(x: Term, order: int) -> Term:
     return low.where(above * (-1) ** order - slope * math.pi ** (order + 1), above)
 
 
+@functools.cache
+def _near_roots() -> Fit:
+    """Return the fit of log(gamma(x)) / ((x - 1) (x - 2)) between 0.5 and 2.5."""
+    return fit(lambda t: np.array([math.lgamma(x) / ((x - 1) * (x - 2)) for x in t + 1.5]))
+
+
 def _lgamma(x: Term) -> Term:
-    size = x.is_infinite().where(1, x)
-    return x.is_infinite().where(math.inf, size.via(nhwc.lgamma))
+    """Return log |gamma(x)|, exact about its roots at 1 and 2."""
+    close = (x > 0.5) & (x < 2.5)
+    moved = close.where(x - 1.5, 0)
+    near = summed(moved, _near_roots()) * ((moved + 0.5) * (moved - 0.5))
+    far = (x.is_infinite() | close).where(1, x).via(nhwc.lgamma)
+    return x.is_infinite().where(math.inf, close.where(near, far))
 
 
 _UNARY: dict[str, Callable[[Term], Term]] = {
@@ -141,12 +153,12 @@ _UNARY: dict[str, Callable[[Term], Term]] = {
 def _unary(node: AtenNode, g: Operators, self: Value | None = None, x: Value | None = None) -> Value:
     given = self if x is None else x
     assert given is not None
-    return _UNARY[operator(node)](term(node, g, given)).value
+    return _UNARY[operator(node)](wide_term(node, g, given)).value
 
 
 @aten("polygamma", "special_polygamma", layout=ANY)
 def _polygamma_of(node: AtenNode, g: Operators, n: int, self: Value) -> Value:
-    x = term(node, g, self)
+    x = wide_term(node, g, self)
     if not 0 <= n <= _MOST_ORDER:
         raise node.problem(f"a derivative of order {n} does not fit single precision", "use a lower one")
     return (_polygamma(x, n) if n else _digamma(x)).value
@@ -157,7 +169,7 @@ _MOST_ORDER = 20
 
 @aten("mvlgamma", "special_multigammaln", layout=ANY)
 def _mvlgamma(node: AtenNode, g: Operators, self: Value, p: int) -> Value:
-    x = term(node, g, self)
+    x = wide_term(node, g, self)
     g.builder.check_table(p)
     total = _lgamma(x)
     for index in range(1, p):
@@ -168,7 +180,7 @@ def _mvlgamma(node: AtenNode, g: Operators, self: Value, p: int) -> Value:
 @aten("xlogy", "special_xlogy", "special_xlog1py", layout=ANY)
 def _xlogy(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
     """Return 0 where the factor is 0, unless the other one is no number."""
-    x, y = term(node, g, self), term(node, g, other)
+    x, y = wide_term(node, g, self), wide_term(node, g, other)
     log = y.log1p() if operator(node) == "special_xlog1py" else y("Log")
     return y.is_nan().where(y, x.same(0).where(0, x * log)).value
 
@@ -226,7 +238,7 @@ _CHEBYSHEV = {
 @aten(*_CHEBYSHEV, layout=ANY)
 def _chebyshev_of(node: AtenNode, g: Operators, x: Value | float, n: Value | float) -> Value:
     kind, is_shifted = _CHEBYSHEV[operator(node)]
-    at, degree = term(node, g, x), term(node, g, n)
+    at, degree = wide_term(node, g, x), wide_term(node, g, n)
     degree = (degree < 0).where(-1, degree("Floor"))
     return _chebyshev(at * 2 - 1 if is_shifted else at, degree, kind).value
 
@@ -247,7 +259,7 @@ def _recurrence(node: AtenNode, g: Operators, x: Value | float, n: Value | float
     if isinstance(known, Value) or np.size(known) != 1:
         raise node.problem("its degree depends on the data", "use a degree that is a number")
     degree = int(np.asarray(known).reshape(-1)[0])
-    at = term(node, g, x)
+    at = wide_term(node, g, x)
     if degree < 1:
         return (at * 0 + (degree == 0)).value
     g.builder.check_table(degree)
