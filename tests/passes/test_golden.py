@@ -85,6 +85,7 @@ def test_passes_run_in_the_order_that_they_require():
         "fuse_batchnorm",
         "fuse_l2_norm",
         "fuse_prelu",
+        "fuse_rms_norm",
         "fuse_softmax",
         "merge_views",
         "keep_reduced_axes",

@@ -94,7 +94,7 @@ def test_a_target_without_16_bits_keeps_8(stretched):
 
 RMS = "squares = Pow(s, two)\n parts = Mul(s, inverse)"
 NORMED = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[1,8,32] x) => (float[1,8,32] y) <float two = {2}, float one = {1}, float least = {1e-6}> {
+    g (float[1,8,32] x) => (float[1,8,32] y) <float two = {2}, float one = {1}, float least = {LEAST}> {
         a = MatMul(x, w)
         s = Add(x, a)
         CENTRES
@@ -108,11 +108,10 @@ NORMED = """<ir_version: 8, opset_import: ["" : 17]>
     }"""
 
 
-@pytest.mark.parametrize("norm", [RMS])
-def test_norms_by_parts_are_norms(norm, tmp_path):
-    *centres, product = norm.split("\n")
+def normed(tmp_path, least):
+    *centres, product = RMS.split("\n")
     text = NORMED.replace("CENTRES", "\n".join(centres)).replace("PRODUCT", product)
-    model = onnx.parser.parse_model(text)
+    model = onnx.parser.parse_model(text.replace("LEAST", least))
     rng = np.random.default_rng(2)
     w, v = (rng.standard_normal((SIZE, SIZE)).astype(np.float32) / 6 for _ in range(2))
     gamma = np.ones(SIZE, np.float32)
@@ -121,7 +120,17 @@ def test_norms_by_parts_are_norms(norm, tmp_path):
     held = {"w": w, "v": v, "gamma": gamma}
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in held.items())
     onnx.save(model, tmp_path / "norm.onnx")
-    converted = xdlc.convert(tmp_path / "norm.onnx")
+    return xdlc.convert(tmp_path / "norm.onnx")
+
+
+def test_a_norm_without_a_mean_is_a_norm(tmp_path):
+    found, notes = quantized(normed(tmp_path, "1e-6"), stretch=200.0)
+    assert set(types(found, "RmsNorm")) == {UFIXED16}
+    assert len(notes) == 1
+
+
+def test_norms_by_parts_are_norms(tmp_path):
+    converted = normed(tmp_path, "0")  # fused only with a summand
     found, notes = quantized(converted, stretch=200.0)
     plain, _ = quantized(converted, stretch=200.0, act_bitwidth_of={op.name: 8 for op in converted.main.ops})
     assert len(notes) == 1

@@ -32,8 +32,7 @@ class FuseLayerNorm:
     """Turn ``(x - mean) / sqrt(variance + epsilon)`` into LayerNorm.
 
     Factors and terms per channel become its weight and bias, wherever they stand in the sum.  Reshapes may
-    drop and bring back the axis of the statistics, and a sum may replace a mean.  Without a mean all stays:
-    RmsNorm is not quantized, its parts are.
+    drop and bring back the axis of the statistics, and a sum may replace a mean.
     """
 
     name: str = "fuse_layer_norm"
@@ -46,7 +45,7 @@ class FuseLayerNorm:
 def _fuse(graph: Graph, root: Op) -> bool:
     if not any(is_native(root, "ElementWiseUnary", operation) for operation in _ROOTS):
         return False
-    variance = _reduced(root.inputs[0])
+    variance = reduced_of(root.inputs[0])
     found = _statistics(variance.total) if variance is not None else None
     if variance is None or found is None or variance.factor <= 0 or variance.shift <= 0:
         return False
@@ -54,7 +53,7 @@ def _fuse(graph: Graph, root: Op) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reduced:
+class Reduced:
     """A multiple of the mean along the last axis, plus a number.
 
     Attributes:
@@ -72,7 +71,7 @@ class _Reduced:
     shift: float
 
 
-def _reduced(tensor: Tensor | None) -> _Reduced | None:
+def reduced_of(tensor: Tensor | None) -> Reduced | None:
     """Return what a tensor is a multiple of the mean of, along the last axis."""
     total = tensor
     for _ in range(_STEPS):
@@ -95,10 +94,10 @@ def _reduced(tensor: Tensor | None) -> _Reduced | None:
         return None
     own = float(found[0,])
     factor = own * (source.shape[-1] if op.type == "ReduceSum" else 1)
-    return _Reduced(total, source, factor, own, float(found.get((), 0.0)))
+    return Reduced(total, source, factor, own, float(found.get((), 0.0)))
 
 
-def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced] | None:
+def _statistics(variance: Tensor) -> tuple[Tensor, Reduced] | None:
     """Return what has this variance, and its mean."""
     deviation = variance.producer.inputs[0] if variance.producer is not None else None
     op = deviation.producer if deviation is not None else None
@@ -111,7 +110,7 @@ def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced] | None:
     elif not is_binary(op, SUBTRACT):
         pairs = []
     for source, other in pairs:
-        mean = _reduced(other)
+        mean = reduced_of(other)
         if source is None or mean is None or mean.of is not source or mean.shift:
             continue
         if math.isclose(mean.factor, 1.0, rel_tol=1e-6):
@@ -119,7 +118,7 @@ def _statistics(variance: Tensor) -> tuple[Tensor, _Reduced] | None:
     return None
 
 
-def _replace(graph: Graph, root: Op, source: Tensor, mean: _Reduced, variance: _Reduced) -> bool:
+def _replace(graph: Graph, root: Op, source: Tensor, mean: Reduced, variance: Reduced) -> bool:
     inverse = root.outputs[0]
     if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
         return False

@@ -35,6 +35,7 @@ FEW_STEPS = 4.0
 """Steps of 8 bits that half of all values reach at least; of normally distributed ones 20 do."""
 
 _LEVELS = 255
+_NORMS = ("LayerNorm", "RmsNorm")
 
 
 def widen_residual(job: Job) -> list[str]:
@@ -53,7 +54,7 @@ def widen_residual(job: Job) -> list[str]:
         return []
     sums, norms = ([op for op in part if _is_free(job, op)] for part in find_stream(graph, job.placement))
     found = job.calibration.found
-    measured = [*sums, *(op for op in norms if single_name(op) == "LayerNorm")]
+    measured = [*sums, *(op for op in norms if single_name(op) in _NORMS)]
     steps = {op: typical_steps(found.get(op.outputs[0], Statistics())) for op in measured}
     worst = min(measured, key=lambda op: steps[op], default=None)
     if worst is None or steps[worst] >= FEW_STEPS:
@@ -71,8 +72,8 @@ def widen_residual(job: Job) -> list[str]:
 def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]:
     """Return the 8-bit sums that are normalized or added to such, and the ops that normalize them.
 
-    A norm is LayerNorm, or the mean of squares, of centred values perhaps, and what is computed with it up to
-    the next product of matrices: RMSNorm, and LayerNorm as exporters wrote it before opset 17.
+    A norm is LayerNorm, RmsNorm, or the mean of squares, of centred values perhaps, and what is computed with
+    it up to the next product of matrices: norms as exporters wrote them before opset 17.
 
     Args:
         graph: The float graph.
@@ -97,16 +98,16 @@ def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]
         if _moves(op) or (traits(op).norm_step and op not in sums):
             inside.add(op.outputs[0])
             norms.append(op)
-        elif single_name(op) == "LayerNorm":
+        elif single_name(op) in _NORMS:
             norms.append(op)
     stream = [[op for op in part if placement.fixed.get(op) == 8] for part in (sums[::-1], norms)]
     return stream[0], stream[1]
 
 
 def _normed_by(op: Op) -> Tensor | None:
-    """Return what LayerNorm, or a mean of squares, normalizes."""
+    """Return what LayerNorm, RmsNorm or a mean of squares normalizes."""
     source = op.inputs[0] if op.inputs else None
-    if single_name(op) == "LayerNorm" or source is None:
+    if single_name(op) in _NORMS or source is None:
         return source
     square = source.producer
     if single_name(op) != "ReduceMean" or square is None or square.inputs[0] is None:
