@@ -12,7 +12,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
-from xdlc.ir.dtype import BOOL8, FLOAT32
+from xdlc.ir.dtype import BOOL8
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -143,10 +143,18 @@ def _mask(
         return None, None
     if mask.is_static:
         return _known_mask(g, mask, scores, lowest)
-    axis = vector(g, [mask.rank - 1])
+    values = g.context.values
+    name = node.names[node.arguments.get("attn_mask", node.arguments.get("attn_bias"))]
+    keys = [f"{name}~{part}~{scores.dtype}" for part in ("added", "alive")]  # layers share their mask
+    if keys[1] not in values:
+        values.update(zip(keys, _computed_mask(g, mask, scores, lowest), strict=True))
+    return values.tensor(keys[0]), values.tensor(keys[1])
+
+
+def _computed_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> tuple[Value, Value]:
     if mask.dtype is BOOL8:
         zero, low = number(g, scores, 0), number(g, scores, lowest)
-        seen = cast(g, mask, FLOAT32 if scores.dtype is FLOAT32 else scores.dtype)
+        axis, seen = vector(g, [mask.rank - 1]), cast(g, mask, scores.dtype)
         return g("Where", [mask, zero, low]), g("ReduceMax", [seen, axis], keepdims=1)
     mask = cast(g, mask, scores.dtype)
     return g("Max", [mask, number(g, mask, lowest)]), _alive(g, mask, mask.rank - 1)
