@@ -54,17 +54,29 @@ def _alive(g: Operators, scores: Value, axis: int) -> Value:
     return cast(g, g("Greater", [most, number(g, most, -math.inf)]), scores.dtype)
 
 
-@aten("_masked_softmax", ignores=("mask_type",))
-def _masked_softmax(node: AtenNode, g: Operators, self: Value, mask: Value, dim: int | None) -> Value:
-    mask, shape = cast(g, mask, BOOL8), dims(self)
-    if mask.rank == 2 and len(shape) == 4:
-        form = (shape[0], 1, 1, shape[3]) if mask.shape == (shape[0], shape[3]) else (1, 1, *mask.shape)
-        mask = reshape(g, mask, form)
-    axis = axis_of(-1 if dim is None else dim, self.rank)
-    scores = g("Where", [mask, number(g, self, float(np.finfo(self.dtype.numpy).min)), self])
-    kept = g("Not", [mask])
-    found = g("ReduceMax", [cast(g, kept, self.dtype), vector(g, [axis])], keepdims=1)
-    return g("Mul", [g("Softmax", [scores], axis=axis), found])
+@aten("_masked_softmax")
+def _masked(
+    node: AtenNode, g: Operators, self: Value, mask: Value, dim: int | None, mask_type: int | None
+) -> Value:
+    return masked_softmax(g, self, mask, axis_of(-1 if dim is None else dim, self.rank), mask_type)
+
+
+def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: int | None) -> Value:
+    """Return a softmax without what a mask hides.
+
+    Args:
+        g: The canonical operators.
+        x: Scores, [N, heads, L, S] where the mask is of kind 0 or 1.
+        mask: True for what is hidden; None for no mask.
+        axis: Axis of the softmax.
+        kind: 0 for a mask [L, S], 1 for [N, S], else it has the shape of the scores.
+    """
+    if mask is None:
+        return g("Softmax", [x], axis=axis)
+    mask = cast(g, mask, BOOL8)
+    if kind == 1:
+        mask = g("Unsqueeze", [mask, vector(g, [1, 2])])
+    return g("Softmax", [g("Where", [mask, number(g, x, -math.inf), x])], axis=axis)
 
 
 # ---------------------------------------------------------------------------------------------- attention
@@ -145,10 +157,10 @@ def _mask(
         return _known_mask(g, mask, scores, lowest)
     values = g.context.values
     name = node.names[node.arguments.get("attn_mask", node.arguments.get("attn_bias"))]
-    keys = [f"{name}~{part}~{scores.dtype}" for part in ("added", "alive")]  # layers share their mask
-    if keys[1] not in values:
-        values.update(zip(keys, _computed_mask(g, mask, scores, lowest), strict=True))
-    return values.tensor(keys[0]), values.tensor(keys[1])
+    held = [f"{name}~{part}~{scores.dtype}" for part in ("added", "alive")]  # layers share their mask
+    if held[1] not in values:
+        values.update(zip(held, _computed_mask(g, mask, scores, lowest), strict=True))
+    return values.tensor(held[0]), values.tensor(held[1])
 
 
 def _computed_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> tuple[Value, Value]:
