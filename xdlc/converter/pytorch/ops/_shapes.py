@@ -12,6 +12,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.values import Value, broadcast
 from xdlc.ir import DType
+from xdlc.ir.dtype import INT32, INT64
 
 Size = int | Value
 """A dimension or position: a number, or a computed integer of rank 0 or 1."""
@@ -57,6 +58,21 @@ def sizes_of(g: Operators, x: Value) -> list[Size]:
         size if size is not None else g("Shape", [x], start=axis, end=axis + 1)
         for axis, size in enumerate(x.dims)
     ]
+
+
+def places(g: Operators, *indices: Value, of: Sequence[Value] = ()) -> list[Value]:
+    """Return positions in the type that canonical operators take, or in int32 where no host op reads them.
+
+    HTP has no int64; what else is done to positions before an operator takes them is done in int32 then.
+
+    Args:
+        g: The canonical operators.
+        *indices: Integers.
+        of: Other values that the operator reads.
+    """
+    is_open = any(value.is_dynamic for value in (*indices, *of))
+    is_known = all(value.is_static for value in indices)
+    return [g.builder.cast(index, INT64 if is_open or is_known else INT32) for index in indices]
 
 
 def number(g: Operators, size: Size) -> Value:

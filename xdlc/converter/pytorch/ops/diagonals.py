@@ -18,6 +18,7 @@ from xdlc.converter.pytorch.ops.slicing import cut
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table
+from xdlc.ir.dtype import BOOL8
 
 
 def _matrices(node: AtenNode, g: Operators, x: Value, dim1: int, dim2: int) -> Value:
@@ -87,8 +88,14 @@ def _diagonal_scatter(
 
 @aten("tril", "triu", layout=ANY)
 def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value:
-    place = g.builder.const(np.asarray(diagonal, np.int64))
-    return g("Trilu", [self, place], upper=int(node.type == "triu"))
+    is_upper = node.type == "triu"
+    if self.dtype is BOOL8 and not self.is_dynamic:
+        rows, columns = dims(self, (-2, -1))
+        check_table(rows, columns)
+        diagonal = max(-rows, min(diagonal, columns))
+        kept = (np.triu if is_upper else np.tril)(np.ones((rows, columns), np.bool_), diagonal)
+        return g("And", [self, g.builder.const(kept)])
+    return g("Trilu", [self, g.builder.const(np.asarray(diagonal, np.int64))], upper=int(is_upper))
 
 
 @aten("fill_diagonal")

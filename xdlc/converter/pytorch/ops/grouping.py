@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.gathering import places, unique
+from xdlc.converter.nhwc.gathering import places as true_places
+from xdlc.converter.nhwc.gathering import unique
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
@@ -91,7 +92,7 @@ def _unique_consecutive(
     values = g("Compress", [x, starts], axis=axis)
     count = g("CumSum", [g.builder.cast(starts, INT64), g.builder.const(np.asarray(0, np.int64))])
     inverse = g("Sub", [count, number(g, count, 1)])
-    at = reshaped(node, g, places(g, starts), [-1])
+    at = reshaped(node, g, true_places(g, starts), [-1])
     ends = g("Concat", [cut(g, at, 0, 1, _ALL), vector(g, [size])], axis=0)
     if dim is None:
         inverse = reshape(g, inverse, shape)
@@ -146,15 +147,19 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
             raise node.invalid("a number of repeats is negative")
         check_table(int(given.sum()))
         return vector(g, np.repeat(np.arange(given.size), given))
+    if not counts.is_dynamic:
+        counts = g.builder.cast(counts, INT32)
     totals = g("CumSum", [counts, g.builder.const(np.asarray(0, np.int64))])
     length = None if output_size is None else known(output_size)
     if isinstance(length, int):
-        at = vector(g, range(length))
+        check_table(length)
+        at = g.builder.const(np.arange(length, dtype=totals.dtype.numpy))
     else:
         whole = g("ReduceSum", [counts], keepdims=0) if length is None else scalar(g, length)
-        at = g("Range", [scalar(g, 0), whole, scalar(g, 1)])
+        whole = g.builder.cast(whole, totals.dtype)
+        at = g("Range", [number(g, totals, 0), whole, number(g, totals, 1)])
     passed = g("LessOrEqual", [totals, g("Unsqueeze", [at, vector(g, [1])])])
-    return g("ReduceSum", [g.builder.cast(passed, INT64), vector(g, [1])], keepdims=0)
+    return g("ReduceSum", [g.builder.cast(passed, totals.dtype), vector(g, [1])], keepdims=0)
 
 
 @aten("repeat_interleave.Tensor", symbolic=["output_size"])
@@ -247,12 +252,13 @@ def _embedding_bag(
             apart = reshape(g, rows, [count, width, *rest])
             type = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}[reduce]
             return [g(type, [apart, vector(g, [1])], keepdims=0)]
-    at = g.builder.const(np.arange(size, dtype=np.int64)[:, None])
-    begun = g("LessOrEqual", [cut(g, positions(g, offsets), 0, 0, count), at])
-    passed = g("ReduceSum", [g.builder.cast(begun, INT64), vector(g, [1])], keepdims=0)
+    places, begins = (g.builder.cast(each, INT32) for each in (indices, offsets))
+    at = g.builder.const(np.arange(size, dtype=np.int32)[:, None])
+    begun = g("LessOrEqual", [cut(g, begins, 0, 0, count), at])
+    passed = g("ReduceSum", [g.builder.cast(begun, INT32), vector(g, [1])], keepdims=0)
     ids = g("Sub", [passed, number(g, passed, 1)])
     if padding_idx is not None:
-        pads = g("Equal", [positions(g, indices), scalar(g, padding_idx)])
+        pads = g("Equal", [places, number(g, places, padding_idx)])
         ids = where(g, pads, number(g, ids, count), ids)
     start = -math.inf if reduce == "max" else 0.0
     return [_reduced(g, rows, ids, count, reduce, start, empty_as=0.0 if reduce == "max" else None)]

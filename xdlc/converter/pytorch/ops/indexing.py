@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import one_hot, where
-from xdlc.converter.nhwc.gathering import places
+from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._shapes import (
@@ -17,6 +17,7 @@ from xdlc.converter.pytorch.ops._shapes import (
     empty,
     expanded,
     moved,
+    places,
     rank_one,
     reshaped,
     sizes_of,
@@ -25,7 +26,7 @@ from xdlc.converter.pytorch.ops.slicing import cut
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import BOOL8, INT64, UINT8
+from xdlc.ir.dtype import BOOL8, INT32, UINT8
 
 
 def _of_rank_one(node: AtenNode, g: Operators, index: Value) -> Value:
@@ -49,9 +50,9 @@ def gather(node: AtenNode, g: Operators, self: Value, dim: int, index: Value) ->
     axis, shape = axis_of(node, dim, self.rank), index.dims
     if shape is not None and 0 in shape:
         return empty(g, dims(index), self.dtype)
-    x, index_1 = rank_one(g, self), positions(g, rank_one(g, index))
-    x = within(g, x, index_1, axis)
-    found = g("GatherElements", [x, index_1], axis=axis)
+    (place,) = places(g, index, of=[self])
+    place = rank_one(g, place)
+    found = g("GatherElements", [within(g, rank_one(g, self), place, axis), place], axis=axis)
     return found if index.rank else reshape(g, found, ())
 
 
@@ -92,7 +93,7 @@ class Indices(NamedTuple):
 
     Attributes:
         axes: The axes, in order.
-        tuples: [..., axes]: int64 positions along them.
+        tuples: [..., axes]: positions along them, int64 or int32.
         place: Where the axes of the tuples are in the result.
     """
 
@@ -122,12 +123,12 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
                 found.append((axis, g("Gather", [true, g.builder.const(np.asarray(row))], axis=0)))
                 axis += 1
         else:
-            found.append((axis, positions(g, index)))
+            found.append((axis, index))
             axis += 1
     axes = [at for at, _ in found]
     if axis > x.rank or not axes:
         raise node.invalid(f"indices of {axis} axes of {x.rank}")
-    values = _alike(node, g, [value for _, value in found])
+    values = _alike(node, g, places(g, *(value for _, value in found), of=[x]))
     last = vector(g, [values[0].rank])
     columns = [g("Unsqueeze", [value, last]) for value in values]
     joined = columns[0] if len(columns) == 1 else g("Concat", columns, axis=values[0].rank)
@@ -212,13 +213,15 @@ def _masked_select(node: AtenNode, g: Operators, self: Value, mask: Value) -> Va
 @aten("nonzero", "argwhere")
 def _nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
     if not self.rank:
-        return g("Slice", [places(g, reshape(g, self, (1,))), vector(g, [0]), vector(g, [0]), vector(g, [1])])
-    return places(g, self)
+        return g(
+            "Slice", [true_places(g, reshape(g, self, (1,))), vector(g, [0]), vector(g, [0]), vector(g, [1])]
+        )
+    return true_places(g, self)
 
 
 @aten("nonzero_numpy")
 def _nonzero_numpy(node: AtenNode, g: Operators, self: Value) -> list[Value]:
-    found = places(g, rank_one(g, self))
+    found = true_places(g, rank_one(g, self))
     return [
         g("Gather", [found, g.builder.const(np.asarray(axis))], axis=1) for axis in range(max(self.rank, 1))
     ]
@@ -236,10 +239,10 @@ def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_v
         raise node.invalid(f"{size} positions of shape {list(shape)}")
     if not self.size or not size:
         return g.builder.const(np.full((size, self.rank), fill_value, np.int64))
-    flat = g.builder.cast(g.builder.cast(reshape(g, self, (self.size,)), BOOL8), INT64)
+    flat = g.builder.cast(g.builder.cast(reshape(g, self, (self.size,)), BOOL8), INT32)
     count = g("CumSum", [flat, g.builder.const(np.asarray(0, np.int64))])
-    rank = g.builder.const(np.arange(size, dtype=np.int64)[:, None])  # how many are before each
-    at = g("ReduceSum", [g.builder.cast(g("LessOrEqual", [count, rank]), INT64), vector(g, [1])], keepdims=0)
+    rank = g.builder.const(np.arange(size, dtype=np.int32)[:, None])  # how many are before each
+    at = g("ReduceSum", [g.builder.cast(g("LessOrEqual", [count, rank]), INT32), vector(g, [1])], keepdims=0)
     inside = g("Unsqueeze", [g("Less", [at, number(g, at, self.size)]), vector(g, [1])])
     at = g("Min", [at, number(g, at, self.size - 1)])
     table = np.stack(np.unravel_index(np.arange(self.size), shape), 1).astype(np.int64)
@@ -257,7 +260,7 @@ def _one_hot(node: AtenNode, g: Operators, self: Value, num_classes: int) -> Val
             )
         num_classes = int(self.numpy().max()) + 1
     on, off = (g.builder.const(np.asarray(value, np.int64)) for value in (1, 0))
-    return one_hot(g, self, num_classes, on, off, -1)
+    return one_hot(g, g.builder.cast(self, INT32), num_classes, on, off, -1)
 
 
 @aten("embedding", ignores=["padding_idx", "scale_grad_by_freq", "sparse"])

@@ -15,6 +15,7 @@ from xdlc.converter.pytorch.ops._shapes import (
     common_shape,
     expanded,
     moved,
+    places,
     rank_one,
     reshaped,
     sizes_of,
@@ -94,7 +95,8 @@ def _elements(
 ) -> tuple[Value, Value, Write]:
     """Return a tensor, updates of the shape of the index, and what writes them along an axis."""
     axis = axis_of(node, dim, x.rank)
-    place = positions(g, rank_one(g, index))
+    (place,) = places(g, index, of=[x])
+    place = rank_one(g, place)
     if isinstance(source, Value):
         updates = within(g, g.builder.cast(rank_one(g, source), x.dtype), place, -1)
         if updates.dims != place.dims:
@@ -186,7 +188,8 @@ def _rows(
     axis = axis_of(node, dim, x.rank)
     if index.rank > 1:
         raise node.invalid(f"an index of shape {list(index.shape)}")
-    place = g("Unsqueeze", [positions(g, rank_one(g, index)), vector(g, [1])])
+    (place,) = places(g, index, of=[x])
+    place = g("Unsqueeze", [rank_one(g, place), vector(g, [1])])
     whole, given = rank_one(g, x), g.builder.cast(rank_one(g, source), x.dtype)
     wanted = [sizes_of(g, place)[0] if at == axis else size for at, size in enumerate(sizes_of(g, whole))]
     if source.rank != x.rank and source.rank:
