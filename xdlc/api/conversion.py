@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
-from xdlc.converter.pytorch import live
+from xdlc.converter.pytorch import by_onnx, live
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
@@ -195,10 +195,10 @@ def _source(
         def folder() -> Path:
             return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
 
-        by_onnx = live.uses_onnx(own)
+        as_onnx = by_onnx.uses_onnx(own)
         if live.is_live(model):
-            file, framework = _exported(model, folder(), options, as_onnx=by_onnx), None
-            own = {name: value for name, value in own.items() if name not in live.OPTIONS}
+            file, framework = _exported(model, folder(), options, as_onnx=as_onnx), None
+            own = {name: value for name, value in own.items() if name not in by_onnx.OPTIONS}
         elif options.keys() & {"example_inputs", "dynamic_shapes"}:
             raise UsageError(
                 "example_inputs and dynamic_shapes are for modules of PyTorch", fix="omit them for a file"
@@ -209,13 +209,13 @@ def _source(
         options["input_dims"] = checked_dims(options["input_dims"])
         frontend = find_frontend(path, framework)
         check_own_options(frontend, options, own)
-        options |= {name: value for name, value in own.items() if name not in live.OPTIONS}
-        if by_onnx and file is model:
+        options |= {name: value for name, value in own.items() if name not in by_onnx.OPTIONS}
+        if as_onnx and file is model:
             shapes = options["input_dims"] or {}
-            path = live.export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
+            path = by_onnx.export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
             frontend = find_frontend(path, "onnx")
             check_own_options(frontend, options, {})
-        if by_onnx:
+        if as_onnx:
             (options.get("notify") or _log.warning)(_BY_ONNX)
         yield frontend, path
 

@@ -115,6 +115,17 @@ def test_both_ways_agree(torch, net, tmp_path):
     check(torch, net, xdlc.convert(tmp_path / "net.pt2", importer_options=way | {"trust": True}))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.frameworks
+def test_layers_of_quantized_networks_are_traced_to_a_script(torch):
+    net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).eval()
+    quantized = torch.ao.quantization.quantize_dynamic(net, {torch.nn.Linear})
+    x = torch.linspace(-1, 1, 16).reshape(2, 8)
+    model = xdlc.convert(quantized, (x,))
+    got = xdlc.run(model, {model.main.inputs[0].name: x.numpy()})
+    np.testing.assert_allclose(got[model.main.outputs[0].name], quantized(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's own log of a trace
 @pytest.mark.frameworks
 def test_modules_that_are_refused(torch, net):

@@ -5,10 +5,8 @@ Modules are traced by ``torch.export`` in the process of the caller, as they can
 
 from __future__ import annotations
 
-import json
+import copy
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -16,42 +14,27 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from xdlc.converter.formats import TORCH_EXPORT, recognize
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, XdlcError
 
-OPTIONS = ("torch_exporter", "trust")
-"""Options that choose a way to a graph; the importer itself does not have them."""
-_TORCH, _ONNX = "torch", "onnx"
 _OLDEST = (2, 5)
-_INSTALL = "install it: `pip install xdlc[torch]`"
+INSTALL = "install it: `pip install xdlc[torch]`"
+"""What to do where torch, or what it needs, is not installed."""
 _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of the names of layers that compute something else in training."""
 _MOST_TEXT = 400
 _MOST_NAME = 64
-_MOST_SECONDS = 1800
-_MEMORY = 16 << 30
+_PACKED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b")
+_TENSORS = "take and return tensors, and containers of them; networks of transformers: use_cache=False"
 _OTHER_WAY = "rewrite that part; or let torch make ONNX of it: importer_options={'torch_exporter': 'onnx'}"
 
 
 def is_live(model: object) -> bool:
     """Return whether an object is a module, a program or a script of torch; torch is not imported for it."""
     return any(
-        each.__module__.partition(".")[0] == _TORCH
+        each.__module__.partition(".")[0] == "torch"
         and each.__name__ in ("Module", "ExportedProgram", "ScriptFunction")
         for each in type(model).__mro__
     )
-
-
-def uses_onnx(options: Mapping[str, Any]) -> bool:
-    """Return whether options choose the exporter of torch.onnx.
-
-    Raises:
-        UsageError: If they name another one that does not exist.
-    """
-    exporter = options.get("torch_exporter", _TORCH)
-    if exporter not in (_TORCH, _ONNX):
-        raise UsageError(f"no exporter {exporter!r}", fix=f"exporters: {_TORCH}, {_ONNX}")
-    return bool(exporter == _ONNX)
 
 
 def has_tensors(value: object) -> bool:
@@ -60,7 +43,7 @@ def has_tensors(value: object) -> bool:
         return any(map(has_tensors, value.values()))
     if isinstance(value, tuple | list):
         return any(map(has_tensors, value))
-    return any(each.__module__ == _TORCH and each.__name__ == "Tensor" for each in type(value).__mro__)
+    return any(each.__module__ == "torch" and each.__name__ == "Tensor" for each in type(value).__mro__)
 
 
 def export(
@@ -99,66 +82,16 @@ def export(
         program = model
         if not is_program:
             _check_mode(torch, model)
-            program = _traced(torch, model, args, kwargs, dynamic_shapes)
+            if _is_packed(model):
+                return _as_script(torch, _scripted(torch, model, args, kwargs), folder / f"{name}.pt", args)
+            program = _traced(torch, _with_plain_weights(torch, model), args, kwargs, dynamic_shapes)
         path = folder / f"{name}.pt2"
         try:
             torch.export.save(program, path)
         except Exception as error:
-            problem = f"torch.export.save cannot store the program: {_first_lines(error)}"
+            problem = f"torch.export.save cannot store the program: {first_lines(error)}"
             raise UnsupportedOp(problem, where=kind, fix=_OTHER_WAY) from error
         return path, {}
-
-
-def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]], *, trusted: bool) -> Path:
-    """Let torch write a file of PyTorch as ONNX, in a process of its own; return the path.
-
-    Args:
-        source: A program of torch.export, or a script.
-        folder: Folder of the result.
-        shapes: Shapes by input name, which a script lacks.
-        trusted: Whether the file may execute code.
-
-    Raises:
-        UsageError: If it is not trusted.
-        UnsupportedOp: If torch cannot load or export it.
-    """
-    if not trusted:
-        raise UsageError(
-            "torch executes code that the file may hold when it loads it",
-            where=str(source),
-            fix="add --trust if the file is from a source that you trust, or omit --torch_exporter",
-        )
-    target = folder / "model.onnx"
-    request = {
-        "source": str(source.absolute()),
-        "target": str(target),
-        "kind": "program" if recognize(source) is TORCH_EXPORT else "script",
-        "shapes": {name: list(shape) for name, shape in shapes.items()},
-        "seconds": _MOST_SECONDS,
-        "nbytes": _most_memory(source),
-    }
-    command = [sys.executable, "-P", str(Path(__file__).with_name("loading.py")), json.dumps(request)]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_MOST_SECONDS, stdin=subprocess.DEVNULL
-        )
-        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was ended"]
-        reason = "" if done.returncode == 0 else lines[-1]
-    except subprocess.TimeoutExpired:
-        reason = f"it takes more than {_MOST_SECONDS} s"
-    if not reason and target.is_file():
-        return target
-    text = json.loads(reason)["error"] if reason.startswith('{"error"') else reason
-    if "No module named" in text:
-        raise UsageError(f"torch.onnx needs a package: {_first_lines(text)}", fix=_INSTALL)
-    _check_surroundings(RuntimeError(text))
-    problem = f"torch.onnx cannot export the file: {_first_lines(text)}"
-    raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network anew")
-
-
-def _most_memory(source: Path) -> int:
-    """Return the most bytes that a process that loads a file may take."""
-    return _MEMORY + 16 * source.stat().st_size
 
 
 def _torch() -> Any:
@@ -171,13 +104,13 @@ def _torch() -> Any:
         import torch
         import torch.export
     except Exception as error:
-        problem = f"the package torch cannot be imported: {_first_lines(error)}"
-        raise UsageError(problem, fix=_INSTALL) from error
+        problem = f"the package torch cannot be imported: {first_lines(error)}"
+        raise UsageError(problem, fix=INSTALL) from error
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     if version < _OLDEST:
         raise UsageError(
             f"torch is of version {torch.__version__}; modules are exported by 2.5 and newer",
-            fix=_INSTALL,
+            fix=INSTALL,
         )
     return torch
 
@@ -209,6 +142,35 @@ def _check_mode(torch: Any, module: Any) -> None:
         )
 
 
+def _is_packed(module: Any) -> bool:
+    """Return whether layers hold weights in objects of C++, which scripts take and torch.export does not."""
+    return any(_PACKED.match(type(each).__module__) for each in module.modules())
+
+
+def _scripted(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return a module traced to a script.
+
+    Raises:
+        UnsupportedOp: If torch cannot.
+    """
+    try:
+        return torch.jit.trace(module, args or None, example_kwarg_inputs=kwargs or None)
+    except Exception as error:
+        problem = f"torch.jit.trace cannot trace the module: {first_lines(error)}"
+        raise UnsupportedOp(problem, where=type(module).__name__, fix=_OTHER_WAY) from error
+
+
+def _with_plain_weights(torch: Any, module: Any) -> Any:
+    """Return a module whose weights are tensors, instead of objects of torchao that hold several."""
+    plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    held = (*module.parameters(), *module.buffers())
+    if all(type(each) in plain or not type(each).__module__.startswith("torchao") for each in held):
+        return module
+    from torchao.utils import unwrap_tensor_subclass
+
+    return unwrap_tensor_subclass(copy.deepcopy(module))
+
+
 def _traced(
     torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> Any:
@@ -224,7 +186,7 @@ def _traced(
         except Exception as error:
             errors.append(error)
     where = type(module).__name__
-    _check_surroundings(errors[0])
+    check_surroundings(errors[0])
     problems: list[XdlcError] = []
     try:
         draft = torch.export.draft_export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
@@ -234,17 +196,18 @@ def _traced(
         problems = []
     if len(problems) > 1:
         raise ProblemList(problems, where=where) from errors[0]
-    problem = f"torch.export cannot trace the module: {_first_lines(errors[0])}"
-    raise UnsupportedOp(problem, where=where, fix=_OTHER_WAY) from errors[0]
+    problem = f"torch.export cannot trace the module: {first_lines(errors[0])}"
+    is_odd = "not a known type" in problem
+    raise UnsupportedOp(problem, where=where, fix=_TENSORS if is_odd else _OTHER_WAY) from errors[0]
 
 
 def _drafted(text: str) -> str:
     """Return what a report of ``draft_export`` states of a problem: the problem, and the line of code."""
     line = re.search(r"user stacktrace:\s*(.*)", text)
-    return _first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
+    return first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
 
 
-def _check_surroundings(error: Exception) -> None:
+def check_surroundings(error: Exception) -> None:
     """Raise an error of the installed packages as such.
 
     Raises:
@@ -294,16 +257,16 @@ def _as_onnx(
         torch.onnx.export(model, args, str(path), kwargs=kwargs, **options)
     except ImportError as error:
         raise UsageError(
-            f"torch.onnx needs a package: {_first_lines(error)}", fix="install it: `pip install onnxscript`"
+            f"torch.onnx needs a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
         ) from error
     except Exception as error:
-        _check_surroundings(error)
-        problem = f"torch.onnx cannot export the network: {_first_lines(error)}"
+        check_surroundings(error)
+        problem = f"torch.onnx cannot export the network: {first_lines(error)}"
         raise UnsupportedOp(problem, where=type(model).__name__, fix="rewrite that part") from error
     return path
 
 
-def _first_lines(error: object, skip: str = "For ") -> str:
+def first_lines(error: object, skip: str = "For ") -> str:
     """Return the beginning of a message of torch, in one line."""
     text = str(error).strip() or type(error).__name__
     lines = [line.strip() for line in text.split(f"\n{skip}")[0].splitlines() if line.strip()]
@@ -326,4 +289,4 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-__all__ = ["OPTIONS", "export", "export_file", "has_tensors", "is_live", "uses_onnx"]
+__all__ = ["INSTALL", "check_surroundings", "export", "first_lines", "has_tensors", "is_live"]

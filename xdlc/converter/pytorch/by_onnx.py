@@ -1,0 +1,84 @@
+"""Export to ONNX by torch itself, the other way to a graph: its options, and its process for files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xdlc.converter.formats import TORCH_EXPORT, recognize
+from xdlc.converter.pytorch.live import INSTALL, check_surroundings, first_lines
+from xdlc.errors import UnsupportedOp, UsageError
+
+OPTIONS = ("torch_exporter", "trust")
+"""Options that choose a way to a graph; the importer itself does not have them."""
+_TORCH, _ONNX = "torch", "onnx"
+_MOST_SECONDS = 1800
+_MEMORY = 16 << 30
+
+
+def uses_onnx(options: Mapping[str, Any]) -> bool:
+    """Return whether options choose the exporter of torch.onnx.
+
+    Raises:
+        UsageError: If they name another one that does not exist.
+    """
+    exporter = options.get("torch_exporter", _TORCH)
+    if exporter not in (_TORCH, _ONNX):
+        raise UsageError(f"no exporter {exporter!r}", fix=f"exporters: {_TORCH}, {_ONNX}")
+    return bool(exporter == _ONNX)
+
+
+def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]], *, trusted: bool) -> Path:
+    """Let torch write a file of PyTorch as ONNX, in a process of its own; return the path.
+
+    Args:
+        source: A program of torch.export, or a script.
+        folder: Folder of the result.
+        shapes: Shapes by input name, which a script lacks.
+        trusted: Whether the file may execute code.
+
+    Raises:
+        UsageError: If it is not trusted.
+        UnsupportedOp: If torch cannot load or export it.
+    """
+    if not trusted:
+        raise UsageError(
+            "torch executes code that the file may hold when it loads it",
+            where=str(source),
+            fix="add --trust if the file is from a source that you trust, or omit --torch_exporter",
+        )
+    target = folder / "model.onnx"
+    request = {
+        "source": str(source.absolute()),
+        "target": str(target),
+        "kind": "program" if recognize(source) is TORCH_EXPORT else "script",
+        "shapes": {name: list(shape) for name, shape in shapes.items()},
+        "seconds": _MOST_SECONDS,
+        "nbytes": _most_memory(source),
+    }
+    command = [sys.executable, "-P", str(Path(__file__).with_name("loading.py")), json.dumps(request)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_MOST_SECONDS, stdin=subprocess.DEVNULL
+        )
+        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was ended"]
+        reason = "" if done.returncode == 0 else lines[-1]
+    except subprocess.TimeoutExpired:
+        reason = f"it takes more than {_MOST_SECONDS} s"
+    if not reason and target.is_file():
+        return target
+    text = json.loads(reason)["error"] if reason.startswith('{"error"') else reason
+    if "No module named" in text:
+        raise UsageError(f"torch.onnx needs a package: {first_lines(text)}", fix=INSTALL)
+    check_surroundings(RuntimeError(text))
+    problem = f"torch.onnx cannot export the file: {first_lines(text)}"
+    raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network anew")
+
+
+def _most_memory(source: Path) -> int:
+    """Return the most bytes that a process that loads a file may take."""
+    return _MEMORY + 16 * source.stat().st_size
