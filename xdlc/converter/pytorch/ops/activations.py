@@ -56,7 +56,7 @@ def _rrelu(node: AtenNode, g: Operators, self: Value, lower: float, upper: float
 def _prelu(node: AtenNode, g: Operators, self: Value, weight: Value) -> Value:
     """Map slopes, one for all channels or one for each, of axis 1."""
     if weight.size == 1:
-        weight = reshape(g, weight, (1,))
+        weight = reshape(g, weight, (1,) if self.rank else ())
     elif weight.rank == 1 and self.rank > 1:
         weight = reshape(g, weight, (weight.size, *[1] * (self.rank - 2)))
     return g("PRelu", [self, weight])

@@ -201,13 +201,6 @@ def _lerp(node: AtenNode, g: Operators, self: Value, end: Value, weight: Value |
     return (first if abs(weight) < 0.5 else last).value
 
 
-@aten("gcd", "lcm", layout=ANY)
-def _gcd(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
-    raise node.problem(
-        "its number of steps depends on the data", "compute it outside of the model, or with a loop"
-    )
-
-
 @aten("clamp", "clip", "clamp_min", "clamp_max", layout=ANY)
 def _clamp(
     node: AtenNode,

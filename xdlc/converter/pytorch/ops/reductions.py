@@ -69,6 +69,8 @@ def _reduce(node: AtenNode, g: Operators, self: Value, dim: Axes = None, keepdim
 def _any(node: AtenNode, g: Operators, self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
     x = Term(g, self)
     holds = x if self.dtype is BOOL8 else x.differs(0)
+    if dim == []:  # none here, where all other reductions take it as all
+        return holds("Identity").value
     return over(holds, "Any" if "any" in node.type else "All", axes_of(self, dim), keepdim).value
 
 

@@ -125,7 +125,7 @@ def _near_roots() -> Fit:
     return fit(lambda t: np.array([math.lgamma(x) / ((x - 1) * (x - 2)) for x in t + 1.5]))
 
 
-def _lgamma(x: Term) -> Term:
+def log_gamma(x: Term) -> Term:
     """Return log |gamma(x)|, exact about its roots at 1 and 2."""
     close = (x > 0.5) & (x < 2.5)
     moved = close.where(x - 1.5, 0)
@@ -138,7 +138,7 @@ _UNARY: dict[str, Callable[[Term], Term]] = {
     "digamma": _digamma, "special_digamma": _digamma, "special_psi": _digamma,
     "erfc": _erfc, "special_erfc": _erfc, "special_erfcx": _erfcx,
     "erfinv": lambda x: x.via(nhwc.erfinv), "special_erfinv": lambda x: x.via(nhwc.erfinv),
-    "lgamma": _lgamma, "special_gammaln": _lgamma,
+    "lgamma": log_gamma, "special_gammaln": log_gamma,
     "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
     "special_log_ndtr": _log_ndtr,
     "special_ndtr": _ndtr,
@@ -171,9 +171,9 @@ _MOST_ORDER = 20
 def _mvlgamma(node: AtenNode, g: Operators, self: Value, p: int) -> Value:
     x = wide_term(node, g, self)
     g.builder.check_table(p)
-    total = _lgamma(x)
+    total = log_gamma(x)
     for index in range(1, p):
-        total = total + _lgamma(x - index / 2)
+        total = total + log_gamma(x - index / 2)
     return (total + p * (p - 1) / 4 * math.log(math.pi)).value
 
 
@@ -241,36 +241,3 @@ def _chebyshev_of(node: AtenNode, g: Operators, x: Value | float, n: Value | flo
     at, degree = wide_term(node, g, x), wide_term(node, g, n)
     degree = (degree < 0).where(-1, degree("Floor"))
     return _chebyshev(at * 2 - 1 if is_shifted else at, degree, kind).value
-
-
-_RECURRENCES: dict[str, tuple[float, float, Callable[[int], tuple[float, float, float]]]] = {
-    "special_hermite_polynomial_h": (2, 0, lambda k: (2, 0, -2 * k)),
-    "special_hermite_polynomial_he": (1, 0, lambda k: (1, 0, -k)),
-    "special_laguerre_polynomial_l": (-1, 1, lambda k: (-1 / (k + 1), (2 * k + 1) / (k + 1), -k / (k + 1))),
-    "special_legendre_polynomial_p": (1, 0, lambda k: ((2 * k + 1) / (k + 1), 0, -k / (k + 1))),
-}
-"""The polynomial of degree 1, a x + b, and of degree k + 1, (a x + b) p(k) + c p(k - 1)."""
-
-
-@aten(*_RECURRENCES, layout=ANY)
-def _recurrence(node: AtenNode, g: Operators, x: Value | float, n: Value | float) -> Value:
-    """Unroll the recurrence of polynomials of a known degree."""
-    known = n.numpy().reshape(-1) if isinstance(n, Value) and n.is_static else n
-    if isinstance(known, Value) or np.size(known) != 1:
-        raise node.problem("its degree depends on the data", "use a degree that is a number")
-    degree = int(np.asarray(known).reshape(-1)[0])
-    at = wide_term(node, g, x)
-    if degree < 1:
-        return (at * 0 + (degree == 0)).value
-    g.builder.check_table(degree)
-    if degree > _MOST_DEGREE:
-        raise node.problem(f"the degree {degree} is above {_MOST_DEGREE}", "use a lower one")
-    factor, term_, step = _RECURRENCES[operator(node)]
-    before, now = at * 0 + 1, at * factor + term_
-    for index in range(1, degree):
-        a, b, c = step(index)
-        before, now = now, (at * a + b) * now + before * c
-    return now.value
-
-
-_MOST_DEGREE = 128
