@@ -110,6 +110,7 @@ def test_passes_run_in_the_order_that_they_require():
         "dequantize_weights",
         "cast_reinterpreted",
         "step_recurrences",
+        "spread_batches",
     ]
 
 

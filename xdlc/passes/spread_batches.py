@@ -1,0 +1,90 @@
+"""Operands repeated along the batch where HTP normalizes their sum wrongly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Origin, Tensor
+from xdlc.passes.base import graph_pass
+
+_NORMS = ("LayerNorm", "RmsNorm")
+_DEPTH = 4
+"""Most ops between the operand and the norm."""
+_REASON = "HTP normalizes the sum wrongly if this repeats along the batch"
+
+
+@graph_pass(stage="htp", after=("step_recurrences",), op_types=_NORMS)
+@dataclass(frozen=True, slots=True)
+class SpreadBatches:
+    """Repeat the operand of an ElementWiseBinary that a norm reads, if it broadcasts along the batch.
+
+    The axis is the third from the end.  From 16 rows on, the emulation normalizes other values then, by the
+    half of their size (SDK 2.51, SM8650): those of BERT, whose positions are added for two sentences.
+
+    Attributes:
+        name: Name of the pass.
+    """
+
+    name: str = "spread_batches"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        results = [_spread(graph, op) for op in list(graph.ops) if _is(op, "ElementWiseBinary")]
+        return any(results)
+
+
+def _is(op: Op, *types: str) -> bool:
+    return op.type in types and op.package == ir.NATIVE_PACKAGE
+
+
+def _spread(graph: Graph, op: Op) -> bool:
+    shape = op.outputs[0].shape
+    found = [tensor for tensor in op.inputs if tensor is not None and _broadcasts(tensor, shape)]
+    if not found or op.outputs[0].dynamic_axes or not _is_normalized(graph, op.outputs[0], _DEPTH):
+        return False
+    repeated = {tensor: _repeated(graph, op, tensor, shape[-3]) for tensor in found}
+    graph.set_inputs(op, [repeated.get(t, t) if t is not None else None for t in op.inputs])
+    return True
+
+
+def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    """Return whether a tensor has the rows and columns of a result, and is repeated along the axis before."""
+    if len(shape) < 3 or tensor.shape[-2:] != shape[-2:] or 1 in shape[-3:]:
+        return False
+    is_plain = not tensor.dynamic_axes and not isinstance(tensor.encoding, ir.AxisScaleOffset)
+    return is_plain and (tensor.rank == 2 or tensor.shape[-3] == 1)
+
+
+def _is_normalized(graph: Graph, tensor: Tensor, depth: int) -> bool:
+    """Return whether a norm reads a tensor, or what sums, products and Reshapes make of it."""
+    readers = graph.consumers(tensor)
+    if any(_is(op, *_NORMS) and op.inputs[0] is tensor for op in readers):
+        return True
+    following = [op.outputs[0] for op in readers if _is(op, "ElementWiseBinary", "Reshape")]
+    return depth > 0 and any(_is_normalized(graph, result, depth - 1) for result in following)
+
+
+def _repeated(graph: Graph, op: Op, tensor: Tensor, count: int) -> Tensor:
+    """Return a tensor repeated along the third axis from the end."""
+    import numpy
+
+    flat = tensor.shape if tensor.rank > 2 else (1, *tensor.shape)
+    shape = (*flat[:-3], count, *flat[-2:])
+    name = graph.unique_name(f"{tensor.name}_spread")
+    if tensor.data is not None:
+        data = tensor.data.transform(
+            lambda array: numpy.ascontiguousarray(numpy.broadcast_to(array.reshape(flat), shape)), shape=shape
+        )
+        role = ir.Role.STATIC
+        return graph.add_tensor(Tensor(name, shape, tensor.dtype, tensor.encoding, data, role))
+    origin = Origin(op.origin.nodes, _REASON)
+    if flat != tensor.shape:
+        view = Tensor(graph.unique_name(f"{name}_view"), flat, tensor.dtype, tensor.encoding)
+        graph.insert_before(op, ir.make_op(graph, "Reshape", [tensor], [view], name=view.name, origin=origin))
+        tensor = view
+    made = Tensor(name, shape, tensor.dtype, tensor.encoding)
+    multiples = [count if axis == len(shape) - 3 else 1 for axis in range(len(shape))]
+    params: dict[str, ir.Param] = {"multiples": ir.u32s(multiples)}
+    graph.insert_before(op, ir.make_op(graph, "Tile", [tensor], [made], params, name=name, origin=origin))
+    return made
