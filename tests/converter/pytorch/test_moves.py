@@ -110,6 +110,8 @@ PADDED: dict[str, tuple[str, list[Any], Any]] = {
     ),
     "reflect": ("reflection_pad1d", [SQUARE, [2, 1]], np.pad(SQUARE, ((0, 0), (2, 1)), "reflect")),
     "replicate": ("pad", [X, [2, 0, 1, 1], "replicate"], np.pad(X, ((0, 0), (1, 1), (2, 0)), "edge")),
+    "replicate what is cut": ("replication_pad1d", [SQUARE, [-4, 2]], SQUARE[:, [3, 3]]),
+    "reflect what is cut": ("reflection_pad1d", [SQUARE, [-2, 2]], SQUARE[:, [2, 3, 2, 1]]),
     "circular": ("pad", [X, [0, 4], "circular"], np.pad(X, ((0, 0), (0, 0), (0, 4)), "wrap")),
     "truth values": (
         "constant_pad_nd",

@@ -54,7 +54,8 @@ def padded(
         shape = list(dims(x))
         for axis, low, high in zip(axes, before, after, strict=True):
             size = shape[axis]
-            most = {"reflect": size - 1, "circular": size}.get(mode)
+            left = size + min(low, 0) + min(high, 0)  # which alone is continued if it is circular
+            most = {"reflect": size - 1, "circular": left}.get(mode)
             if most is not None and max(low, high) > most:
                 raise node.invalid(f"padding {low}, {high} of {size} elements along axis {axis}")
             shape[axis] = size + low + high
@@ -67,8 +68,25 @@ def padded(
                 raise node.invalid(f"padding of no elements by mode {mode}")
             check_table(*shape)
             return g.builder.const(np.full(shape, value or 0, x.dtype.numpy))
+        if min(pad) < 0 and mode in ("reflect", "replicate"):
+            return _continued(g, x, axes, list(zip(before, after, strict=True)), mode)
     fill = [g.builder.const(np.asarray(value, x.dtype.numpy))] if value and mode == "constant" else [None]
     return g("Pad", [x, vector(g, [*before, *after]), *fill, vector(g, axes)], mode=_MODES[mode])
+
+
+def _continued(
+    g: Operators, x: Value, axes: Sequence[int], amounts: Sequence[tuple[int, int]], mode: str
+) -> Value:
+    """Return a tensor cut at one end and continued at the other, also by elements that are cut off."""
+    for axis, (low, high) in zip(axes, amounts, strict=True):
+        if low or high:
+            last = x.shape[axis] - 1
+            check_table(last + 1 + low + high)
+            place = np.arange(-low, last + 1 + high)
+            if mode == "reflect":
+                place = last - np.abs(last - np.abs(place))
+            x = g("Gather", [x, vector(g, np.clip(place, 0, last))], axis=axis)
+    return x
 
 
 @aten("pad", layout=ANY)

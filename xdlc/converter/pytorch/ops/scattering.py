@@ -279,7 +279,6 @@ def index_put(
     head = sizes_of(g, tuples)[:-1]
     base = moved(g, self, found.axes, range(count))
     rest = sizes_of(g, base)[count:]
-    # The values have the axes of the index where the result of indexing would have them.
     whole = expanded(node, g, values, [*rest[: found.place], *head, *rest[found.place :]])
     whole = moved(g, whole, range(found.place, found.place + len(head)), range(len(head)))
     if accumulate and self.dtype is BOOL8:
