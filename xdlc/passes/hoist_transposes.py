@@ -70,7 +70,9 @@ def _hoist(graph: Graph, tensor: Tensor) -> bool:
     order = orders.pop()
     if order is None or orders or len(parts) < 2:
         return False
-    runs = min((_runs(tensor, axis, order, place) for place in range(len(order) + 1)), key=len)
+    rest = [at for at in order if at != axis]
+    places = [order.index(axis)] if axis in order else range(len(order) + 1)
+    runs = min((_runs(tensor, axis, rest, place) for place in places), key=len)
     lying = sorted(runs)
     if not 1 < len(lying) <= MOST_AXES or lying == runs:
         return False
@@ -146,9 +148,10 @@ def _passes(op: Op, tensor: Tensor, *, first: bool) -> bool:
 
 
 def _order(part: _Part, tensor: Tensor, axis: int) -> tuple[int, ...] | None:
-    """Return the order in which a part has the axes of the tensor that it is cut from, without the cut one.
+    """Return the order in which a part has the axes of the tensor that it is cut from.
 
-    None if it is not transposed, or a Reshape does more than drop that axis.
+    The cut axis is omitted where the part has one place of it, which may lie anywhere.  None if it is not
+    transposed, or a Reshape does more than drop that axis.
     """
     if not part.ops:
         return None
@@ -161,7 +164,7 @@ def _order(part: _Part, tensor: Tensor, axis: int) -> tuple[int, ...] | None:
         return None
     perm = [int(at) for at in part.ops[-1].param("perm")]
     names = kept if dropped else list(range(tensor.rank))
-    return tuple(names[at] for at in perm if names[at] != axis)
+    return tuple(names[at] for at in perm if names[at] != axis or held[axis] != 1)
 
 
 def _runs(tensor: Tensor, axis: int, order: Sequence[int], place: int) -> list[list[int]]:
