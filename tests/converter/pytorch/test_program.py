@@ -305,3 +305,20 @@ def saved_tensors(folder, tensors):
     content = {"data.pkl": pickled({name: tensor(name, array) for name, array in tensors.items()})}
     content |= {f"data/{name}": array.tobytes() for name, array in tensors.items()}
     return archive(folder / "saved.pt", content, "archive").read_bytes()
+
+
+def test_the_trace_has_modules_and_on_request_lines(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (2, 3))
+    made.op("neg", made.op("abs", made.op("relu", x, module="body.act"), module="body.act@1"))
+    for node, place in zip(made.nodes, ("net.py", "torch/nn/modules/act.py", ""), strict=True):
+        trace = f'File "/home/me/net.py", line 7, in forward\n    y\nFile "/lib/{place}", line 9, in f\n    z'
+        node["metadata"]["stack_trace"] = trace if place else ""
+    plain = made.convert(tmp_path).metadata["nodes"]
+    assert [node[:2] for node in plain] == [
+        ["body.act.relu", "relu"],
+        ["body.act.abs", "abs"],
+        ["neg", "neg"],
+    ]
+    lines = made.convert(tmp_path, importer_options={"source_lines": True}).metadata["nodes"]
+    assert [node[1] for node in lines] == ["relu (/lib/net.py:9)", "abs (/home/me/net.py:7)", "neg"]

@@ -48,7 +48,7 @@ class Call:
         arguments: Arguments by name: tensors as ``Ref``, graphs as ``CallGraph``.
         outputs: Names of the results, those of a list in its place; empty for a result that is None.
         module: Path of the module of the network that makes the call.
-        line: Position in the source, as the last line of its stack trace states it.
+        line: File and line of the network's source that makes the call; empty if not known.
     """
 
     target: str

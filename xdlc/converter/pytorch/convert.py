@@ -30,6 +30,7 @@ def convert(
     batch: int | None = None,
     set_inputs: Mapping[str, Any] | None = None,
     state: str | None = None,
+    source_lines: bool = False,
     diagnostics: Diagnostics | None = None,
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
@@ -45,6 +46,7 @@ def convert(
         set_inputs: Values by name of inputs that become constants.
         state: What becomes of buffers and inputs that the network changes: inputs and outputs (``io``, the
             default), or constants (``frozen``).
+        source_lines: Whether the trace has the line of the network's source that makes each call.
         diagnostics: Collects the problems, which are then not raised.
         notify: Called with each notice; default: the log.
         step: Progress callback.
@@ -59,7 +61,7 @@ def convert(
     fixed = {name: value for name, value in (set_inputs or {}).items() if name not in program.fixed}
     with understood(str(path)):
         bindings = bound(program, input_dims or {}, define_symbol or {}, batch, fixed)
-        graph, shapes = source_graph(program, bindings, frozen=state == "frozen")
+        graph, shapes = source_graph(program, bindings, frozen=state == "frozen", source_lines=source_lines)
     return convert_graph(
         graph,
         Source("pytorch", str(path), unit="call"),

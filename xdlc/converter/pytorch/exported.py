@@ -7,6 +7,7 @@ pickled, are not read.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -104,6 +105,7 @@ def understood(where: str) -> Iterator[None]:
         raise ModelError(problem[:200], where=where, fix=AGAIN) from error
 
 
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _PLAIN = {
     "as_int": int,
     "as_ints": int,
@@ -258,8 +260,7 @@ class _Reader:
         metadata = node.get("metadata") or {}
         modules = metadata.get("nn_module_stack", "").split(";")[-1].split(",")
         module = modules[1].partition("@")[0] if len(modules) > 2 else ""  # norm@1: the second call of norm
-        line = metadata.get("stack_trace", "").strip().rpartition("\n")[2].strip()
-        return Call(target, arguments, outputs, module, line)
+        return Call(target, arguments, outputs, module, _line(metadata.get("stack_trace", "")))
 
     @staticmethod
     def _output_names(value: Mapping[str, Any]) -> list[str]:
@@ -321,3 +322,10 @@ class _Reader:
         if "as_name" in value:
             return SymbolRef(value["as_name"])
         return Ref(value["name"]) if "name" in value else self.argument(value)
+
+
+def _line(trace: str) -> str:
+    """Return file and line of the innermost call of a stack trace that is not in torch itself."""
+    frames = _FRAME.findall(trace)
+    own = [frame for frame in frames if "/torch/nn/" not in frame[0]] or frames
+    return ":".join(own[-1]) if own else ""

@@ -22,6 +22,12 @@ FRONTEND = Frontend(
             metavar="FORM",
         ),
         FrontendOption(
+            "source_lines",
+            "switch",
+            "Record in the trace which line of the network's source makes each call: the DLC then holds "
+            "paths of the machine that exported the program.",
+        ),
+        FrontendOption(
             "torch_exporter",
             "text",
             "How the network becomes a graph: it is read as it is (torch), or torch.onnx exports it in a "

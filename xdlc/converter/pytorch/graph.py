@@ -31,26 +31,30 @@ _DROPPED = frozenset(
 _MOST_INITIAL = 1 << 18
 
 
-def source_graph(program: Program, bindings: Bindings, *, frozen: bool = False) -> tuple[SourceGraph, Shapes]:
+def source_graph(
+    program: Program, bindings: Bindings, *, frozen: bool = False, source_lines: bool = False
+) -> tuple[SourceGraph, Shapes]:
     """Return a program as a graph of nodes, and what it states of its values.
 
     Args:
         program: The program.
         bindings: Values of its symbols.
         frozen: Whether what the network changes keeps its first value, instead of being state.
+        source_lines: Whether nodes have the lines of the network's source.
 
     Raises:
         XdlcError: If the program has no form in a DLC.
     """
-    return _Builder(program, bindings).graph(frozen)
+    return _Builder(program, bindings, source_lines).graph(frozen)
 
 
 class _Builder:
     """Builder of the source graph of one program."""
 
-    def __init__(self, program: Program, bindings: Bindings) -> None:
+    def __init__(self, program: Program, bindings: Bindings, source_lines: bool) -> None:
         self._program = program
         self._bindings = bindings
+        self._source_lines = source_lines
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
         self._own_names: Counter[str] = Counter()
@@ -276,11 +280,12 @@ class _Builder:
             arguments=arguments,
             dtypes=dtypes,
             module=call.module,
+            source=call.line if self._source_lines else "",
         )
 
     def _inner(self, graph: CallGraph) -> SourceGraph:
         """Return a graph inside a node."""
-        inner = _Builder(self._program, self._bindings)
+        inner = _Builder(self._program, self._bindings, self._source_lines)
         inner.shapes = self.shapes
         made = {*graph.inputs, *(output for call in graph.calls for output in call.outputs)}
         inner._names = {name: self._named(name) for name in graph.reads() if name not in made}

@@ -54,11 +54,19 @@ class AtenNode(Node):
         arguments: All arguments by name, tensors as ``Slot``.
         dtypes: Data types that the program states of the results; None where it states none.
         module: Path of the module of the network that makes the call.
+        source: File and line that make the call, for the trace; empty for none.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
     dtypes: Sequence[ir.DType | None] = ()
     module: str = ""
+    source: str = ""
+
+    @property
+    def full_type(self) -> str:
+        """The operator, with its namespace where that is not ATen's, and the line that calls it."""
+        type = f"{self.domain}::{self.type}" if self.domain else self.type
+        return f"{type} ({self.source})" if self.source else type
 
     @property
     def dtype(self) -> ir.DType:
