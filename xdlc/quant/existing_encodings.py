@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from xdlc.errors import UsageError
-from xdlc.ir import Graph, ScaleOffset, Tensor
+from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, DType, Graph, Op, ScaleOffset, Tensor
+from xdlc.ir.dtype import SFIXED4, SFIXED8
+from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
 
 
@@ -17,6 +20,87 @@ def forget_given(graph: Graph) -> int:
             tensor.encoding = None
             count += 1
     return count
+
+
+def adopt_borders(graph: Graph) -> None:
+    """Give floats beside Quantize and Dequantize of the source the encoding of the other side.
+
+    What the source leaves between them in float is then quantized with the encodings that it has learned.
+    """
+    for op in graph.ops:
+        if _is_border(op, "Dequantize"):
+            _adopt(op.outputs[0], op.inputs[0])
+        elif _is_border(op, "Quantize"):
+            real = op.inputs[0]
+            _adopt(real if real is not None and graph.sole_consumer(real) is op else None, op.outputs[0])
+
+
+def _is_border(op: Op | None, type: str) -> bool:
+    return op is not None and op.type == type and op.package == NATIVE_PACKAGE and op.inputs[0] is not None
+
+
+def _adopt(real: Tensor | None, stored: Tensor | None) -> None:
+    if real is None or stored is None or not isinstance(stored.encoding, ScaleOffset):
+        return
+    if real.encoding is None and not real.is_static and not stored.dtype.is_signed:
+        real.encoding = replace(stored.encoding, bits=given_bits(stored))
+
+
+def join_borders(graph: Graph) -> None:
+    """Let quantized values that are dequantized and quantized again be read as they are, or converted."""
+    for op in list(graph.ops):
+        real = op.inputs[0] if _is_border(op, "Quantize") else None
+        before = real.producer if real is not None else None
+        if before is None or not _is_border(before, "Dequantize"):
+            continue
+        source, result = before.inputs[0], op.outputs[0]
+        if source is None or not all(isinstance(each.encoding, ScaleOffset) for each in (source, result)):
+            continue
+        if (source.dtype, source.encoding) == (result.dtype, result.encoding) and not graph.is_output(result):
+            graph.replace(result, source)
+            graph.remove(op)
+        else:
+            graph.replace_op(op, Op("Convert", [source], [result], name=op.name, origin=op.origin))
+        if real is not None and not graph.consumers(real) and not graph.is_output(real):
+            graph.remove(before)
+
+
+def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
+    """Dequantize what float operations store as integers; return the integers by the floats."""
+    before = {op: op.inputs for op in graph.ops}
+    DequantizeWeights(refused_only=False).apply(graph)
+    return {
+        real: stored
+        for op, inputs in before.items()
+        for real, stored in zip(op.inputs, inputs, strict=True)
+        if real is not None and stored is not None and real is not stored
+    }
+
+
+def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DType]:
+    """Give weights the encodings of the integers that they came from; return their types by name.
+
+    Args:
+        graph: The graph, its products turned into FullyConnected.
+        stored: Static integers by the floats that they denote.
+    """
+    found: dict[str, DType] = {}
+    for op in graph.ops:
+        rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
+        held = stored.get(weight) if weight is not None else None
+        if rule is None or rule.weight is None or weight is None or held is None:
+            continue
+        encoding, dtype = held.encoding, held.dtype
+        if isinstance(encoding, AxisScaleOffset):
+            suits = encoding.axis == rule.channel_axis and not any(encoding.offsets)
+        else:
+            suits = isinstance(encoding, ScaleOffset) and not encoding.offset
+        if not suits or dtype not in (SFIXED4, SFIXED8):
+            continue
+        if dtype is SFIXED4 and isinstance(encoding, AxisScaleOffset | ScaleOffset):
+            encoding, dtype = replace(encoding, bits=4), SFIXED8
+        weight.encoding, found[weight.name] = encoding, dtype
+    return found
 
 
 def given_bits(tensor: Tensor) -> int | None:

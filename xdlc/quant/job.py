@@ -18,6 +18,7 @@ from xdlc.quant.calibration.calibrate import Calibration, calibrate
 from xdlc.quant.calibration.session import Give
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.decision import Decision
+from xdlc.quant.existing_encodings import join_borders
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure, measured_outputs
@@ -242,6 +243,8 @@ class Job(GraphPlan):
         self.store_floats(self.options)
         for inner in self.inner:
             self.notes += inner.finish(self.calibration.means, self.options)
+        for graph in self.model.graphs.values():
+            join_borders(graph)
         self.notes += self.decision.notes
 
     def trial(self, *, weights_of: Model | None = None) -> Model:

@@ -9,13 +9,13 @@ from typing import Any
 from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
-from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
+from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.existing_encodings import spread_encodings
+from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
@@ -183,15 +183,22 @@ def _quantize(
     fail_below: float | None,
 ) -> dict[str, str]:
     """Quantize the job's model; return the names of static tensors in new shapes, and the old names."""
-    DequantizeWeights(refused_only=False).apply(job.graph)
+    stored = dequantize_weights(job.graph)
     importing.match(job)
+    adopt_borders(job.graph)
     if not job.options.enable_float_fallback:
         for graph in job.model.graphs.values():
             bound_masks(graph)
     moved = matmul_to_fully_connected(job.graph)
+    kept = keep_weights(job.graph, stored)
     importing.give(job, moved)
     _run(job, algorithms, Stage.GRAPH)
     job.precision = asked_precision(job.graph, job.options, _udo_constraints(job))
+    for op in job.graph.ops:
+        weight = op.inputs[1] if len(op.inputs) > 1 else None
+        if weight is not None and weight.encoding is not None and weight.name in kept:
+            job.precision.statics[weight.name] = kept[weight.name]
+            job.precision.weights[op.name] = used_bits(weight.encoding) or kept[weight.name].bits
     importing.settle(job)
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)

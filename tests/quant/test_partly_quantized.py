@@ -1,0 +1,39 @@
+"""What a source has quantized keeps its encodings; the rest is quantized around it."""
+
+import numpy as np
+
+from xdlc.ir import AxisScaleOffset, Model, ScaleOffset, parse
+from xdlc.ir.dtype import SFIXED8, UFIXED8
+from xdlc.quant import quantize
+from xdlc.runtime import run
+
+TEXT = """
+graph partly {
+  input %x ufixed8[1,4] per_tensor(scale=0.05, offset=-128)
+  static %v sfixed8[3,4] per_tensor(scale=0.01) = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, -1, -2]
+  one = FullyConnected(%x, %v) {keep_dims=bool8 false} -> %a ufixed8[1,3] per_tensor(scale=0.03, offset=-90)
+  d = Dequantize(%a) -> %real float32[1,3]
+  gate = ElementWiseNeuron(%real) {operation=uint32 6} -> %gated float32[1,3]
+  product = ElementWiseBinary(%real, %gated) {operation=uint32 13} -> %silu float32[1,3]
+  q = Quantize(%silu) -> %b ufixed8[1,3] per_tensor(scale=0.02, offset=-20)
+  e = Dequantize(%b) -> %again float32[1,3]
+  static %w sfixed8[2,3] per_axis(axis=0, scales=[0.25,0.5]) = [1, 2, 3, 4, 5, 6]
+  two = FullyConnected(%again, %w) {keep_dims=bool8 false} -> %y float32[1,2]
+  return %y
+}
+"""
+
+
+def test_the_rest_is_quantized_with_the_encodings_of_the_source():
+    model = Model({"partly": parse(TEXT).main})
+    rng = np.random.default_rng(0)
+    samples = [{"x": rng.uniform(-3, 3, (1, 4)).astype(np.float32)} for _ in range(4)]
+    made = quantize(model, samples)
+    tensors = made.main.tensors
+    assert {op.type for op in made.main.ops} == {"FullyConnected", "ElementWiseNeuron", "ElementWiseBinary"}
+    assert (tensors["a"].dtype, tensors["a"].encoding) == (UFIXED8, ScaleOffset(0.03, -90))
+    assert (tensors["silu"].dtype, tensors["silu"].encoding) == (UFIXED8, ScaleOffset(0.02, -20))
+    assert (tensors["w"].dtype, tensors["w"].encoding) == (SFIXED8, AxisScaleOffset(0, (0.25, 0.5)))
+    np.testing.assert_array_equal(tensors["w"].numpy(), [[1, 2, 3], [4, 5, 6]])
+    for sample in samples:
+        np.testing.assert_allclose(run(made, sample)["y"], run(model, sample)["y"], atol=0.2)
