@@ -112,6 +112,8 @@ FORMULAS = [
     ("linalg_svdvals", (W,), {}, np.linalg.svd(W)[1]),
     ("linalg_pinv.atol_rtol_float", (np.ones((2, 3), np.float32),), {}, np.full((3, 2), 1 / 6)),
     ("linalg_matrix_norm", (W, 2), {}, np.linalg.norm(W, 2)),
+    ("_masked_softmax", (W, W > 1), {"dim": 1}, softmax(np.where(W > 1, -1e30, W))),
+    ("_fft_c2r", (W, [0], 1, 5), {}, np.fft.irfft(W, 5, axis=0, norm="ortho")),
     ("fft_irfft", (ROW[0],), {}, np.fft.irfft(ROW[0])),
     ("fft_hfft2", (W,), {}, np.fft.irfft(np.fft.ifft(W, axis=0), axis=1) * 5 * 6),
 ]  # fmt: skip
@@ -201,6 +203,21 @@ def test_gates_of_an_lstm(tmp_path):
 def test_refusals(tmp_path, target, given, reason):
     with pytest.raises(xdlc.XdlcError, match=reason):
         results(tmp_path, target, *given, like=W)
+
+
+def test_an_encoder_layer_is_its_parts(tmp_path):
+    sizes = [(12, 4), (12,), (4, 4), (4,), (4,), (4,), (4,), (4,), (6, 4), (6,), (4, 6), (4,)]
+    w, b, proj, shift, *norms, up, up_bias, down, down_bias = weights = [f32(*size) for size in sizes]
+    hidden = np.array([[False, False, True], [False, True, False]])
+    given = [X, 4, 2, *weights[:4], False, False, 1e-5, *weights[4:], hidden, 1]
+    q, k, v = (X @ w.T + b).reshape(2, 3, 3, 2, 2).transpose(2, 0, 3, 1, 4)
+    scores = np.where(hidden[:, None, None], -1e30, q @ k.swapaxes(2, 3) / 2**0.5)
+    attended = (softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(X.shape) @ proj.T + shift
+    first = normalized(X + attended, (2,)) * norms[0] + norms[1]
+    second = first + np.maximum(first @ up.T + up_bias, 0) @ down.T + down_bias
+    want = (normalized(second, (2,)) * norms[2] + norms[3]).astype(np.float32)
+    got = results(tmp_path, "_transformer_encoder_layer_fwd", *given, like=want)
+    np.testing.assert_allclose(got, want, atol=1e-4)
 
 
 def test_complex_values_are_pairs(tmp_path):

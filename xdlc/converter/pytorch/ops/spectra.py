@@ -171,6 +171,37 @@ def _transforms(
     return _form(node.type)(node, g, self, s, dim, norm)
 
 
+@aten("_fft_c2c", "_fft_r2c", "_fft_c2r", takes_complex=True)
+def _planned(
+    node: AtenNode,
+    g: Operators,
+    self: Tensor,
+    dim: Numbers,
+    normalization: int,
+    forward: bool = True,
+    onesided: bool = True,
+    last_dim_size: int = -1,
+) -> Any:
+    """Map the forms that decompositions have; normalization is 0 for none, 1 for the root, 2 for the size."""
+    pair = _pair(g, self)
+    axes = [axis_of(axis, pair.real.rank) for axis in dim]
+    sizes = [dims(pair.real)[axis] for axis in axes]
+    to_real, inverse = node.type == "_fft_c2r", not forward or node.type == "_fft_c2r"
+    if to_real:
+        sizes[-1] = last_dim_size
+    count = math.prod(sizes)
+    factor = (1.0, count**-0.5, 1 / count)[normalization] * (count if inverse else 1)
+    if isinstance(self, Value) and onesided and forward and not to_real:
+        pair = _to_half(g, _real(g, self), axes[-1], sizes[-1])
+        axes, sizes = axes[:-1], sizes[:-1]
+    for axis, size in list(zip(axes, sizes, strict=True))[: -1 if to_real else None]:
+        pair = _along(g, pair, axis, size, inverse=inverse)
+    if not to_real:
+        return _held(_scaled(g, pair, factor))
+    made = _from_half(g, pair, axes[-1], sizes[-1])
+    return made if factor == 1 else g("Mul", [made, number(g, made, factor)])
+
+
 @aten("stft", ignores=("align_to_window",))
 def _stft(
     node: AtenNode,
