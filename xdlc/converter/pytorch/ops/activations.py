@@ -117,10 +117,9 @@ def _softplus(node: AtenNode, g: Operators, self: Value, beta: float, threshold:
 
 @aten("log_sigmoid", "log_sigmoid_forward", layout=ANY)
 def _log_sigmoid(node: AtenNode, g: Operators, self: Value) -> list[Value]:
-    """Map min(x, 0) - log(1 + exp(-|x|)); the second result serves the gradient."""
+    """Map -log(1 + exp(-x)); the second result serves the gradient."""
     x = term(node, g, self)
-    rest = (-abs(x))("Exp")
-    return [(x.least(0) - rest.log1p()).value, rest.value][: len(node.outputs)]
+    return [(-(-x)("Softplus")).value, (-abs(x))("Exp").value][: len(node.outputs)]
 
 
 @aten("glu")

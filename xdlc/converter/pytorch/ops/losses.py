@@ -97,7 +97,7 @@ def _with_logits(
     reduction: int,
 ) -> Value:
     x, y = _pair(node, g, self, target)
-    rest = (-abs(x))("Exp").log1p() - x.least(0)  # -log(sigmoid(x))
+    rest = (-x)("Softplus")  # -log(sigmoid(x))
     if pos_weight is not None:
         rest = rest * ((Term(g, pos_weight) - 1) * y + 1)
     loss = (1 - y) * x + rest
