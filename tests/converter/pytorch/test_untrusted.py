@@ -126,6 +126,12 @@ def longer(data):
     return data[: at + 20] + struct.pack("<2L", 1 << 31, 1 << 31) + data[at + 28 :]
 
 
+def overlapping(data):
+    """Return an archive whose first record is all of the file."""
+    at = data.index(b"PK\x01\x02")
+    return data[: at + 20] + struct.pack("<2L", len(data) - 99, len(data) - 99) + data[at + 28 :]
+
+
 def compressed(data):
     """Return an archive with a record that claims to be compressed."""
     at = entry_of(data, b"_weights_config.json")
@@ -134,7 +140,15 @@ def compressed(data):
 
 @pytest.mark.parametrize(
     "change",
-    [overlong, outside, longer, compressed, lambda data: data[:-8], lambda data: data[: len(data) // 2]],
+    [
+        overlong,
+        outside,
+        longer,
+        overlapping,
+        compressed,
+        lambda data: data[:-8],
+        lambda data: data[: len(data) // 2],
+    ],
 )
 def test_damaged_archives(tmp_path, change):
     path = small().write(tmp_path)

@@ -67,6 +67,8 @@ class Archive:
             name = entry.filename[skipped:]
             if self._entries.setdefault(name, entry) is not entry:
                 raise self.damaged(f"it has two records {name!r}")
+        if sum(entry.compress_size for entry in entries) > self._end - start:
+            raise self.damaged("its records overlap")
         if "byteorder" in self._entries and self.read("byteorder") != b"little":
             problem = "was saved on a machine that has the most significant byte first"
             raise ModelError(problem, where=str(self.path), fix="save the model on another machine")

@@ -32,8 +32,8 @@ EXPORTED = {**{number + 1: number for number in range(12)}, 13: 15, 28: 27, 29: 
 _NAMES = {8: "complex32", 9: "complex64", 10: "complex128", 12: "qint8", 13: "quint8", 14: "qint32"}
 _INTEGERS = {12: 1, 13: 0, 14: 3}
 """Data types of the integers of quantized tensors, by the number of c10 of those."""
-_MOST_SPREAD = 64
-"""How many times more elements than it stores a tensor may have by strides of 0."""
+_MOST_SPREAD, _MOST_COPIED = 64, 1 << 27
+"""How many times longer than its storage a tensor may be by strides of 0, and bytes that it may have then."""
 
 
 def dtype_of(number: int) -> ir.DType:
@@ -98,7 +98,7 @@ def stored(
     if dense == count:
         held = mapped(source, start, None, [shape[axis] for axis in order], kept, where)
         return held.transpose([order.index(axis) for axis in range(len(shape))]).cast(dtype.numpy)
-    if count > _MOST_SPREAD * max(nbytes // kept.itemsize, 1):
+    if count > max(min(_MOST_SPREAD * nbytes, _MOST_COPIED), nbytes) // kept.itemsize:
         raise ModelError(f"spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN)
     steps = [stride * kept.itemsize for stride in strides]
     flat = mapped(source, start, None, [last + 1 - offset], kept, where)
