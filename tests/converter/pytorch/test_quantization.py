@@ -183,6 +183,22 @@ def test_weights_of_four_bits_stay_packed(tmp_path, low, dtype, stored):
     np.testing.assert_allclose(xdlc.run(model, {"x": feed})[model.main.outputs[0].name], expected, rtol=1e-4)
 
 
+def test_weights_that_the_program_rounds_keep_their_name(tmp_path):
+    made, kernel = TinyProgram(), ROWS[:, :, None, None]
+    given = {"scales": made.weight("s", SCALES), "zero_points": made.weight("z", np.zeros(4, np.int64))}
+    given |= {"axis": 0, **INT8, "quant_min": -127}
+    x = made.input("x", (1, 16, 2, 2))
+    target = "quantized_decomposed.{}_per_channel"
+    q = made.op(target.format("quantize"), named={"input": made.weight("fc.weight", kernel), **given},
+                shape=kernel.shape, dtype="int8")  # fmt: skip
+    w = made.op(target.format("dequantize"), named={"input": q, **given}, shape=kernel.shape, dtype="float32")
+    made.op("conv2d", x, w, shape=(1, 4, 2, 2))
+    tensors = made.convert(tmp_path).main.tensors
+    assert tensors["fc.weight"].dtype is SFIXED8
+    expected = rounded(ROWS, SCALES[:, None], 0, -127, 127).T
+    np.testing.assert_array_equal(tensors["fc.weight"].numpy()[0, 0], expected)
+
+
 def test_values_that_no_integers_hold_are_refused(tmp_path):
     made = TinyProgram()
     given = {"input": made.input("x", (4,)), "scale": 0.5, "zero_point": 0, "quant_min": 0, "quant_max": 1}

@@ -132,7 +132,15 @@ def _parameters(
 
 
 def stored(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
-    """Return the integers that floats are rounded to, maybe in a narrower type than ``dtype``."""
+    """Return the integers that floats are rounded to, maybe in a narrower type than ``dtype``.
+
+    Those of weights have their name.
+    """
+    made = _integers(node, g, x, grid, dtype)
+    return g.builder.const(made.tensor.data, x.tensor.name) if made.tensor.data is not None else made
+
+
+def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
     if not dtype.is_integer:
         raise node.problem(f"it rounds to {dtype}", "quantize to integers of 8 or 16 bits")
     x = cast(g, x, FLOAT32)
