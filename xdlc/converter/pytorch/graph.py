@@ -29,6 +29,8 @@ _DROPPED = frozenset(
 )
 """Operators of ATen without results that check what is known while converting."""
 _MOST_INITIAL = 1 << 18
+_FLOAT64 = 7
+_COMPLEX = (8, 9, 10)
 
 
 def source_graph(
@@ -74,6 +76,11 @@ class _Builder:
             written = {}
         for value, name in program.inputs.items():
             self._name(value, name)
+        wide = [value for value, meta in form.graph.values.items() if meta.dtype == _FLOAT64]
+        if wide:
+            program.notices.append(
+                f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
+            )
         ends = self._ends(form.graph.outputs)
         states = self._states(written, ends)
         self._hold(form.graph, written)
@@ -104,8 +111,15 @@ class _Builder:
     def _ends(self, outputs: Sequence[Any]) -> dict[str, Any]:
         """Return the outputs by name, those that depend on bound dimensions alone as numbers."""
         ends: dict[str, Any] = {}
+        values = self._program.graph.values
         for name, output in zip(self._program.outputs, outputs, strict=True):
             number = self._symbol(output, self._program.graph) if isinstance(output, SymbolRef) else None
+            if isinstance(output, Ref) and getattr(values.get(output), "dtype", None) in _COMPLEX:
+                raise UnsupportedOp(
+                    f"output {name!r} has complex numbers, which no DLC holds",
+                    where=self._program.path,
+                    fix="return torch.view_as_real of it",
+                )
             if isinstance(output, Ref | SymbolRef | bool | int | float) and name:
                 ends[self._free(name)] = output if number is None else number
             elif name:
@@ -195,7 +209,11 @@ class _Builder:
         meta = graph.values[value]
         known = zip(self._bindings.shape(meta), meta.sizes, strict=True)
         sizes = [shown(stated) if size is None else size for size, stated in known]
-        return GraphInput(self._names[value], dtype_of(meta.dtype), sizes)
+        try:
+            return GraphInput(self._names[value], dtype_of(meta.dtype), sizes)
+        except XdlcError as error:
+            error.where = f"{self._program.path}: input {self._names[value]!r}"
+            raise
 
     # ------------------------------------------------------------------ names
 

@@ -97,13 +97,32 @@ def stored(
     start += offset * kept.itemsize
     if dense == count:
         held = mapped(source, start, None, [shape[axis] for axis in order], kept, where)
-        return held.transpose([order.index(axis) for axis in range(len(shape))]).cast(dtype.numpy)
+        return _cast(held.transpose([order.index(axis) for axis in range(len(shape))]), dtype, where)
     if count > max(min(_MOST_SPREAD * nbytes, _MOST_COPIED), nbytes) // kept.itemsize:
         raise ModelError(f"spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN)
     steps = [stride * kept.itemsize for stride in strides]
     flat = mapped(source, start, None, [last + 1 - offset], kept, where)
     spread = flat.transform(lambda array: as_strided(array, shape, steps).copy(), shape=tuple(shape))
-    return spread.cast(dtype.numpy)
+    return _cast(spread, dtype, where)
+
+
+def _cast(data: ir.TensorData, dtype: ir.DType, where: str) -> ir.TensorData:
+    """Return data in another type, which finite values of float64 must fit."""
+    if data.dtype != np.float64:
+        return data.cast(dtype.numpy)
+
+    def narrowed(array: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            made = array.astype(dtype.numpy)
+        if not np.array_equal(np.isinf(made), np.isinf(array)):
+            raise UnsupportedOp(
+                "has values of float64 beyond the range of float32, which a DLC holds in its place",
+                where=where,
+                fix="keep its values within that range",
+            )
+        return made
+
+    return data.transform(narrowed, dtype=dtype.numpy, by_rows=True)
 
 
 def unpickled(archive: Archive, folder: str, tensor: StoredTensor) -> ir.TensorData:
