@@ -1,46 +1,51 @@
-"""Tests of Transposes that move before the op that cuts a tensor into parts."""
+"""Hoisting Transposes changes no number, wherever the parts have the cut axis."""
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise, permutations
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
-import xdlc
+from xdlc import runtime
+from xdlc.ir import parse
+from xdlc.passes.hoist_transposes import HoistTransposes
+
+ORDERS = list(permutations(range(3)))
 
 
-@pytest.mark.parametrize(
-    ("sizes", "orders"),
-    [
-        ((2, 3), ((0, 2, 3, 1), (0, 2, 1, 3))),
-        ((2, 3), ((0, 2, 3, 1), (0, 2, 3, 1))),
-        ((2, 3), ((3, 0, 2, 1), (0, 2, 3, 1))),
-        ((1, 1), ((0, 2, 3, 1), (0, 2, 1, 3))),
-        ((1, 4), ((0, 2, 3, 1), (0, 2, 1, 3))),
-    ],
-)
-def test_parts_keep_their_values(tmp_path: Any, sizes: Any, orders: Any) -> None:
-    count = sum(sizes)
-    cut = helper.make_node("Split", ["x", "sizes"], ["a", "b"], axis=3)
-    turns = [
-        helper.make_node("Transpose", [name], [f"{name}_turned"], perm=list(order))
-        for name, order in zip("ab", orders, strict=True)
-    ]
-    ends = [helper.make_node("Neg", [f"{name}_turned"], [f"{name}_out"]) for name in "ab"]
-    graph = helper.make_graph(
-        [cut, *turns, *ends],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6, 2, count])],
-        [helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, None) for name in "ab"],
-        [helper.make_tensor("sizes", TensorProto.INT64, [2], sizes)],
-    )
-    path = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    x = np.arange(12 * count, dtype=np.float32).reshape(1, 6, 2, count)
-    found = xdlc.run(xdlc.convert(path), {"x": x})
-    parts = np.split(x, [sizes[0]], axis=3)
-    for name, part, order in zip("ab", parts, orders, strict=True):
-        np.testing.assert_array_equal(-found[f"{name}_out"], part.transpose(order))
+def cut(orders, sizes):
+    """Return a graph that cuts a tensor [6, 4, N] into two parts and transposes each."""
+    texts = []
+    for name, order, size in zip("ab", orders, sizes, strict=True):
+        shape = [[6, 4, size][axis] for axis in order]
+        dims = ",".join(map(str, shape))
+        texts.append(
+            f"turn_{name} = Transpose(%{name}) {{perm=uint32[3] = {list(order)}}} -> "
+            f"%{name}t float32[{dims}]\n"
+            f"  end_{name} = ElementWiseNeuron(%{name}t) {{operation=uint32 4}} -> %{name}y float32[{dims}]"
+        )
+    first, second = sizes
+    return f"""
+graph g {{
+  input %x float32[6,4,{first + second}]
+  cut = Split(%x) {{axis=uint32 2, split_index=uint32[1] = [{first}]}} -> \
+%a float32[6,4,{first}], %b float32[6,4,{second}]
+  {texts[0]}
+  {texts[1]}
+  return %ay, %by
+}}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (1, 1), (1, 3)])
+def test_parts_keep_their_numbers(sizes):
+    x = np.random.default_rng(0).standard_normal((6, 4, sum(sizes))).astype(np.float32)
+    parts = [np.maximum(part, 0) for part in np.split(x, [sizes[0]], axis=2)]
+    for orders in [*zip(ORDERS, ORDERS, strict=True), *pairwise(ORDERS)]:
+        graph = parse(cut(orders, sizes)).main
+        HoistTransposes().apply(graph)
+        graph.verify()
+        found = runtime.run(graph, {"x": x})
+        for name, part, order in zip(("ay", "by"), parts, orders, strict=True):
+            np.testing.assert_array_equal(found[name], part.transpose(order))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.converter.pytorch.pickles import Global, Made, tensor
+from tests.converter.pytorch.pickles import Call, Global, Made, tensor
 from tests.converter.pytorch.scripts import module, net, outputs, script
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError
 
@@ -233,7 +233,7 @@ def test_a_first_call_that_is_like_no_later_one_is_refused(tmp_path: Any) -> Non
         ("return (lambda: x)()", "x: Tensor", XdlcError),
         ("return x.__class__", "x: Tensor", XdlcError),
         ("return open(\"/etc/passwd\")", "x: Tensor", UnsupportedOp),
-        ("return x", "x: List[Tensor]", UnsupportedOp),
+        ("return x", "x: Dict[str, Tensor]", UnsupportedOp),
         ("return torch.nonzero(x)", "x: Tensor", UnsupportedOp),
         ("return \"text\"", "x: Tensor", UnsupportedOp),
     ],
@@ -244,7 +244,7 @@ def test_code_that_is_not_understood_is_refused(
     path = script(tmp_path, net(body, inputs))
     start = time.process_time()
     with pytest.raises(error):
-        xdlc.convert(path, {"x": [2, 3]} if "List" not in inputs else {})
+        xdlc.convert(path, {"x": [2, 3]} if "Dict" not in inputs else {})
     assert time.process_time() - start < 5
 
 
@@ -285,6 +285,56 @@ def test_packed_weights_are_quantized(tmp_path: Any) -> None:
     wanted = rounded @ (weight * 0.125).T + bias
     wanted = (np.clip(np.round(wanted / 0.25) + 10, 0, 255) - 10) * 0.25
     np.testing.assert_allclose(got, wanted, atol=1e-6)
+
+
+def test_members_of_an_enumeration_are_their_values(tmp_path: Any) -> None:
+    code = {
+        "__torch__.py": """
+            class Kind(Enum):
+              LAST : Final[str] = "last"
+            class Net(Module):
+              def forward(self: __torch__.Net,
+                x: Tensor) -> Tensor:
+                kind = self.kind
+                if torch.eq(kind, __torch__.Kind.LAST):
+                  y = torch.neg(x)
+                else:
+                  y = x
+                return y
+            """
+    }
+    path = script(tmp_path, code, module("Net", kind=Call("__torch__.Kind", ("last",))))
+    np.testing.assert_array_equal(outputs(path, {"x": X})[0], -X)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("torch.sigmoid(q)", lambda x: np.round(256 / (1 + np.exp(-x))) / 256),
+        (
+            "torch.cat([q, torch.quantize_per_tensor(x, 0.125, 0, 13)])",
+            lambda x: np.concatenate([x, np.maximum(x, 0)]),
+        ),
+        ("ops.quantized.mul(q, 0.5)", lambda x: x / 2),
+        ("torch.relu(q)", lambda x: np.maximum(x, 0)),
+    ],
+)  # fmt: skip
+def test_operators_of_quantized_tensors(tmp_path: Any, body: str, wanted: Any) -> None:
+    x = np.float32([[-2, -1.5, 1], [0.5, 1, 2]])
+    path = script(
+        tmp_path, net(f"q = torch.quantize_per_tensor(x, 0.5, 10, 13)\nreturn torch.dequantize({body})")
+    )
+    np.testing.assert_allclose(outputs(path, {"x": x})[0], wanted(x), atol=1e-6)
+
+
+def test_inputs_in_a_tuple_or_list(tmp_path: Any) -> None:
+    code = net("a, b, = x\nreturn torch.sub(a, b)", "x: Tuple[Tensor, Tensor]")
+    (got,) = outputs(script(tmp_path, code), {"x_0": X, "x_1": X[::-1].copy()})
+    np.testing.assert_array_equal(got, X - X[::-1])
+    (got,) = outputs(script(tmp_path, net("return torch.cat(x)", "x: List[Tensor]")), {"x_0": X, "x_1": X})
+    np.testing.assert_array_equal(got, np.concatenate([X, X]))
+    with pytest.raises(UsageError, match="x_0"):
+        xdlc.convert(tmp_path / "net.pt")
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Any) -> None:

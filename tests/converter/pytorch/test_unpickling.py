@@ -84,7 +84,6 @@ def test_nothing_of_a_pickle_runs(tmp_path: Any) -> None:
         b"t.",
         b"\x86.",
         b"NR.",
-        b"cos\nsystem\nNR.",
         b"X\xff\xff\xff\xff.",
         b"X\x02\x00\x00\x00\xff\xff.",
         b"\x8b\xff\xff\xff\x7f.",

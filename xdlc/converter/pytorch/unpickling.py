@@ -187,8 +187,10 @@ class _Machine:
 
     def reduce(self) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
-        if not isinstance(function, Global) or not isinstance(arguments, tuple):
+        if not isinstance(function, Global):
             raise TypeError("calls what is no function")
+        if not isinstance(arguments, tuple):  # TorchScript makes members of an enumeration from their values
+            arguments = (arguments,)
         known = FUNCTIONS.get(function)
         if known is not None and len(arguments) > MOST_ARGUMENTS:
             raise TypeError(f"{function} has {len(arguments)} arguments")

@@ -38,7 +38,8 @@ class ScriptInput:
         dtype: Its data type, as a number of c10.
         is_stated: Whether the file states the type.
         default: Its default value, if it has one.
-        part: Position in the tuple that it is a part of, from 1 on; 0 for none.
+        part: Position in the tuple or list that it is a part of, from 1 on; 0 for none.
+        whole: Type of that.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ScriptInput:
     is_stated: bool = False
     default: Any = None
     part: int = 0
+    whole: str = ""
 
 
 class Counted(float):
@@ -115,6 +117,11 @@ class Evaluation:
         network = self._value(root, "", "data/")
         machine.changed.clear()
         given = [self._argument(each, shapes, values) for each in inputs]
+        for entry in inputs:
+            if entry.part == 1 and entry.whole.startswith("List"):
+                name = entry.name.removesuffix("_0")
+                count = sum(each.name.startswith(f"{name}_") for each in inputs)
+                program.notices.append(f"input {name!r} is a list of {count}, as many as have a shape")
         result = machine.method(network, "forward", _tuples(inputs, given))
         for name, value in _named(result):
             program.outputs.append(name)
@@ -156,6 +163,8 @@ class Evaluation:
                     fix="the model was made by optimize_for_mobile: convert the one from before it",
                 )
             return quantized.unpacked(self._recorder, self._value(held.state, path, folder))
+        if held.state is None and len(held.arguments) == 1:  # a member of an enumeration
+            return held.arguments[0]
         made = Object(held.kind, path)
         if isinstance(held.state, dict):
             for name, each in held.state.items():
@@ -266,15 +275,15 @@ class Evaluation:
 
 
 def _tuples(inputs: Sequence[ScriptInput], given: Sequence[Any]) -> list[Any]:
-    """Return arguments with those that are parts of one tuple as that."""
+    """Return arguments with those that are parts of one tuple or list as that."""
     made: list[Any] = []
     for entry, value in zip(inputs, given, strict=True):
         if not entry.part:
             made.append(value)
         elif entry.part == 1:
-            made.append((value,))
+            made.append([value] if entry.whole.startswith("List") else (value,))
         else:
-            made[-1] += (value,)
+            made[-1] += type(made[-1])([value])
     return made
 
 

@@ -237,7 +237,11 @@ class Machine:
     def _named(self, path: str) -> Any:
         """Return what a qualified name denotes."""
         root, _, name = path.partition(".")
-        return self.constants[int(name[1:])] if root == "CONSTANTS" else Named(path)
+        if root == "CONSTANTS":
+            return self.constants[int(name[1:])]
+        kind, _, member = path.rpartition(".")
+        value = self._code.fields(kind).get(member) if root == "__torch__" else None
+        return Named(path) if value is None else self.value(value, {})  # a member of an enumeration
 
     def attribute(self, held: Any, name: str) -> Any:
         """Return an attribute of an object."""

@@ -38,14 +38,21 @@ _QUERIES: dict[str, Callable[..., Any]] = {
     "dtype": lambda tensor: int(tensor.dtype),
     "device": lambda _: "cpu",
     "layout": lambda _: 0,
-    "is_cuda": lambda _: False,
-    "is_mkldnn": lambda _: False,
-    "is_sparse": lambda _: False,
     "is_quantized": lambda tensor: tensor.quantizer is not None,
     "requires_grad": lambda _: False,
     "q_scale": lambda tensor: tensor.quantizer.scale,
     "q_zero_point": lambda tensor: tensor.quantizer.zero_point,
     "is_same_size": lambda first, second: first.shape == second.shape,
+    **dict.fromkeys(
+        """
+        is_cuda is_mkldnn is_sparse is_nested is_mps is_xla is_xpu is_meta is_vulkan is_conj is_neg
+        is_inference is_ipu is_maia is_mtia retains_grad
+        """.split(),  # noqa: SIM905
+        lambda _: False,
+    ),
+    "is_cpu": lambda _: True,
+    "is_leaf": lambda _: True,
+    "get_device": lambda _: -1,
 }
 """What is known of a tensor."""
 _NUMBERS = {"IntImplicit": INT64, "Int": INT64, "FloatImplicit": FLOAT32, "Float": FLOAT32, "Bool": BOOL}

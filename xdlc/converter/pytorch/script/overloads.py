@@ -10,7 +10,7 @@ from xdlc.converter.pytorch.schemas import REQUIRED, Argument, overloads, schema
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 
-_INEXACT, _UNFIT = 1, 1 << 20
+_INEXACT, _LEAST, _UNFIT = 1, 2, 1 << 20
 _LATE = {"split": 1, "index.Tensor_hacked_twin": 1, "index_put.hacked_twin": 1, "index_put_.hacked_twin": 1}
 """Overloads of TorchScript's own for which ATen has another."""
 
@@ -79,12 +79,14 @@ def _cost(kind: str, value: Any) -> int:
         "F": isinstance(value, float),
         "B": isinstance(value, bool),
         "S": isinstance(value, int | float),
-        "D": type(value) is int or isinstance(value, ScalarType),
+        "D": isinstance(value, ScalarType),
         "Str": isinstance(value, str),
     }
     if fits.get(kind, False):
         return 0
-    return _INEXACT if kind == "X" or (kind == "F" and type(value) is int) else _UNFIT
+    if kind in ("D", "F") and type(value) is int:
+        return _INEXACT
+    return _LEAST if kind == "X" else _UNFIT
 
 
 def _taken(argument: Argument, value: Any) -> Any:

@@ -212,6 +212,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "Bool": bool,
     "ScalarImplicit": lambda value: value,
     "device": lambda *_: "cpu",
+    "type": lambda _: "cpu",
     "warn": lambda *_: None,
     "is_grad_enabled": lambda: False,
     "set_grad_enabled": lambda *_: None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.pytorch.archive import Archive
@@ -45,13 +45,13 @@ def read_script(
     """
     archive = Archive(path)
     with understood(str(path)):
-        return _Reader(archive, values).program(input_dims, batch)
+        return _Reader(archive, input_dims, values).program(input_dims, batch)
 
 
 class _Reader:
     """Reader of one archive."""
 
-    def __init__(self, archive: Archive, values: Mapping[str, Any]) -> None:
+    def __init__(self, archive: Archive, given: Collection[str], values: Mapping[str, Any]) -> None:
         self._archive = archive
         self._where = str(archive.path)
         self._values = values
@@ -64,15 +64,19 @@ class _Reader:
         if forward is None:
             raise ModelError("has no method forward", where=self._where, fix="give forward to the network")
         self._forward = forward
-        self._inputs = self._declared()
+        self._inputs = self._declared(given)
 
     def _pickle(self, name: str) -> Any:
         return unpickle(self._archive.read(name), f"{self._where}: {name}")
 
     # ------------------------------------------------------------------ inputs
 
-    def _declared(self) -> list[ScriptInput]:
-        """Return the inputs of the network."""
+    def _declared(self, given: Collection[str]) -> list[ScriptInput]:
+        """Return the inputs of the network.
+
+        Args:
+            given: Names of inputs with a shape, of which those of a list show how long it is.
+        """
         arguments = self._forward.args
         defaults: list[Any] = [None] * (len(arguments.args) - len(arguments.defaults)) + [*arguments.defaults]
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
@@ -83,8 +87,12 @@ class _Reader:
             kind = "Any" if argument.annotation is None else ast.unparse(argument.annotation)
             entry = ScriptInput(argument.arg, kind, default=default)
             example = examples.pop(0) if examples else None
-            if kind.startswith("Tuple["):
-                found += self._parts(entry, kind, example)
+            kinds = [each.strip() for each in kind[6:-1].split(",")] if kind.startswith("Tuple[") else []
+            if kind == "List[Tensor]":
+                count = sum(name.startswith(f"{entry.name}_") for name in given)
+                kinds = ["Tensor"] * max(count, len(example) if isinstance(example, list) else 1)
+            if kinds:
+                found += self._parts(entry, kinds, example)
                 continue
             if isinstance(example, StoredTensor):
                 entry.shape, entry.dtype, entry.is_stated = example.shape, example.storage.number, True
@@ -92,13 +100,12 @@ class _Reader:
         return found
 
     @staticmethod
-    def _parts(entry: ScriptInput, kind: str, example: Any) -> list[ScriptInput]:
-        """Return the tensors of an input that is a tuple of them."""
-        kinds = [each.strip() for each in kind[6:-1].split(",")]
-        examples = example if isinstance(example, tuple) else [None] * len(kinds)
+    def _parts(entry: ScriptInput, kinds: Sequence[str], example: Any) -> list[ScriptInput]:
+        """Return the tensors of an input that is a tuple or list of them."""
+        examples = example if isinstance(example, tuple | list) else [None] * len(kinds)
         found = []
         for index, (each, shown) in enumerate(zip(kinds, examples, strict=False)):
-            part = ScriptInput(f"{entry.name}_{index}", each, part=index + 1)
+            part = ScriptInput(f"{entry.name}_{index}", each, part=index + 1, whole=entry.kind)
             if isinstance(shown, StoredTensor):
                 part.shape, part.dtype, part.is_stated = shown.shape, shown.storage.number, True
             found.append(part)

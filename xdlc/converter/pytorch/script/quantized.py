@@ -32,6 +32,20 @@ _MOVING = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators whose results are values of their argument, which need no other rounding."""
+_ROUNDED = frozenset(
+    """
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d leaky_relu
+    mean upsample_bilinear2d
+    """.split()  # noqa: SIM905
+)
+"""Operators whose results are rounded to the steps of their argument."""
+_UNSIGNED = 13
+_FIXED = {
+    "sigmoid": Quantizer(1 / 256, 0),
+    "hardsigmoid": Quantizer(1 / 256, 0),
+    "tanh": Quantizer(2 / 256, 128),
+}
+"""Quantizers of results whose range is known."""
 _SMALLEST = 6.1e-5  # of a scale that is chosen from data
 _FIX = "quantize the model with PT2E, or convert the float model and quantize that"
 _Call = Callable[..., Any]
@@ -48,11 +62,18 @@ def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Te
     if operator == "dequantize":
         return replace(held[0], quantizer=None)
     quantizer = next((each.quantizer for each in held if each.quantizer is not None), None)
+    if quantizer is None:
+        return call(name, arguments)
+    listed = next((value for value in arguments.values() if isinstance(value, list)), [])
+    for index, each in enumerate(listed):  # others are rounded to the steps of the first
+        if isinstance(each, Tensor) and each.quantizer != quantizer:
+            listed[index] = _quantized(recorder, each, quantizer)
     made = call(name, arguments)
-    if quantizer is None or not isinstance(made, Tensor | list):
-        return made
     items = made if isinstance(made, list) else [made]
     if operator not in _MOVING:
+        quantizer = _FIXED.get(operator, quantizer) if quantizer.dtype == _UNSIGNED else quantizer
+        if operator not in _ROUNDED and (operator not in _FIXED or quantizer.dtype != _UNSIGNED):
+            raise UnsupportedOp(f"{name} of a quantized tensor is not understood", fix=_FIX)
         items = [_quantized(recorder, each, quantizer) for each in items]
     for each in items:
         each.quantizer = quantizer
@@ -195,6 +216,8 @@ def applied(recorder: Recorder, name: str, given: list[Any], named: Mapping[str,
         reduced = bool(given[2]) if len(given) > 2 else False
         made = _product(recorder, "linear", _dynamic(recorder, given[0], 127 if reduced else 255), given[1])
         return _applied(recorder, "relu", [made]) if is_relu else made
+    elif operator == "mul" and len(given) == 2 and isinstance(given[1], int | float):
+        return _scaled(recorder, *given)
     elif operator in ("add", "mul"):
         made = _applied(recorder, operator, given[:2])
     elif operator == "cat":
@@ -209,6 +232,19 @@ def applied(recorder: Recorder, name: str, given: list[Any], named: Mapping[str,
         made = _applied(recorder, "relu", [made])
     scale, zero_point = (_plain(recorder, each) for each in given[-2:])
     return _quantized(recorder, made, Quantizer(scale, zero_point))
+
+
+def _scaled(recorder: Recorder, tensor: Tensor, factor: float) -> Tensor:
+    """Return a quantized tensor times a number: its integers stay.
+
+    Raises:
+        UnsupportedOp: If they do not.
+    """
+    made: Tensor = _applied(recorder, "mul", [tensor, factor])
+    if tensor.quantizer is None or factor <= 0:
+        raise UnsupportedOp("a quantized tensor is multiplied by a number that is not positive", fix=_FIX)
+    made.quantizer = replace(tensor.quantizer, scale=tensor.quantizer.scale * factor)
+    return made
 
 
 def _parameters(tensor: Any) -> list[Any]:

@@ -1,7 +1,4 @@
-"""Recorder of the operators that TorchScript calls, with the shapes, types and known values of their results.
-
-What an operator returns is found by its handler, applied to a graph that is thrown away.
-"""
+"""Recorder of the operators that TorchScript calls, with the shapes and types of their results."""
 
 from __future__ import annotations
 
@@ -10,34 +7,26 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.operators.applying import Operators, unmapped
-from xdlc.converter.pytorch.bindings import Bindings
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
-from xdlc.converter.pytorch.exported import Program
-from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.parameters import Parameter
-from xdlc.converter.pytorch.registry import AtenNode, aten, stated_dtype
 from xdlc.converter.pytorch.schemas import results, schema
+from xdlc.converter.pytorch.script.results import Results, shape_of
 from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, FLOATS, INT64, count_of, result_types, type_of
 from xdlc.converter.pytorch.script.values import Tensor, replaced, tensors
 from xdlc.converter.pytorch.tensors import dtype_of
-from xdlc.converter.session.boundary import add_input
-from xdlc.converter.session.context import ImportContext, Source, Unresolved
-from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.values import Value
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _MOST_CALLS = 1 << 15
 _MOST_ELEMENTS = 1 << 28
 _MOST_KNOWN = 1 << 16
-
-
 _INDICES = ("index", "indices")
+MISSING = object()
+"""Result of an operator that its handler does not have."""
 
 
 class WrongType(Exception):
@@ -74,8 +63,7 @@ class Recorder:
         self._names: Counter[str] = Counter()
         self._calls = 0
         self._shared: dict[str, list[Tensor]] = {}
-        self._context = ImportContext(Source("pytorch", path, unit="call"), Diagnostics())
-        self._operators = Operators(self._context, lambda: nbytes)
+        self._results = Results(path, nbytes)
 
     # ------------------------------------------------------------------ tensors
 
@@ -99,9 +87,9 @@ class Recorder:
         made = self._tensor(name, dtype, shape)
         self.store(made, Parameter(name, data, tuple(place)))
         if isinstance(data, ir.TensorData):
-            self._context.bind_constant(made.name, lambda: data)
+            self._results.bind(made.name, data)
         else:
-            self._forget(made)
+            self._results.forget(made)
         return made
 
     def store(self, tensor: Tensor, parameter: Parameter) -> None:
@@ -123,7 +111,7 @@ class Recorder:
     def unknown(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
         """Return a tensor whose values are not known: an input of the main graph, or of one inside it."""
         made = self._tensor(name, dtype, shape)
-        self._forget(made)
+        self._results.forget(made)
         return made
 
     def _tensor(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
@@ -140,16 +128,10 @@ class Recorder:
 
     def known(self, tensor: Tensor) -> Any:
         """Return the elements of a tensor that are known now; None if they are not."""
-        value = self._context.values[tensor.name]
-        if not isinstance(value, Value) or not value.is_static or value.size > _MOST_KNOWN:
+        value = self._results.value(tensor.name)
+        if not value.is_static or value.size > _MOST_KNOWN:
             return None
         return value.numpy()
-
-    def _forget(self, tensor: Tensor) -> None:
-        """Let the elements of a tensor be unknown from now on."""
-        name = f"{tensor.name}~{self._calls}~{len(self._context.builder.graph.inputs)}"
-        add_input(self._context, name, tensor.shape, dtype_of(tensor.dtype))
-        self._context.values[tensor.name] = self._context.values[name]
 
     # ------------------------------------------------------------------ calls
 
@@ -186,15 +168,18 @@ class Recorder:
         given = list(tensors(list(arguments.values())))
         if changed:
             return self._changed(call, changed, given)
-        found = self._imported(call, given, types)
+        found = self._results.of(call, given, types)
         viewed = next((arguments[each.name] for each in slots if each.is_viewed), None)
-        made = []
+        made: list[Any] = []
         for output, value, dtype in zip(outputs, found, types, strict=True):
+            if value is None:
+                made.append(MISSING)
+                continue
             base = viewed.storage if isinstance(viewed, Tensor) else output
-            tensor = Tensor(Ref(output), dtype, _shape(value, name), base)
+            tensor = Tensor(Ref(output), dtype, shape_of(value, name), base)
             self._shared.setdefault(base, []).append(tensor)
             self.graph.values[output] = Meta(dtype, tensor.shape)
-            self._context.values[output] = value
+            self._results.set(output, value)
             made.append(tensor)
         if kinds == ("T[]",):
             return made
@@ -208,60 +193,18 @@ class Recorder:
         plain = operator.removesuffix("_") + dot + overload
         if not isinstance(tensor, Tensor) or operator == plain:
             raise UnsupportedOp(f"{name} changes its arguments, which has no functional form")
-        found: list[Value] = []
+        found: list[Any] = []
         if all(self.known(each) is not None for each in given) and schema(plain) is not None:
-            found = self._imported(replace(call, target=f"{space}.{plain}"), given, [tensor.dtype])
+            found = self._results.of(replace(call, target=f"{space}.{plain}"), given, [tensor.dtype])
         self.written.add(tensor.storage)
         for each in self._shared.get(tensor.storage, ()):
-            self._forget(each)
-        if found and _shape(found[0], name) == tensor.shape:
-            self._context.values[tensor.name] = found[0]
+            self._results.forget(each)
+        value = found[0] if found else None
+        if value is not None and shape_of(value, name) == tensor.shape:
+            self._results.set(tensor.name, value)
         for output in call.outputs:
             self.graph.values[output] = Meta(tensor.dtype, tensor.shape)
         return tensor
-
-    def _imported(self, call: Call, given: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value]:
-        """Return the results of a call by its handler.
-
-        Raises:
-            XdlcError: If it has none, or it refuses the call.
-        """
-        metas = {str(each.name): Meta(each.dtype, each.shape) for each in given}
-        metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
-        inputs = {str(each.name): str(each.name) for each in given}
-        graph = CallGraph(list(inputs), [Ref(output) for output in call.outputs], [call], metas)
-        made, _ = source_graph(Program(self._path, graph, inputs, outputs=list(call.outputs)), Bindings())
-        node = next(each for each in made.nodes if isinstance(each, AtenNode))
-        node.stated, node.dtypes = [], [stated_dtype(dtype) for dtype in types]
-        context, where = self._context, self._context.place(node)
-        handler = aten.find(node.domain, node.type)
-        if handler is None:
-            refusal = unmapped(node, where)
-            reason = aten.reason(node.type)
-            refusal.problem += f": {reason}" if reason else ""
-            raise refusal
-        before = len(context.problems)
-        context.resolve_inputs(node, where)
-        try:
-            context.begin(node)
-            with context.entered(owner=node, stands_in=True):
-                found: list[Any] = list(cast("Sequence[Any]", handler.function(node, self._operators)))
-        except Unresolved:
-            problem = context.problems[before]
-            del context.problems[before:]
-            raise problem from None
-        except XdlcError as problem:
-            problem.where = problem.where or where
-            raise
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            raise UnsupportedOp(
-                f"its inputs do not fit the operator: {error}"[:300],
-                where=where,
-                fix="check the shapes of the inputs",
-            ) from error
-        if len(found) < len(call.outputs):
-            raise node.problem("a result that is used is missing", "rewrite this part of the model")
-        return [_value(each, node) for each in found[: len(call.outputs)]]
 
     def check_indices(self, arguments: Mapping[str, Any]) -> None:
         """Refuse the type of an input that is taken for indices, if the type is a guess.
@@ -313,27 +256,6 @@ class Recorder:
             raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
         made = self.call("reshape", {"self": tensor, "shape": []}) if tensor.shape else tensor
         return replace(made, number=True)
-
-
-def _value(value: Any, node: AtenNode) -> Value:
-    if not isinstance(value, Value):
-        raise node.problem("a result is no tensor", "rewrite this part of the model")
-    return value
-
-
-def _shape(value: Value, name: str) -> tuple[int, ...]:
-    """Return the shape of a result.
-
-    Raises:
-        UnsupportedOp: If it depends on data.
-    """
-    dims = value.dims
-    if dims is None or None in dims:
-        raise UnsupportedOp(
-            f"the shape of the result of {name} depends on data",
-            fix="export the model with torch.export, which keeps such shapes",
-        )
-    return tuple(size for size in dims if size is not None)
 
 
 def _check_sizes(arguments: Mapping[str, Any]) -> None:

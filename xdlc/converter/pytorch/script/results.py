@@ -1,0 +1,134 @@
+"""Results of the operators that TorchScript calls: shapes, and values where these are known.
+
+What an operator returns is found by its handler, applied to a graph that is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdlc import ir
+from xdlc.converter.operators.applying import Operators, unmapped
+from xdlc.converter.operators.handlers import Handler
+from xdlc.converter.pytorch.bindings import Bindings
+from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
+from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.graph import source_graph
+from xdlc.converter.pytorch.registry import AtenNode, aten, stated_dtype
+from xdlc.converter.pytorch.script.values import Tensor
+from xdlc.converter.pytorch.tensors import dtype_of
+from xdlc.converter.session.boundary import add_input
+from xdlc.converter.session.context import ImportContext, Source, Unresolved
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.values import Value
+from xdlc.errors import UnsupportedOp, XdlcError
+
+
+class Results:
+    """Values of one evaluation by name, in a graph that is thrown away.
+
+    Args:
+        path: The file, for errors.
+        nbytes: Its size, in proportion to which constants are folded.
+    """
+
+    def __init__(self, path: str, nbytes: int) -> None:
+        self._context = ImportContext(Source("pytorch", path, unit="call"), Diagnostics())
+        self._operators = Operators(self._context, lambda: nbytes)
+
+    def bind(self, name: str, data: ir.TensorData) -> None:
+        """Let a name have stored values."""
+        self._context.bind_constant(name, lambda: data)
+
+    def value(self, name: str) -> Value:
+        """Return the value of a name."""
+        return self._context.values.tensor(name)
+
+    def set(self, name: str, value: Value) -> None:
+        """Let a name have a value."""
+        self._context.values[name] = value
+
+    def forget(self, tensor: Tensor) -> None:
+        """Let the elements of a tensor be unknown from now on."""
+        name = f"{tensor.name}~{len(self._context.builder.graph.inputs)}"
+        add_input(self._context, name, tensor.shape, dtype_of(tensor.dtype))
+        self._context.values[tensor.name] = self._context.values[name]
+
+    def of(self, call: Call, given: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value | None]:
+        """Return the results of a call by its handler.
+
+        Raises:
+            XdlcError: If it has none, or it refuses the call.
+        """
+        metas = {str(each.name): Meta(each.dtype, each.shape) for each in given}
+        metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
+        inputs = {str(each.name): str(each.name) for each in given}
+        graph = CallGraph(list(inputs), [Ref(output) for output in call.outputs], [call], metas)
+        made, _ = source_graph(
+            Program(self._context.source.path, graph, inputs, outputs=list(call.outputs)), Bindings()
+        )
+        node = next(each for each in made.nodes if isinstance(each, AtenNode))
+        node.stated, node.dtypes = [], [stated_dtype(dtype) for dtype in types]
+        context, where = self._context, self._context.place(node)
+        handler = aten.find(node.domain, node.type)
+        if handler is None:
+            refusal = unmapped(node, where)
+            reason = aten.reason(node.type)
+            refusal.problem += f": {reason}" if reason else ""
+            raise refusal
+        context.resolve_inputs(node, where)
+        try:
+            return self._handled(node, handler, where, call.outputs)
+        except XdlcError:
+            if len(call.outputs) == 1:
+                raise
+            return self._handled(node, handler, where, call.outputs[:1])
+
+    def _handled(
+        self, node: AtenNode, handler: Handler, where: str, read: Sequence[str]
+    ) -> list[Value | None]:
+        """Return the results of a handler, None for those that it has only where they are read.
+
+        Raises:
+            XdlcError: If it refuses the node.
+        """
+        context, before = self._context, len(self._context.problems)
+        self._operators.read = read
+        try:
+            context.begin(node)
+            with context.entered(owner=node, stands_in=True):
+                found: list[Any] = list(cast("Sequence[Any]", handler.function(node, self._operators)))
+        except Unresolved:
+            problem = context.problems[before]
+            del context.problems[before:]
+            raise problem from None
+        except XdlcError as problem:
+            problem.where = problem.where or where
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            misfit = f"its inputs do not fit the operator: {error}"[:300]
+            raise UnsupportedOp(misfit, where=where, fix="check the shapes of the inputs") from error
+        made = [_value(each, node) for each in found[: len(node.outputs)]]
+        return [*made, *[None] * (len(node.outputs) - len(made))]
+
+
+def _value(value: Any, node: AtenNode) -> Value:
+    if not isinstance(value, Value):
+        raise node.problem("a result is no tensor", "rewrite this part of the model")
+    return value
+
+
+def shape_of(value: Value, name: str) -> tuple[int, ...]:
+    """Return the shape of a result.
+
+    Raises:
+        UnsupportedOp: If it depends on data.
+    """
+    dims = value.dims
+    if dims is None or None in dims:
+        raise UnsupportedOp(
+            f"the shape of the result of {name} depends on data",
+            fix="export the model with torch.export, which keeps such shapes",
+        )
+    return tuple(size for size in dims if size is not None)
