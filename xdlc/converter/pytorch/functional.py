@@ -12,20 +12,21 @@ from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
 from xdlc.converter.pytorch.inlining import inlined
-from xdlc.converter.pytorch.schemas import REQUIRED, functional_name, schema
+from xdlc.converter.pytorch.schemas import functional_name, schema, with_defaults
 from xdlc.converter.pytorch.views import (
     Step,
     Storage,
     Tensor,
     inverse,
     is_view,
+    part,
     strided_source,
     viewed_argument,
 )
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _MOST_STEPS = 64
-_MOST_CALLS = 1 << 17
+_MOST_VALUES = 1 << 20
 _COPY = "change a copy of it: call clone() before"
 _UNKNOWN = "whether a tensor that is changed is a view or a copy of another one depends on its strides"
 _RANDOM = frozenset(
@@ -92,7 +93,8 @@ class _Walk:
         self._outer = outer
         self._tensors: dict[str, Tensor] = {}
         self._taken: set[str] = outer._taken if outer is not None else _names(graph)
-        self._numbers = 0
+        self._numbers = self._count = 0
+        self._bases: dict[str, str] = {}
         for name in graph.inputs:
             self._tensors[name] = Tensor(Storage(name, name), (), name)
 
@@ -134,8 +136,6 @@ class _Walk:
 
     def add(self, call: Call) -> None:
         """Add a call in functional form."""
-        if len(self.calls) > _MOST_CALLS:
-            raise UnsupportedOp(f"takes more than {_MOST_CALLS} calls in functional form")
         space, _, name = call.target.partition(".")
         arguments = schema(name) if space == "aten" else None
         written = [each.name for each in arguments or () if each.is_written]
@@ -161,8 +161,19 @@ class _Walk:
         names = {str(ref): self.read(ref) for ref in call.refs()}
         arguments = {key: renamed(value, names) for key, value in call.arguments.items()}
         made = replace(call, arguments=arguments)
-        self.calls.append(made)
+        self._emit(made)
         return made
+
+    def _emit(self, call: Call) -> None:
+        """Add a call as it is.
+
+        Raises:
+            UnsupportedOp: If there are too many values by now.
+        """
+        self._count += 1 + len(call.outputs)
+        if self._count > _MOST_VALUES:
+            raise UnsupportedOp(f"has more than {_MOST_VALUES} values in functional form", fix=_COPY)
+        self.calls.append(call)
 
     # ------------------------------------------------------------------ views
 
@@ -188,23 +199,28 @@ class _Walk:
 
     def _again(self, step: Step, value: str) -> str:
         """Return the result of a call that makes a view, of another value."""
-        call = step.call
+        call, output = step.call, step.call.outputs[step.index]
+        form = part(call, step.index, value, self.values)
+        if form is not None:
+            outputs, target = [self.fresh(output, output)], f"aten.{form[0]}"
+            self._emit(replace(call, target=target, arguments=with_defaults(*form), outputs=outputs))
+            return outputs[0]
         outputs = [self.fresh(name, name) for name in call.outputs]
         viewed: Any = Ref(value)
         if step.position is not None:
             viewed = list(call.arguments[step.argument])
             viewed[step.position] = Ref(value)
-        arguments = call.arguments | {step.argument: viewed}
-        self.calls.append(replace(call, arguments=arguments, outputs=outputs))
+        self._emit(replace(call, arguments=call.arguments | {step.argument: viewed}, outputs=outputs))
         return outputs[step.index]
 
     def fresh(self, name: str, like: str) -> str:
         """Return a name that is not taken, of a value with the shape and type of another."""
-        made = name
+        made = base = self._bases.get(name, name)
         while made in self._taken:
             self._numbers += 1
-            made = f"{name}_{self._numbers}"
+            made = f"{base}_{self._numbers}"
         self._taken.add(made)
+        self._bases[made] = base
         if like in self.values:
             self.values[made] = self.values[like]
         return made
@@ -273,9 +289,8 @@ class _Walk:
         if form is None:
             return value
         made = self.fresh(before, before)
-        defaults = {each.name: each.default for each in schema(form[0]) or () if each.default is not REQUIRED}
-        call = replace(step.call, target=f"aten.{form[0]}", arguments=defaults | form[1], outputs=[made])
-        self.calls.append(call)
+        arguments = with_defaults(*form)
+        self._emit(replace(step.call, target=f"aten.{form[0]}", arguments=arguments, outputs=[made]))
         return made
 
     # ------------------------------------------------------------------ graphs inside

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
-from xdlc.converter.pytorch.schemas import REQUIRED, schema
+from xdlc.converter.pytorch.schemas import schema, with_defaults
 from xdlc.errors import UnsupportedOp
 
 _REGIONS = {
@@ -298,8 +298,7 @@ def _reads(graph: CallGraph) -> Iterator[Ref]:
 
 def _call(name: str, outputs: list[str], **arguments: Any) -> Call:
     """Return a call of an operator of ATen, whose other arguments have their defaults."""
-    defaults = {each.name: each.default for each in schema(name) or () if each.default is not REQUIRED}
-    return Call(f"aten.{name}", defaults | arguments, outputs)
+    return Call(f"aten.{name}", with_defaults(name, arguments), outputs)
 
 
 def _operator(name: Any) -> str:

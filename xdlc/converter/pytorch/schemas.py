@@ -7,6 +7,7 @@ operator changes and of which its results are views.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -98,3 +99,9 @@ def _argument(text: str) -> Argument:
     plain = kind.replace("!", "").replace("&", "")
     value = ast.literal_eval(default) if equals else REQUIRED
     return Argument(plain, name, value, "!" in kind, "&" in kind)
+
+
+def with_defaults(operator: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an operator of ATen, with the defaults of those that are omitted."""
+    defaults = {each.name: each.default for each in schema(operator) or () if each.default is not REQUIRED}
+    return {**defaults, **given}

@@ -248,8 +248,6 @@ def inverse(
     if name in _SCATTERS:
         scatter, shared = _SCATTERS[name]
         return scatter, base | {key: given[key] for key in shared if key in given}
-    if name == "unbind":
-        return "select_scatter", base | {"dim": given.get("dim", 0), "index": index}
     if name in ("expand", "expand_as", "broadcast_to", "broadcast_tensors"):
         after = values.get(view.outputs[index])
         if after is not None and shape == tuple(after.sizes):
@@ -264,11 +262,9 @@ def inverse(
     if shape is not None and name in _ORDERS:
         order = _order(name, given, len(shape))
         return "permute", this | {"dims": [order.index(axis) for axis in range(len(shape))]}
-    if shape is not None and name in _PARTS | {"narrow"}:
-        part = _part(name, view, index, shape, values)
-        if part is not None:
-            dim, start, size = part
-            return "slice_scatter", base | {"dim": dim, "start": start, "end": start + size, "step": 1}
+    taken = part(view, index, before, values)
+    if taken is not None:
+        return _SCATTER_OF[taken[0]], taken[1] | base
     raise UnsupportedOp(
         f"a view made by {name} is changed, which has no functional form",
         fix="change a copy of it: call clone() before",
@@ -276,6 +272,7 @@ def inverse(
 
 
 _LAST = {"dim0": -2, "dim1": -1}
+_SCATTER_OF = {"select.int": "select_scatter", "slice.Tensor": "slice_scatter"}
 
 
 def _order(name: str, given: Mapping[str, Any], rank: int) -> list[int]:
@@ -290,23 +287,36 @@ def _order(name: str, given: Mapping[str, Any], rank: int) -> list[int]:
     return [source[destination.index(axis)] if axis in destination else next(rest) for axis in range(rank)]
 
 
-def _part(
-    name: str, view: Call, index: int, shape: Sequence[int | str], values: Mapping[str, Meta]
-) -> tuple[int, int, int] | None:
-    """Return axis, start and size of a part of a tensor; None if they are not known."""
-    given = view.arguments
-    rank = len(shape)
+def part(
+    view: Call, index: int, before: str, values: Mapping[str, Meta]
+) -> tuple[str, dict[str, Any]] | None:
+    """Return operator and arguments that take one of several parts of a tensor alone; None if there are none.
+
+    Args:
+        view: The call that made the parts.
+        index: Which of them.
+        before: The tensor.
+        values: What the program states of tensors.
+    """
+    name, given, meta = view.target.split(".")[1], view.arguments, values.get(before)
+    if name == "unbind":
+        return "select.int", {"self": Ref(before), "dim": given.get("dim", 0), "index": index}
+    if meta is None or name not in _PARTS | {"narrow"}:
+        return None
+    rank = len(meta.sizes)
     dim = {"hsplit": min(1, rank - 1), "vsplit": 0, "dsplit": 2}.get(name, given.get("dim", 0)) % rank
     if name == "narrow":
-        start, size, whole = given["start"], given["length"], shape[dim]
+        start, size, whole = given["start"], given["length"], meta.sizes[dim]
         if not isinstance(start, int) or not isinstance(size, int):
             return None
         if start < 0 and not isinstance(whole, int):
             return None
-        return dim, start + int(whole) if start < 0 else start, size
-    metas = [values.get(output) for output in view.outputs[: index + 1]]
-    sizes = [meta.sizes[dim] for meta in metas if meta is not None]
-    numbers = [size for size in sizes if isinstance(size, int)]
-    if len(numbers) <= index:
-        return None
-    return dim, sum(numbers[:index]), numbers[index]
+        start += int(whole) if start < 0 else 0
+    else:
+        metas = [values.get(output) for output in view.outputs[: index + 1]]
+        sizes = [each.sizes[dim] for each in metas if each is not None]
+        numbers = [each for each in sizes if isinstance(each, int)]
+        if len(numbers) <= index:
+            return None
+        start, size = sum(numbers[:index]), numbers[index]
+    return "slice.Tensor", {"self": Ref(before), "dim": dim, "start": start, "end": start + size, "step": 1}
