@@ -295,15 +295,15 @@ def test_members_of_an_enumeration_are_their_values(tmp_path: Any) -> None:
             class Net(Module):
               def forward(self: __torch__.Net,
                 x: Tensor) -> Tensor:
-                kind = self.kind
-                if torch.eq(kind, __torch__.Kind.LAST):
+                which = self.which
+                if torch.eq(which, __torch__.Kind.LAST):
                   y = torch.neg(x)
                 else:
                   y = x
                 return y
             """
     }
-    path = script(tmp_path, code, module("Net", kind=Call("__torch__.Kind", ("last",))))
+    path = script(tmp_path, code, module("Net", which=Call("__torch__.Kind", ("last",))))
     np.testing.assert_array_equal(outputs(path, {"x": X})[0], -X)
 
 
