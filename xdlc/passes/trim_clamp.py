@@ -1,4 +1,4 @@
-"""Removal of bounds of clamps that the encoding of the clamped values implies."""
+"""Removal of bounds of clamps that the encoding of their result implies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_quantize_dequantize",), op_types=("ElementWiseNeuron",))
 @dataclass(frozen=True, slots=True)
 class TrimClamp:
-    """Turn ReluMinMax of fixed point into Relu, Maximum or Minimum where one bound has no effect.
+    """Turn ReluMinMax of fixed point into Relu, Maximum or Minimum where its result implies a bound.
 
     HTP computes it as one with the convolution before it, and loses both bounds if one of them is the end
     of the range or beyond it (emulation of SDK 2.51, SM8650).
@@ -37,7 +37,7 @@ def _trim(graph: Graph, op: Op) -> bool:
     encoding, (least, most) = result.encoding, result.dtype.limits if result.dtype.is_fixed else (0, 0)
     if source is None or not isinstance(encoding, ScaleOffset) or least == most:
         return False
-    if (source.dtype, source.encoding) != (result.dtype, encoding) or encoding.bits is not None:
+    if source.dtype is not result.dtype or encoding.bits is not None:
         return False
     low, high = (
         round(min(max(op.param(name) / encoding.scale - encoding.offset, least - 1), most + 1))
@@ -45,13 +45,15 @@ def _trim(graph: Graph, op: Op) -> bool:
     )
     if least < low and high < most:
         return False
-    if low <= least and most <= high:
+    if least < low and op.param("min_value") == 0:
+        replace_by_neuron(graph, op, source, RELU, f"{op.name}_clamp")
+    elif source.encoding != encoding:
+        return False
+    elif low <= least and most <= high:
         if graph.is_output(result):
             return False
         graph.replace(result, source)
         graph.remove(op)
-    elif most <= high and op.param("min_value") == 0:
-        replace_by_neuron(graph, op, source, RELU, f"{op.name}_clamp")
     else:
         operation, place = (MAXIMUM, low) if most <= high else (MINIMUM, high)
         bound = _bound(graph, result, min(max(place, least), most))
