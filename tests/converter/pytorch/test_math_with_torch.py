@@ -18,7 +18,7 @@ UNARY = """
 BINARY = """
     add sub mul div floor_divide remainder fmod pow maximum minimum fmax fmin atan2 copysign hypot logaddexp
     heaviside ldexp eq ne lt le gt ge isclose logical_and logical_xor bitwise_and bitwise_or bitwise_xor
-    xlogy gcd lcm
+    xlogy
 """
 REDUCTIONS = """
     sum mean nansum nanmean prod amax amin std var all any count_nonzero argmax argmin logsumexp median cumsum

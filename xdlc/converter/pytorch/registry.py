@@ -177,6 +177,23 @@ _REFUSED: dict[str, str] = {
             _wrapped_linear_prepack _wrapped_quantized_linear_prepacked fbgemm_linear_fp16_weight
             fbgemm_linear_int8_weight
             """,
+        "it takes as many steps as the data requires": """
+            gcd igamma igammac lcm special_gammainc special_gammaincc special_zeta
+            """,
+        "it is a Bessel function": """
+            i0 special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
+            special_i0 special_i0e special_i1 special_i1e special_modified_bessel_i0
+            special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1
+            special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
+            """,
+        "it is an orthogonal polynomial whose degree may depend on data": """
+            special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v
+            special_chebyshev_polynomial_w special_hermite_polynomial_h special_hermite_polynomial_he
+            special_laguerre_polynomial_l special_legendre_polynomial_p
+            special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
+            special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w
+            """,
+        "it belongs to statistics": "corrcoef cov",
         "either sign of its vectors is right": "linalg_eigh linalg_svd svd _linalg_eigh _linalg_svd",
         "its matrix is not symmetric": "linalg_eig linalg_eigvals _linalg_eigvals",
         "its pivots are blocks of two sizes": "linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve",

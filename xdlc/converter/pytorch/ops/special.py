@@ -1,8 +1,7 @@
-"""Handlers of error functions, gamma functions and orthogonal polynomials."""
+"""Handlers of error functions and gamma functions."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -11,7 +10,6 @@ import numpy as np
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._terms import Term, operator, wide_term
-from xdlc.converter.pytorch.ops.bessel import Fit, fit, summed
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -119,26 +117,15 @@ def _polygamma(x: Term, order: int) -> Term:
     return low.where(above * (-1) ** order - slope * math.pi ** (order + 1), above)
 
 
-@functools.cache
-def _near_roots() -> Fit:
-    """Return the fit of log(gamma(x)) / ((x - 1) (x - 2)) between 0.5 and 2.5."""
-    return fit(lambda t: np.array([math.lgamma(x) / ((x - 1) * (x - 2)) for x in t + 1.5]))
-
-
-def log_gamma(x: Term) -> Term:
-    """Return log |gamma(x)|, exact about its roots at 1 and 2."""
-    close = (x > 0.5) & (x < 2.5)
-    moved = close.where(x - 1.5, 0)
-    near = summed(moved, _near_roots()) * ((moved + 0.5) * (moved - 0.5))
-    far = (x.is_infinite() | close).where(1, x).via(nhwc.lgamma)
-    return x.is_infinite().where(math.inf, close.where(near, far))
+def _log_gamma(x: Term) -> Term:
+    return x.is_infinite().where(math.inf, x.is_infinite().where(1, x).via(nhwc.lgamma))
 
 
 _UNARY: dict[str, Callable[[Term], Term]] = {
     "digamma": _digamma, "special_digamma": _digamma, "special_psi": _digamma,
     "erfc": _erfc, "special_erfc": _erfc, "special_erfcx": _erfcx,
     "erfinv": lambda x: x.via(nhwc.erfinv), "special_erfinv": lambda x: x.via(nhwc.erfinv),
-    "lgamma": log_gamma, "special_gammaln": log_gamma,
+    "lgamma": _log_gamma, "special_gammaln": _log_gamma,
     "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
     "special_log_ndtr": _log_ndtr,
     "special_ndtr": _ndtr,
@@ -171,9 +158,9 @@ _MOST_ORDER = 20
 def _mvlgamma(node: AtenNode, g: Operators, self: Value, p: int) -> Value:
     x = wide_term(node, g, self)
     g.builder.check_table(p)
-    total = log_gamma(x)
+    total = _log_gamma(x)
     for index in range(1, p):
-        total = total + log_gamma(x - index / 2)
+        total = total + _log_gamma(x - index / 2)
     return (total + p * (p - 1) / 4 * math.log(math.pi)).value
 
 
@@ -183,61 +170,3 @@ def _xlogy(node: AtenNode, g: Operators, self: Value | float, other: Value | flo
     x, y = wide_term(node, g, self), wide_term(node, g, other)
     log = y.log1p() if operator(node) == "special_xlog1py" else y("Log")
     return y.is_nan().where(y, x.same(0).where(0, x * log)).value
-
-
-# ---------------------------------------------------------------------------------- polynomials
-
-
-def _chebyshev(x: Term, n: Term, kind: str) -> Term:
-    """Return Chebyshev polynomials by their closed forms, with the angle of |x| and the sign of odd degrees.
-
-    With t = acos(x), or acosh(x) above 1: T is cos(n t), U sin((n + 1) t) / sin(t), V
-    cos((n + 1/2) t) / cos(t / 2) and W sin((n + 1/2) t) / sin(t / 2); V and W change places for -x.
-    """
-    size = abs(x)
-    inside, at_one = size < 1, size.same(1)
-    is_odd = n("Mod", 2, fmod=1).same(1)
-    near = inside.where(size, 0)("Acos")
-    away = (inside | at_one).where(2, size)
-    far = away("Log") + (((1.0 / away) * (-1.0 / away) + 1)("Sqrt") + 1)("Log")
-
-    def form(kind: str) -> Term:
-        if kind == "t":
-            return at_one.where(1, inside.where((near * n)("Cos"), (far * n)("Cosh")))
-        if kind == "u":
-            below, above = (near * (n + 1))("Sin") / near("Sin"), _ratio(far, n + 1, 1.0, -1)
-            limit = n + 1
-        elif kind == "v":
-            below, above = (near * (n + 0.5))("Cos") / (near * 0.5)("Cos"), _ratio(far, n + 0.5, 0.5, 1)
-            limit = n * 0 + 1
-        else:
-            below, above = (near * (n + 0.5))("Sin") / (near * 0.5)("Sin"), _ratio(far, n + 0.5, 0.5, -1)
-            limit = n * 2 + 1
-        return at_one.where(limit, inside.where(below, above))
-
-    found = form(kind)
-    if kind in "vw":
-        found = (x < 0).where(form("w" if kind == "v" else "v"), found)
-    found = ((x < 0) & is_odd).where(-found, found)
-    return (n < 0).where(0, found)
-
-
-def _ratio(angle: Term, many: Term, few: float, sign: int) -> Term:
-    """Return the quotient of two hyperbolic cosines, or, with sign -1, sines, of multiples of an angle."""
-    top = (angle * (many - few))("Exp") * ((angle * many * -2)("Exp") * sign + 1)
-    return top / ((angle * (-2 * few))("Exp") * sign + 1)
-
-
-_CHEBYSHEV = {
-    f"special_{shift}chebyshev_polynomial_{kind}": (kind, bool(shift))
-    for kind in "tuvw"
-    for shift in ("", "shifted_")
-}
-
-
-@aten(*_CHEBYSHEV, layout=ANY)
-def _chebyshev_of(node: AtenNode, g: Operators, x: Value | float, n: Value | float) -> Value:
-    kind, is_shifted = _CHEBYSHEV[operator(node)]
-    at, degree = wide_term(node, g, x), wide_term(node, g, n)
-    degree = (degree < 0).where(-1, degree("Floor"))
-    return _chebyshev(at * 2 - 1 if is_shifted else at, degree, kind).value
