@@ -71,7 +71,7 @@ def convert(
             (Caffe), or the network that fills them in (Caffe2).
         framework: Name of the file's framework, like ``onnx``; default: recognized by its content.
         importer_options: Options that the importer of the framework alone has, by name.
-        define_symbol: Values of symbolic dimensions by name (ONNX).
+        define_symbol: Values of symbolic dimensions by name (ONNX, PyTorch).
         batch: First dimension of every input.
         set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
             ``.npy`` files.
@@ -142,7 +142,7 @@ def check(
         weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
         framework: As of ``convert``, and so are the others.
         importer_options: Options that the importer of the framework alone has, by name.
-        define_symbol: Values of symbolic dimensions by name (ONNX).
+        define_symbol: Values of symbolic dimensions by name (ONNX, PyTorch).
         batch: First dimension of every input.
         set_inputs: Values of inputs that become constants.
         out_name: Values at which the graph ends.
