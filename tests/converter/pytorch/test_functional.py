@@ -73,6 +73,46 @@ def test_a_branch_changes_a_tensor_of_the_graph_around(tmp_path, positive):
     np.testing.assert_allclose(got[1], wanted[1] if positive else -X[1])
 
 
+@pytest.mark.parametrize("limit", [3, 100])
+def test_a_loop_changes_a_tensor_of_the_graph_around(tmp_path, limit):
+    made = TinyProgram()
+    x, start = made.op("clone", made.input("x", (3, 2))), made.weight("start", np.int64(0), "buffer")
+    w = made.weight("w", np.float32([1, 2]))
+    shapes = ((), "int64"), ((2,),), ((2,),)
+    test = graph(*shapes, ops=lambda g, i, a, b: [g.op("lt.Scalar", i, limit, shape=(), dtype="bool")])
+
+    def ops(g, i, a, b):
+        g.op("add_.Tensor", b, a)
+        return [g.op("add.Tensor", i, 1)]
+
+    row = made.op("select.int", x, 0, 1, shape=(2,))
+    arguments = [test, graph(*shapes, ops=ops), [start], [w, row]]
+    (count,) = made.op("higher_order.while_loop", *arguments, results=[((), "int64")])
+    got = run(made, tmp_path, [x, count], {"x": X})
+    wanted = X.copy()
+    wanted[1] += limit * np.float32([1, 2])
+    np.testing.assert_allclose(got[0], wanted, rtol=1e-5)
+    assert got[1] == limit
+
+
+def test_changes_of_what_a_branch_may_return_are_refused(tmp_path):
+    made = TinyProgram()
+    x, flag = made.op("clone", made.input("x", (3, 2))), made.input("flag", (), "bool")
+    row = made.op("select.int", x, 0, 1, shape=(2,))
+    same = graph(((2,),), ((3, 2),), ops=lambda g, a, b: [a])
+    (end,) = made.op("higher_order.cond", flag, same, same, [row, x], results=[((2,), "float32")])
+    made.op("relu_", end)
+    with pytest.raises(UnsupportedOp, match="operand"):
+        made.convert(tmp_path, [x, end])
+    made = TinyProgram()
+    x, flag = made.op("clone", made.input("x", (3, 2))), made.input("flag", (), "bool")
+    row = made.op("select.int", x, 0, 1, shape=(2,))
+    change = graph(((2,),), ((3, 2),), ops=lambda g, a, b: [g.op("relu_", a)])
+    (end,) = made.op("higher_order.cond", flag, change, change, [row, x], results=[((2,), "float32")])
+    with pytest.raises(UnsupportedOp, match="view"):
+        made.convert(tmp_path, [x, end])
+
+
 def test_changes_without_a_functional_form_are_refused(tmp_path):
     made = TinyProgram()
     x = made.input("x", (3, 2))

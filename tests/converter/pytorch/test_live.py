@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import sys
 import types
@@ -124,6 +125,36 @@ def test_layers_of_quantized_networks_are_traced_to_a_script(torch):
     model = xdlc.convert(quantized, (x,))
     got = xdlc.run(model, {model.main.inputs[0].name: x.numpy()})
     np.testing.assert_allclose(got[model.main.outputs[0].name], quantized(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.frameworks
+def test_branches_of_a_script_that_only_change_a_tensor(torch, tmp_path, sign):
+    code = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y, total = x.clone(), torch.zeros_like(x)
+        if bool(x.sum() > 0):
+            y[0] = 5.0
+        else:
+            y.neg_()
+        while bool(y.sum() < 9):
+            y = y + 1.0
+            total.add_(y)
+        return y, total
+"""
+    (tmp_path / "net_of_test.py").write_text(code)
+    spec = importlib.util.spec_from_file_location("net_of_test", tmp_path / "net_of_test.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    script = torch.jit.script(module.Net().eval())
+    x = sign * torch.tensor([[0.5, 1.0], [2.0, 0.25]])
+    model = xdlc.convert(script, (x,))
+    got = xdlc.run(model, {model.main.inputs[0].name: x.numpy()})
+    for output, wanted in zip(model.main.outputs, script(x), strict=True):
+        np.testing.assert_allclose(got[output.name], wanted.numpy())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torch's own log of a trace

@@ -7,10 +7,12 @@ to the root; views that are read later are made again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
+from xdlc.converter.pytorch.carrying import carried, origins
 from xdlc.converter.pytorch.inlining import inlined
 from xdlc.converter.pytorch.schemas import functional_name, schema, with_defaults
 from xdlc.converter.pytorch.views import (
@@ -41,10 +43,12 @@ class Functional:
     Attributes:
         graph: The graph.
         written: Value at the end by the name of an input that is changed, or of a value of a graph around.
+        passed: Positions of the outputs that are inputs, or values of a graph around, or views of these.
     """
 
     graph: CallGraph
     written: dict[str, str] = field(default_factory=dict)
+    passed: frozenset[int] = frozenset()
 
 
 def functional(graph: CallGraph) -> Functional:
@@ -66,7 +70,8 @@ def _functional(graph: CallGraph, outer: _Walk | None) -> Functional:
             raise
     outputs = [Ref(walk.read(item)) if isinstance(item, Ref) else item for item in graph.outputs]
     written = {name: walk.read(name) for name in walk.changed()}
-    return Functional(replace(graph, outputs=outputs, calls=walk.calls, values=walk.values), written)
+    passed = walk.passed(graph.outputs) if outer is not None else frozenset()
+    return Functional(replace(graph, outputs=outputs, calls=walk.calls, values=walk.values), written, passed)
 
 
 def _names(graph: CallGraph) -> set[str]:
@@ -103,6 +108,14 @@ class _Walk:
         roots = (tensor.storage for name, tensor in self._tensors.items() if name == tensor.storage.root)
         made = {output for call in self.calls for output in call.outputs}
         return [storage.root for storage in roots if storage.version and storage.root not in made]
+
+    def passed(self, outputs: Sequence[Any]) -> frozenset[int]:
+        """Return the positions of tensors that share elements with inputs, or values of a graph around."""
+        made = {output for call in self.calls for output in call.outputs}
+        storages = [self._tensor(item).storage if isinstance(item, Ref) else None for item in outputs]
+        return frozenset(
+            index for index, each in enumerate(storages) if each and (each.is_passed or each.root not in made)
+        )
 
     def _tensor(self, name: str) -> Tensor:
         """Return a tensor; one that the graph does not make is of a graph around."""
@@ -142,7 +155,7 @@ class _Walk:
         if written and call.arguments.get("training", True) is not False:
             self._change(call, name, written)
         elif any(isinstance(value, CallGraph) for value in call.arguments.values()):
-            self._add_graphs(call, name)
+            self._add_graphs(call)
         elif not any(call.outputs) and space not in ("aten", "higher_order"):
             raise UnsupportedOp(
                 f"{call.target} returns nothing: it changes arguments, and the program does not state which",
@@ -270,6 +283,10 @@ class _Walk:
         """Let a tensor have another value, and the storage that it is a view of."""
         tensor = self._tensor(name)
         storage, made = tensor.storage, value
+        if storage.is_passed:
+            raise UnsupportedOp(
+                f"{name!r} is changed, and may be an operand of the call that returns it", fix=_COPY
+            )
         doubt = next((step.doubt for step in tensor.steps if step.doubt), "")
         if doubt:
             storage.doubt = doubt
@@ -295,50 +312,29 @@ class _Walk:
 
     # ------------------------------------------------------------------ graphs inside
 
-    def _add_graphs(self, call: Call, name: str) -> None:
+    def _add_graphs(self, call: Call) -> None:
         """Add a call that runs graphs; tensors of this graph that they change become results.
 
         Raises:
             UnsupportedOp: If they change a tensor in a way that has no functional form.
         """
-        inner = {
-            key: _functional(value, self)
-            for key, value in call.arguments.items()
-            if isinstance(value, CallGraph)
-        }
-        changed = {key: self._origins(call, name, each) for key, each in inner.items() if each.written}
+        given = {key: value for key, value in call.arguments.items() if isinstance(value, CallGraph)}
+        inner = {key: _functional(value, self) for key, value in given.items()}
+        names = sorted(
+            {each for key in inner for each in origins(call, given[key], inner[key].written).values()}
+        )
         made = self._append(call)
-        graphs: dict[str, Any] = {key: each.graph for key, each in inner.items()}
+        results = {outside: self.fresh(outside, self.read(outside)) for outside in names}
+        graphs = {key: each.graph for key, each in inner.items()}
+        written = {key: each.written for key, each in inner.items()}
         self.calls[-1] = replace(made, arguments=made.arguments | graphs)
-        for output in call.outputs:
-            self._tensors[output] = Tensor(Storage(output, output), (), output)
-        if not changed:
-            return
-        names = sorted({name for each in changed.values() for name in each.values()})
-        if name != "cond":
-            raise UnsupportedOp(
-                f"the graph of {name} changes {names[0]!r}, a tensor of the graph around",
-                fix="return the new value from it instead",
-            )
-        for key, each in inner.items():
-            ends = {outside: each.written[inside] for inside, outside in changed.get(key, {}).items()}
-            given = self._operands(call, each.graph)
-            for outside in names:
-                inside = next(
-                    (mine for mine, theirs in given.items() if theirs == outside), self.read(outside)
-                )
-                each.graph.outputs.append(Ref(ends.get(outside, inside)))
-        results = [self.fresh(outside, self.read(outside)) for outside in names]
-        self.calls[-1].outputs.extend(results)
-        for outside, result in zip(names, results, strict=True):
+        if names:
+            self.calls[-1] = carried(call, made, graphs, written, results, self.read)
+        for index, output in enumerate(call.outputs):
+            is_passed = any(index in each.passed for each in inner.values())
+            self._tensors[output] = Tensor(Storage(output, output, is_passed=is_passed), (), output)
+        for outside, result in results.items():
+            storage = self._tensor(outside).storage
+            if any(ref != outside and self._tensor(ref).storage is storage for ref in call.refs()):
+                raise UnsupportedOp(f"a graph inside changes {outside!r}, and reads a view of it", fix=_COPY)
             self._write(outside, result)
-
-    def _operands(self, call: Call, graph: CallGraph) -> dict[str, str]:
-        """Return the tensors that a branch gets, by the names of its inputs."""
-        given = call.arguments.get("arg3", [])
-        return {mine: str(theirs) for mine, theirs in zip(graph.inputs, given, strict=False)}
-
-    def _origins(self, call: Call, name: str, inner: Functional) -> dict[str, str]:
-        """Return the tensors of this graph that an inner one changes, by its own names for them."""
-        given = self._operands(call, inner.graph) if name == "cond" else {}
-        return {mine: given.get(mine, mine) for mine in inner.written}

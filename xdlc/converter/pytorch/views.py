@@ -64,12 +64,14 @@ class Storage:
         value: Name of the value that it has now.
         version: How often it has been changed.
         doubt: Why its value is not known since a change, if so.
+        is_passed: Whether it may be an operand of the call that returns it.
     """
 
     root: str
     value: str
     version: int = 0
     doubt: str = ""
+    is_passed: bool = False
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
+from xdlc.converter.pytorch.schemas import schema
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.values import Tensor
 from xdlc.errors import UnsupportedOp
@@ -44,7 +45,7 @@ def branch(
     names = [name for name in ends[0] if name in ends[1] and _is_set(name, ends, held)]
     outputs: list[tuple[Tensor, Tensor]] = []
     values = {name: _joined(recorder, graphs, ends[0][name], ends[1][name], outputs) for name in names}
-    if not outputs:
+    if not outputs and not any(map(_changes, graphs)):
         held.update(values)
         return
     for index, graph in enumerate(graphs):
@@ -200,6 +201,16 @@ def _close(recorder: Recorder, graphs: Sequence[CallGraph], inputs: Sequence[lis
         for call in graph.calls:
             call.arguments = {key: renamed(value, names) for key, value in call.arguments.items()}
     return [Ref(name) for name in captured]
+
+
+def _changes(graph: CallGraph) -> bool:
+    """Return whether calls of a graph, or of one inside it, change tensors."""
+    for call in graph.calls:
+        if any(each.is_written for each in schema(call.target.partition(".")[2]) or ()):
+            return True
+        if any(_changes(value) for value in call.arguments.values() if isinstance(value, CallGraph)):
+            return True
+    return False
 
 
 def _called(recorder: Recorder, name: str, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:
