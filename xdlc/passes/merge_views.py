@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import Encoding, Graph, Op, Tensor
 from xdlc.passes.base import graph_pass
 
 _VIEWS = ("Transpose", "Reshape")
@@ -14,15 +15,33 @@ _VIEWS = ("Transpose", "Reshape")
 @graph_pass(stage="converter", after=("fold_affine",), op_types=("Reshape", "Transpose"))
 @dataclass(frozen=True, slots=True)
 class MergeViews:
-    """Join neighbouring Transposes and Reshapes; drop the ones that do nothing."""
+    """Join neighbouring Transposes and Reshapes, and equal ones; drop the ones that do nothing."""
 
     name: str = "merge_views"
 
     def apply(self, graph: Graph) -> bool:
-        results = [
-            _simplify(graph, op) for op in graph.ops if op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE
-        ]
-        return any(results)
+        """Rewrite ``graph`` and return whether anything changed."""
+        views = [op for op in graph.ops if op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE]
+        shared = _share(graph, views)
+        results = [_simplify(graph, op) for op in views if op.graph is not None]
+        return shared or any(results)
+
+
+def _share(graph: Graph, views: Sequence[Op]) -> bool:
+    """Let readers of a view read the first one that is equal, and return whether there were any."""
+    first: dict[tuple[Tensor | None, tuple[int, ...], tuple[int, ...], Encoding | None], Tensor] = {}
+    changed = False
+    for op in views:
+        result = op.outputs[0]
+        perm = tuple(int(axis) for axis in op.param("perm", ()))
+        if isinstance(result.encoding, ir.AxisScaleOffset):
+            continue
+        made = first.setdefault((op.inputs[0], perm, result.shape, result.encoding), result)
+        if made is not result and made.dtype is result.dtype and not graph.is_output(result):
+            graph.replace(result, made)
+            graph.remove(op)
+            changed = True
+    return changed
 
 
 def _simplify(graph: Graph, op: Op) -> bool:
