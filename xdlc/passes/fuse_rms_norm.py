@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy
 
 from xdlc import ir
-from xdlc.ir import Graph, Op
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.data import Array
 from xdlc.opdefs.elementwise_enums import RSQRT, SQRT
 from xdlc.passes._match import NORM_RANKS, is_native, replace_by, squared
 from xdlc.passes._polynomial import reached, terms
@@ -55,7 +56,9 @@ def _fuse(graph: Graph, root: Op) -> bool:
         if factor.shape not in ((), (channels,)) or not numpy.isfinite(factor).all():
             continue
         values = numpy.broadcast_to(factor, (channels,)).astype(source.dtype.numpy)
-        weight = graph.add_tensor(ir.static(graph.unique_name(f"{root.name}_weight"), values))
+        weight = _held(graph, inverse, values)
+        if weight is None:
+            weight = graph.add_tensor(ir.static(graph.unique_name(f"{root.name}_weight"), values))
         params: dict[str, ir.Param] = {
             "axes": ir.u32s([source.rank - 1]),
             "epsilon": ir.f32(power.shift / power.factor),
@@ -63,3 +66,14 @@ def _fuse(graph: Graph, root: Op) -> bool:
         replace_by(graph, last, "RmsNorm", [source, weight], params, name=f"{root.name}_norm")
         return True
     return False
+
+
+def _held(graph: Graph, inverse: Tensor, values: Array) -> Tensor | None:
+    """Return the constant that holds these factors already, under its name in the source."""
+    for op in reached(graph, inverse, views=True):
+        for tensor in op.inputs:
+            if tensor is None or tensor.data is None or tensor.encoding is not None:
+                continue
+            if tensor.shape == values.shape and numpy.array_equal(tensor.numpy(), values):
+                return tensor
+    return None

@@ -66,9 +66,13 @@ def _hoist(graph: Graph, tensor: Tensor) -> bool:
     if axis is None or axes or isinstance(tensor.encoding, ir.AxisScaleOffset):
         return False
     parts = [part for op in cuts for part in _parts(graph, op, tensor, axis)]
-    orders = {_order(part, tensor, axis) for part in parts}
-    order = orders.pop()
-    if order is None or orders or len(parts) < 2:
+    order = _order(parts[0], tensor, axis)
+    others = [part for part in parts if _order(part, tensor, axis) != order]
+    if order is None or len(parts) < 2:
+        return False
+    if any(
+        _order(part, tensor, axis, turned=True) != order or _product(graph, part) is None for part in others
+    ):
         return False
     rest = [at for at in order if at != axis]
     places = [order.index(axis)] if axis in order else range(len(order) + 1)
@@ -76,6 +80,8 @@ def _hoist(graph: Graph, tensor: Tensor) -> bool:
     lying = sorted(runs)
     if not 1 < len(lying) <= MOST_AXES or lying == runs:
         return False
+    for part in others:
+        _turn(graph, part)
     shape = [math.prod(tensor.shape[held] for held in run) for run in lying]
     perm = [lying.index(run) for run in runs]
     place = next(index for index, run in enumerate(runs) if axis in run)
@@ -147,8 +153,32 @@ def _passes(op: Op, tensor: Tensor, *, first: bool) -> bool:
     )
 
 
-def _order(part: _Part, tensor: Tensor, axis: int) -> tuple[int, ...] | None:
-    """Return the order in which a part has the axes of the tensor that it is cut from.
+def _product(graph: Graph, part: _Part) -> tuple[Op, int] | None:
+    """Return the MatMul that alone reads a transposed part, and the place of the operand."""
+    result = part.ops[-1].outputs[0]
+    reader = graph.sole_consumer(result)
+    if reader is None or reader.type != "MatMul" or reader.package != ir.NATIVE_PACKAGE or result.rank < 2:
+        return None
+    places = [at for at, source in enumerate(reader.inputs) if source is result]
+    return (reader, places[0]) if len(places) == 1 else None
+
+
+def _turn(graph: Graph, part: _Part) -> None:
+    """Let the product swap the last two axes of a part, and not its Transpose."""
+    found, transpose = _product(graph, part), part.ops[-1]
+    assert found is not None
+    product, at = found
+    key, result = f"transpose_in{at}", transpose.outputs[0]
+    product.params[key] = ir.b8(not product.param(key, False))
+    *kept, row, column = (int(axis) for axis in transpose.param("perm"))
+    transpose.params["perm"] = ir.static(
+        f"{transpose.name}_perm", numpy.asarray([*kept, column, row], numpy.uint32)
+    )
+    result.shape = (*result.shape[:-2], result.shape[-1], result.shape[-2])
+
+
+def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> tuple[int, ...] | None:
+    """Return the order in which a part, perhaps with its last two axes turned, has those of its tensor.
 
     The cut axis is omitted where the part has one place of it, which may lie anywhere.  None if it is not
     transposed, or a Reshape does more than drop that axis.
@@ -163,6 +193,8 @@ def _order(part: _Part, tensor: Tensor, axis: int) -> tuple[int, ...] | None:
     if any(op.type == "Reshape" for op in part.ops[1:]):
         return None
     perm = [int(at) for at in part.ops[-1].param("perm")]
+    if turned:
+        perm[-2:] = perm[:-3:-1]
     names = kept if dropped else list(range(tensor.rank))
     return tuple(names[at] for at in perm if names[at] != axis or held[axis] != 1)
 

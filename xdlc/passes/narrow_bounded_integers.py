@@ -95,9 +95,7 @@ def _raise_cast(graph: Graph, op: Op) -> bool:
         return False
     if traits(mover).fills or mover.package != ir.NATIVE_PACKAGE or len(mover.outputs) != 1:
         return False
-    inner = Tensor(
-        graph.unique_name(f"{source.name}_int32"), source.shape, INT32, dynamic_axes=source.dynamic_axes
-    )
+    inner = Tensor(graph.unique_name(f"{op.name}_out"), source.shape, INT32, dynamic_axes=source.dynamic_axes)
     graph.insert_before(
         mover,
         ir.make_op(graph, "Cast", [source], [inner], name=graph.unique_name(op.name), origin=op.origin),
@@ -160,7 +158,12 @@ def _narrowable(graph: Graph) -> set[Tensor]:
             if not works or not all(t in found or (t.is_static and fits(t)) for t in group):
                 found.difference_update(group)
         changed = len(found) != before
-    results = {tensor for _, group in groups for tensor in group}
+    results = {
+        tensor
+        for works, group in groups
+        if works and any(tensor in found and not graph.is_output(tensor) for tensor in group)
+        for tensor in group
+    }
     return {tensor for tensor in found if not graph.is_output(tensor) or tensor in results}
 
 
@@ -239,7 +242,7 @@ def _narrow(graph: Graph, tensors: set[Tensor]) -> None:
     for op in list(graph.ops):
         for index, tensor in enumerate(op.outputs):
             if tensor in tensors and graph.is_output(tensor):
-                name, open_axes = graph.unique_name(f"{tensor.name}_int32"), tensor.dynamic_axes
+                name, open_axes = graph.unique_name(f"{op.name}_out"), tensor.dynamic_axes
                 inner = Tensor(name, tensor.shape, INT32, dynamic_axes=open_axes)
                 graph.set_output(op, index, inner)
                 for reader in graph.consumers(tensor):
@@ -248,12 +251,24 @@ def _narrow(graph: Graph, tensors: set[Tensor]) -> None:
             elif tensor in tensors:
                 tensor.dtype = INT32
     for op in list(graph.ops):
-        source, result = op.inputs[0] if op.inputs else None, op.outputs[0]
-        if _is_cast(op) and source is not None and source.dtype is result.dtype is INT32:
-            if graph.is_output(result) or source.is_static:
-                continue
-            graph.replace(result, source)
-            graph.remove(op)
+        if _is_cast(op) and op.inputs[0] is not None and not op.inputs[0].is_static:
+            _drop_cast(graph, op, op.inputs[0], op.outputs[0])
+
+
+def _drop_cast(graph: Graph, op: Op, source: Tensor, result: Tensor) -> None:
+    """Remove a Cast that changes no type; one that makes an output leaves that to the op before it."""
+    if source.dtype is not INT32 or result.dtype is not INT32:
+        return
+    if not graph.is_output(result):
+        graph.replace(result, source)
+        graph.remove(op)
+        return
+    producer = source.producer
+    if producer is None or graph.is_output(source):
+        return
+    graph.unlink(op)
+    graph.replace(source, result)
+    graph.set_output(producer, producer.outputs.index(source), result)
 
 
 def _as_int32(graph: Graph, tensor: Tensor) -> Tensor:

@@ -54,11 +54,11 @@ def _padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 
 def _operand(b: Builder, value: Value) -> tuple[Tensor, bool]:
-    """Return an operand; one whose columns lie together is read transposed."""
+    """Return an operand; one with its last two axes swapped is read transposed."""
     plain = identity(value.rank)
     swapped = (*plain[:-2], plain[-1], plain[-2])
-    if value.order[-1] == value.rank - 2 and not value.is_static:
-        return b.to_layout(value, swapped), True
+    if value.order == swapped and not value.is_static:
+        return value.tensor, True
     return b.source_order(value), False
 
 
