@@ -198,6 +198,8 @@ def test_gates_of_an_lstm(tmp_path):
         ("batch_norm", (WIDE, None, None, None, None, False, 0.1, 1e-5, True), "statistics"),
         ("upsample_linear1d", (np.arange(3).reshape(1, 1, 3), [2], False), "int64"),
         ("linalg_qr", (f32(40, 40),), "40"),
+        ("rms_norm", (X, [4], None, "x"), "argument eps"),
+        ("linalg_inv", (None, W), "argument A"),
     ],
 )
 def test_refusals(tmp_path, target, given, reason):

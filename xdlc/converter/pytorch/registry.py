@@ -37,6 +37,14 @@ _BY_PARTS = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators that treat the real and the imaginary parts of all their tensors alike, and each alone."""
+_PLAIN: dict[str, Any] = {
+    "B": int | Value,
+    "F": int | float | Value,
+    "I": int | Value,
+    "Str": str,
+    "T": int | float | complex | Value | SequenceValue,
+}
+"""Types of arguments by kind; numbers stand for tensors of one element."""
 G = TypeVar("G", bound=Callable[..., Any])
 
 
@@ -210,6 +218,7 @@ def _bound(
     """Return the arguments that a handler takes.
 
     Raises:
+        ModelError: If one is of another type than its schema states.
         UnsupportedOp: If another one is set, or one that must be known depends on dynamic dimensions.
     """
     arguments = schema(node.type) if not node.domain else None
@@ -219,6 +228,10 @@ def _bound(
         if name in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
             given[name] = _resolved(node, name, value, is_tensor or name in symbolic)
+            kind = kinds[name].kind if name in kinds else ""
+            is_omitted = given[name] is None and kind.endswith("?")
+            if not is_omitted and not isinstance(given[name], _PLAIN.get(kind.removesuffix("?"), object)):
+                raise node.invalid(f"its argument {name} is {str(given[name])[:40]!r}")
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
             raise node.problem(
                 f"its argument {name} is not understood here", "rewrite this part of the model"
