@@ -44,7 +44,7 @@ _PLAIN: dict[str, Any] = {
     "Str": str,
     "T": int | float | complex | Value | SequenceValue,
 }
-"""Types of arguments by kind; numbers stand for tensors of one element."""
+"""Types of arguments by kind; a tensor of one element may be a number."""
 G = TypeVar("G", bound=Callable[..., Any])
 
 

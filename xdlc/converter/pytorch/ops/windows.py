@@ -239,7 +239,7 @@ def _im2col(
     batch, channels, *sizes = dims(x)
     places = Windows(kernel, steps, pads, pads, gaps).places(sizes)
     shape = (batch, channels * len(places), places.shape[1])
-    return unbatched(g, reshape(g, taken(g, x, places), shape), self, 2)
+    return unbatched(g, reshape(g, taken(g, x, places), shape), self, 3)
 
 
 @aten("col2im")
