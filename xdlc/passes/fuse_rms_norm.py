@@ -58,12 +58,16 @@ def _fuse(graph: Graph, root: Op) -> bool:
         values = numpy.broadcast_to(factor, (channels,)).astype(source.dtype.numpy)
         weight = _held(graph, inverse, values)
         if weight is None:
-            weight = graph.add_tensor(ir.static(graph.unique_name(f"{root.name}_weight"), values))
+            weight = graph.add_tensor(ir.static(graph.unique_name(f"{last.name}_weight"), values))
         params: dict[str, ir.Param] = {
             "axes": ir.u32s([source.rank - 1]),
             "epsilon": ir.f32(power.shift / power.factor),
         }
-        replace_by(graph, last, "RmsNorm", [source, weight], params, name=f"{root.name}_norm")
+        name = last.name
+        replace_by(graph, last, "RmsNorm", [source, weight], params, name=name)
+        fused = result.producer
+        if fused is not None:
+            graph.rename_op(fused, name)
         return True
     return False
 
