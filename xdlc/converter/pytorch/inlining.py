@@ -154,7 +154,7 @@ class _Inlining:
         operands = [*given[first + 1 :]]
         if name == "invoke_subgraph":
             operands = operands[1:]  # after the graph's name
-        elif name == "hints_wrapper":
+        elif operands and isinstance(operands[0], list):  # strict_mode, hints_wrapper
             operands = operands[0]
         if not isinstance(graph, CallGraph) or len(operands) < len(graph.inputs):
             raise UnsupportedOp(f"{name} has a form that is not known")
