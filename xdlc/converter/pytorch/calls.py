@@ -32,11 +32,13 @@ class Meta(NamedTuple):
         dtype: Its data type.
         sizes: Its shape: numbers, and expressions of symbols as text.
         strides: Elements between neighbours along each axis, as far as they are numbers.
+        offset: First element in its storage.
     """
 
     dtype: ScalarType
     sizes: tuple[int | str, ...]
     strides: tuple[int | str, ...] = ()
+    offset: int | str = 0
 
 
 @dataclass(slots=True)

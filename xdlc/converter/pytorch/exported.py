@@ -234,7 +234,8 @@ class _Reader:
 
     def _meta(self, meta: Mapping[str, Any]) -> Meta:
         sizes, strides = (tuple(self._symbol(each) for each in meta[key]) for key in ("sizes", "strides"))
-        return Meta(ScalarType(EXPORTED.get(meta["dtype"], -1)), sizes, strides)
+        offset = self._symbol(meta.get("storage_offset", {"as_int": 0}))
+        return Meta(ScalarType(EXPORTED.get(meta["dtype"], -1)), sizes, strides, offset)
 
     def _symbol(self, value: Mapping[str, Any]) -> Any:
         """Return a number that may be an expression; keep what a symbol was in the example."""

@@ -95,6 +95,7 @@ class AtenHandlers(Handlers):
         ignores: Sequence[str] = (),
         domain: str = "",
         symbolic: Sequence[str] = (),
+        names: Mapping[str, str] | None = None,
         takes_complex: bool = False,
     ) -> Callable[[G], G]:
         """Register a function as the handler of operators.
@@ -106,6 +107,7 @@ class AtenHandlers(Handlers):
                 it does not take must have its default.
             domain: Namespace; default: that of ATen.
             symbolic: Arguments that may hold values where numbers depend on dynamic dimensions.
+            names: Parameters of the function, by the names that arguments with the same meaning have here.
             takes_complex: Whether tensors may be complex: sequences of their real and imaginary parts.
         """
         takes_complex = takes_complex or domain == COMPLEX
@@ -118,7 +120,9 @@ class AtenHandlers(Handlers):
                 assert isinstance(node, AtenNode)
                 if not takes_complex and any(isinstance(value, SequenceValue) for value in node.inputs):
                     return self._of_complex(node, g, handle)
-                given = _bound(node, parameters, ignored, frozenset(symbolic)) if parameters else {}
+                given = (
+                    _bound(node, parameters, ignored, frozenset(symbolic), names or {}) if parameters else {}
+                )
                 results = function(node, g, **given)
                 node.read.update(node.attributes)
                 return list(_typed(node, g, results))
@@ -213,7 +217,11 @@ _REFUSED: dict[str, str] = {
 
 
 def _bound(
-    node: AtenNode, parameters: Sequence[str], ignored: frozenset[str], symbolic: frozenset[str]
+    node: AtenNode,
+    parameters: Sequence[str],
+    ignored: frozenset[str],
+    symbolic: frozenset[str],
+    names: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the arguments that a handler takes.
 
@@ -225,13 +233,14 @@ def _bound(
     kinds = {each.name: each for each in arguments or ()}
     given = {}
     for name, value in node.arguments.items():
-        if name in parameters:
+        if names.get(name, name) in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
-            given[name] = _resolved(node, name, value, is_tensor or name in symbolic)
+            found = _resolved(node, name, value, is_tensor or name in symbolic)
             kind = kinds[name].kind if name in kinds else ""
-            is_omitted = given[name] is None and kind.endswith("?")
-            if not is_omitted and not isinstance(given[name], _PLAIN.get(kind.removesuffix("?"), object)):
-                raise node.invalid(f"its argument {name} is {str(given[name])[:40]!r}")
+            is_omitted = found is None and kind.endswith("?")
+            if not is_omitted and not isinstance(found, _PLAIN.get(kind.removesuffix("?"), object)):
+                raise node.invalid(f"its argument {name} is {str(found)[:40]!r}")
+            given[names.get(name, name)] = found
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
             raise node.problem(
                 f"its argument {name} is not understood here", "rewrite this part of the model"

@@ -196,13 +196,15 @@ def strided_source(call: Call, given: str, tensor: Tensor, values: Mapping[str, 
         UnsupportedOp: If no tensor has them in that order.
     """
     names = {step.call.target.split(".")[1] for step in tensor.steps}
+    is_absolute = call.arguments.get("storage_offset") is not None
     keeps = names <= _SAME | _RESHAPES
     if call.target != "aten.as_strided_scatter":
-        keeps = call.arguments.get("storage_offset") is not None or names <= _FROM_THE_START
+        keeps = is_absolute or names <= _FROM_THE_START
         given = tensor.storage.root if keeps else given
-    if not keeps or not _is_in_order(values.get(given)):
+    meta = values.get(given)
+    if not keeps or not _is_in_order(meta) or (is_absolute and meta is not None and meta.offset != 0):
         raise UnsupportedOp(
-            f"{call.target.partition('.')[2]} looks at the memory of a tensor that is not contiguous",
+            f"{call.target.partition('.')[2]} looks at memory that is not one tensor in order",
             where=f"call of {call.target}",
             fix="take the elements by slices or indices instead",
         )
@@ -210,9 +212,9 @@ def strided_source(call: Call, given: str, tensor: Tensor, values: Mapping[str, 
 
 
 def _is_in_order(meta: Meta | None) -> bool:
-    """Return whether the elements of a tensor lie in memory as in order, as far as is stated."""
-    if meta is None or not meta.strides:
-        return True
+    """Return whether the elements of a tensor lie in memory as in order, as the program states."""
+    if meta is None or len(meta.strides) != len(meta.sizes):
+        return False
     step: int | str = 1
     for size, stride in zip(reversed(meta.sizes), reversed(meta.strides), strict=True):
         if size != 1 and stride != step:

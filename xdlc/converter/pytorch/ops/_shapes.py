@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
+from xdlc.converter.nhwc.shapes import dims, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.values import Value, broadcast
@@ -16,14 +16,12 @@ from xdlc.ir.dtype import INT32, INT64
 
 Size = int | Value
 """A dimension or position: a number, or a computed integer of rank 0 or 1."""
+ALL = (1 << 63) - 1
+"""End of a slice of all elements that follow."""
 
 
 def axis_of(node: AtenNode, axis: int, rank: int) -> int:
-    """Return an axis counted from the front; a scalar has one.
-
-    Raises:
-        ModelError: If there is no such axis.
-    """
+    """Return an axis counted from the front; a scalar has one."""
     return node.axis(axis, max(rank, 1))
 
 
@@ -46,18 +44,33 @@ def known(size: Size) -> Size:
     return size
 
 
+def numbers(sizes: Sequence[Size]) -> list[int] | None:
+    """Return integers as numbers; None if any is computed."""
+    found = [size for size in map(known, sizes) if not isinstance(size, Value)]
+    return found if len(found) == len(sizes) else None
+
+
+def size_of(x: Value, axis: int) -> int | None:
+    """Return the number of elements along an axis, None if it is open."""
+    return None if x.dims is None else x.dims[axis]
+
+
 def sizes_of(g: Operators, x: Value) -> list[Size]:
     """Return the dimensions of a value; those that are open are computed.
 
     Raises:
         UnsupportedOp: If its rank is open.
     """
-    if x.dims is None:
-        return list(dims(x))
+    found = x.dims if x.dims is not None else dims(x)
     return [
         size if size is not None else g("Shape", [x], start=axis, end=axis + 1)
-        for axis, size in enumerate(x.dims)
+        for axis, size in enumerate(found)
     ]
+
+
+def replaced(sizes: Sequence[Size], axis: int, *others: Size, count: int = 1) -> list[Size]:
+    """Return dimensions with others in the place of ``count`` of them from an axis on."""
+    return [*sizes[:axis], *others, *sizes[axis + count :]]
 
 
 def places(g: Operators, *indices: Value, of: Sequence[Value] = ()) -> list[Value]:
@@ -84,15 +97,14 @@ def number(g: Operators, size: Size) -> Value:
 
 def vector_of(g: Operators, sizes: Sequence[Size]) -> Value:
     """Return integers as one value of rank 1, int64."""
-    sizes = [known(size) for size in sizes]
-    if not any(isinstance(size, Value) for size in sizes):
-        return vector(g, [int(size) for size in sizes if not isinstance(size, Value)])
-    parts = [vector(g, [size]) if not isinstance(size, Value) else _as_row(g, size) for size in sizes]
-    return parts[0] if len(parts) == 1 else g("Concat", parts, axis=0)
-
-
-def _as_row(g: Operators, size: Value) -> Value:
-    return positions(g, size) if size.rank == 1 else reshape(g, positions(g, size), (1,))
+    found = numbers(sizes)
+    if found is not None:
+        return vector(g, found)
+    rows = [
+        vector(g, [size]) if not isinstance(size, Value) else rank_one(g, positions(g, size))
+        for size in map(known, sizes)
+    ]
+    return rows[0] if len(rows) == 1 else g("Concat", rows, axis=0)
 
 
 def product(g: Operators, sizes: Sequence[Size]) -> Size:
@@ -111,19 +123,29 @@ def reshaped(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> V
     Raises:
         ModelError: If it has another number of elements.
     """
-    wanted = [known(size) for size in sizes]
-    if not x.is_dynamic and not any(isinstance(size, Value) for size in wanted):
-        shape = [int(size) for size in wanted if not isinstance(size, Value)]
+    shape = numbers(sizes)
+    if shape is not None and not x.is_dynamic:
         if shape.count(-1) == 1:
             others = math.prod(size for size in shape if size != -1)
             shape[shape.index(-1)] = x.size // others if others else 0
         if math.prod(shape) != x.size or min(shape, default=0) < 0:
             raise node.invalid(f"{list(x.shape)} cannot become {shape}: the number of elements differs")
         return x if tuple(shape) == x.shape else reshape(g, x, shape)
+    wanted = [known(size) for size in sizes]
     computed = [place for place, size in enumerate(wanted) if isinstance(size, Value)]
     if len(computed) == 1 and not any(size in (-1, 0) for size in wanted if not isinstance(size, Value)):
         wanted[computed[0]] = -1
     return g("Reshape", [x, vector_of(g, wanted)], allowzero=1)
+
+
+def flat(node: AtenNode, g: Operators, x: Value) -> Value:
+    """Return the elements of a value along one axis."""
+    return reshaped(node, g, x, [-1])
+
+
+def flat_or_along(node: AtenNode, g: Operators, x: Value, dim: int | None) -> tuple[Value, int]:
+    """Return a value of one axis at least, flat without ``dim``, and the axis that this denotes."""
+    return (flat(node, g, x), 0) if dim is None else (rank_one(g, x), axis_of(node, dim, x.rank))
 
 
 def expanded(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
@@ -132,13 +154,12 @@ def expanded(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> V
     Raises:
         ModelError: If the dimensions do not broadcast.
     """
-    wanted = [known(size) for size in sizes]
-    if len(wanted) < x.rank:
-        raise node.invalid(f"{list(x.shape)} has more than {len(wanted)} axes")
-    wanted = [1 if not isinstance(size, Value) and size == -1 else size for size in wanted]
-    if x.is_dynamic or any(isinstance(size, Value) for size in wanted):
+    if len(sizes) < x.rank:
+        raise node.invalid(f"{list(x.shape)} has more than {len(sizes)} axes")
+    wanted = [1 if not isinstance(size, Value) and size == -1 else size for size in map(known, sizes)]
+    shape = numbers(wanted)
+    if x.is_dynamic or shape is None:
         return g("Expand", [x, vector_of(g, wanted)])
-    shape = [int(size) for size in wanted if not isinstance(size, Value)]
     whole = (1,) * (len(shape) - x.rank) + x.shape
     target = [old if new == 1 else new for old, new in zip(whole, shape, strict=True)]
     if any(old not in (1, new) for old, new in zip(whole, target, strict=True)):
@@ -148,25 +169,31 @@ def expanded(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> V
     return x if tuple(target) == x.shape else g("Expand", [x, vector(g, target)])
 
 
+def together(node: AtenNode, g: Operators, values: Sequence[Value]) -> list[Value]:
+    """Return values broadcast to one shape.
+
+    Raises:
+        ModelError: If they do not fit.
+        UnsupportedOp: If a dimension is open.
+    """
+    shapes = [dims(value) for value in values]
+    rank = max(map(len, shapes), default=0)
+    whole = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    try:
+        shape = [broadcast(sizes) for sizes in zip(*whole, strict=True)]
+    except ValueError:
+        raise node.invalid(f"shapes {[list(shape) for shape in shapes]} do not broadcast") from None
+    return [expanded(node, g, value, shape) for value in values]
+
+
 def empty(g: Operators, shape: Sequence[int], dtype: DType) -> Value:
     """Return a constant without elements."""
     return g.builder.const(np.zeros(shape, dtype.numpy))
 
 
-def common_shape(node: AtenNode, values: Sequence[Value]) -> tuple[int, ...]:
-    """Return the shape to which values broadcast.
-
-    Raises:
-        ModelError: If they do not.
-        UnsupportedOp: If a dimension is open.
-    """
-    shapes = [dims(value) for value in values]
-    rank = max(map(len, shapes), default=0)
-    full = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    try:
-        return tuple(broadcast(sizes) for sizes in zip(*full, strict=True))
-    except ValueError:
-        raise node.invalid(f"shapes {[list(shape) for shape in shapes]} do not broadcast") from None
+def is_empty(x: Value) -> bool:
+    """Return whether a value is known to have no elements."""
+    return x.dims is not None and 0 in x.dims
 
 
 def rank_one(g: Operators, x: Value) -> Value:
@@ -176,10 +203,11 @@ def rank_one(g: Operators, x: Value) -> Value:
 
 def moved(g: Operators, x: Value, source: Sequence[int], place: Sequence[int]) -> Value:
     """Return a value with axes at other places, the others in their order around them; costs nothing."""
-    rest = [axis for axis in range(x.rank) if axis not in source]
-    order = [-1] * x.rank
-    for axis, at in zip(source, place, strict=True):
-        order[at] = axis
-    free = iter(rest)
-    order = [axis if axis >= 0 else next(free) for axis in order]
-    return x if order == list(range(x.rank)) else g("Transpose", [x], perm=order)
+    at = dict(zip(place, source, strict=True))
+    rest = (axis for axis in range(x.rank) if axis not in source)
+    return permuted(g, x, [at[axis] if axis in at else next(rest) for axis in range(x.rank)])
+
+
+def cut(g: Operators, x: Value, axis: int, start: Size, end: Size = ALL, step: int = 1) -> Value:
+    """Return elements of an axis at regular distances; positions outside are moved to the ends."""
+    return g("Slice", [x, vector_of(g, [start]), vector_of(g, [end]), vector(g, [axis]), vector(g, [step])])

@@ -1,8 +1,7 @@
-"""Handlers of operators on groups of elements: equal ones, repeated ones, bags and segments."""
+"""Handlers of operators on groups of elements: equal ones, repeated ones, bags, neighbours."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,28 +9,33 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.gathering import unique
-from xdlc.converter.nhwc.scatter import full, scatter_nd
+from xdlc.converter.nhwc.scatter import full, scatter_nd, segments
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.ops._shapes import (
     Size,
-    axis_of,
+    cut,
     empty,
     expanded,
+    flat,
+    flat_or_along,
     known,
+    product,
     rank_one,
+    replaced,
     reshaped,
+    size_of,
     sizes_of,
 )
 from xdlc.converter.pytorch.ops._shapes import number as scalar
-from xdlc.converter.pytorch.ops.indexing import index_tensor
-from xdlc.converter.pytorch.ops.scattering import index_put
-from xdlc.converter.pytorch.ops.slicing import cut
+from xdlc.converter.pytorch.ops.joining import joined
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8, INT32, INT64
 
-_ALL = (1 << 63) - 1
+_MOST = 64
+"""Most times that differences are taken."""
 
 # ------------------------------------------------------------------ different elements
 
@@ -43,71 +47,59 @@ def _some(g: Operators, values: Sequence[Value], wanted: Sequence[bool]) -> list
     ]
 
 
-@aten("_unique2", ignores=["sorted"])
+@aten("_unique2", "unique_dim", ignores=["sorted"])
 def _unique(
-    node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: int | None = None,
 ) -> list[Value]:
-    values, inverse, counts = unique(g, reshaped(node, g, self, [-1]), is_sorted=True)
-    if return_inverse:
+    if dim is not None:
+        node.stated = ()  # which torch.export gets wrong here
+    x, axis = flat_or_along(node, g, self, dim)
+    values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)
+    if dim is None and return_inverse:
         inverse = reshaped(node, g, inverse, sizes_of(g, self))
     return _some(g, [values, inverse, counts], [return_inverse, return_counts])
-
-
-@aten("_unique", ignores=["sorted"])
-def _unique_only(node: AtenNode, g: Operators, self: Value, return_inverse: bool) -> list[Value]:
-    return _unique(node, g, self, return_inverse, False)[:2]
-
-
-@aten("unique_dim", ignores=["sorted"])
-def _unique_dim(
-    node: AtenNode, g: Operators, self: Value, dim: int, return_inverse: bool, return_counts: bool
-) -> list[Value]:
-    node.stated = ()  # which torch.export gets wrong here
-    found = unique(g, self, node.axis(dim, self.rank), is_sorted=True)
-    return _some(g, found, [return_inverse, return_counts])
 
 
 @aten("unique_consecutive", "unique_dim_consecutive")
 def _unique_consecutive(
     node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool, dim: int | None
 ) -> list[Value]:
-    shape = dims(self)
-    x = reshaped(node, g, self, [-1]) if dim is None else rank_one(g, self)
-    axis = 0 if dim is None else axis_of(node, dim, self.rank)
-    size = x.shape[axis]
+    x, axis = flat_or_along(node, g, self, dim)
+    size = dims(x)[axis]
     if dim is not None:
         node.stated = ()  # which torch.export gets wrong here
     if not x.size:
         raise node.problem("different elements of no elements", "remove the operator")
+    starts = g.builder.const(np.ones(1, np.bool_))
     if size > 1:
-        same = g("Equal", [cut(g, x, axis, 1, _ALL), cut(g, x, axis, 0, size - 1)])
+        same = g("Equal", [cut(g, x, axis, 1), cut(g, x, axis, 0, size - 1)])
         others = [at for at in range(x.rank) if at != axis]
         if others:
             same = g("ReduceMin", [g.builder.cast(same, INT32), vector(g, others)], keepdims=0)
-            same = g.builder.cast(same, BOOL8)
-        first = g.builder.const(np.ones(1, np.bool_))
-        starts = g("Concat", [first, g("Not", [same])], axis=0)
-    else:
-        starts = g.builder.const(np.ones(1, np.bool_))
-    values = g("Compress", [x, starts], axis=axis)
+        starts = g("Concat", [starts, g("Not", [g.builder.cast(same, BOOL8)])], axis=0)
     count = g("CumSum", [g.builder.cast(starts, INT64), g.builder.const(np.asarray(0, np.int64))])
     inverse = g("Sub", [count, number(g, count, 1)])
-    at = reshaped(node, g, true_places(g, starts), [-1])
-    ends = g("Concat", [cut(g, at, 0, 1, _ALL), vector(g, [size])], axis=0)
+    at = flat(node, g, true_places(g, starts))
+    ends = g("Concat", [cut(g, at, 0, 1), vector(g, [size])], axis=0)
     if dim is None:
-        inverse = reshape(g, inverse, shape)
+        inverse = reshape(g, inverse, dims(self))
+    values = g("Compress", [x, starts], axis=axis)
     return _some(g, [values, inverse, g("Sub", [ends, at])], [return_inverse, return_counts])
 
 
 @aten("bincount")
 def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
+    given = full(g, dims(self), 1, INT64) if weights is None else weights
     if not self.size:
-        return full(g, [minlength], 0, INT64 if weights is None else weights.dtype)
+        return full(g, [minlength], 0, given.dtype)
     index = positions(g, self)
     most = g("Add", [g("ReduceMax", [index], keepdims=0), scalar(g, 1)])
-    length: Size = known(g("Max", [most, scalar(g, minlength)]))
-    given = full(g, dims(index), 1, INT64) if weights is None else weights
-    zero = expanded(node, g, number(g, given, 0), [length])
+    zero = expanded(node, g, number(g, given, 0), [g("Max", [most, scalar(g, minlength)])])
     return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), given, "add")
 
 
@@ -118,22 +110,16 @@ def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, 
 def _repeat_each(node: AtenNode, g: Operators, self: Value, repeats: int, dim: int | None) -> Value:
     if repeats < 0:
         raise node.invalid(f"{repeats} repeats")
-    x = reshaped(node, g, self, [-1]) if dim is None else rank_one(g, self)
-    axis = 0 if dim is None else axis_of(node, dim, self.rank)
+    x, axis = flat_or_along(node, g, self, dim)
     if repeats == 1:
         return x if dim is None else self
     sizes = sizes_of(g, x)
-    wide = expanded(
-        node,
-        g,
-        g("Unsqueeze", [x, vector(g, [axis + 1])]),
-        [*([-1] * (axis + 1)), repeats, *([-1] * (x.rank - axis - 1))],
-    )
-    size = sizes[axis]
-    whole: Size = g("Mul", [size, vector(g, [repeats])]) if isinstance(size, Value) else size * repeats
-    return reshaped(node, g, wide, [*sizes[:axis], whole, *sizes[axis + 1 :]])
+    apart = g("Unsqueeze", [x, vector(g, [axis + 1])])
+    wide = expanded(node, g, apart, replaced([-1] * apart.rank, axis + 1, repeats))
+    return reshaped(node, g, wide, replaced(sizes, axis, product(g, [sizes[axis], repeats])))
 
 
+@aten("repeat_interleave.Tensor", symbolic=["output_size"])
 def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | None) -> Value:
     """Return the position of each repeated element, int64: it is that many totals of repeats are passed.
 
@@ -152,8 +138,7 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
     totals = g("CumSum", [counts, g.builder.const(np.asarray(0, np.int64))])
     length = None if output_size is None else known(output_size)
     if isinstance(length, int):
-        check_table(length)
-        at = g.builder.const(np.arange(length, dtype=totals.dtype.numpy))
+        at = g.builder.cast(vector(g, range(length)), totals.dtype)
     else:
         whole = g("ReduceSum", [counts], keepdims=0) if length is None else scalar(g, length)
         whole = g.builder.cast(whole, totals.dtype)
@@ -162,60 +147,20 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
     return g("ReduceSum", [g.builder.cast(passed, totals.dtype), vector(g, [1])], keepdims=0)
 
 
-@aten("repeat_interleave.Tensor", symbolic=["output_size"])
-def _repeated_places(node: AtenNode, g: Operators, repeats: Value, output_size: Size | None) -> Value:
-    return _sources(node, g, repeats, output_size)
-
-
 @aten("repeat_interleave.self_Tensor", symbolic=["output_size"])
 def _repeat_by(
     node: AtenNode, g: Operators, self: Value, repeats: Value, dim: int | None, output_size: Size | None
 ) -> Value:
-    x = reshaped(node, g, self, [-1]) if dim is None else rank_one(g, self)
-    axis = 0 if dim is None else axis_of(node, dim, self.rank)
+    x, axis = flat_or_along(node, g, self, dim)
     if repeats.dims in ((), (1,)):
         repeats = expanded(node, g, repeats, sizes_of(g, x)[axis : axis + 1])
     return g("Gather", [x, _sources(node, g, repeats, output_size)], axis=axis)
 
 
-# ------------------------------------------------------------------ bags and segments
+# ------------------------------------------------------------------ bags
 
-_KINDS = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
-
-
-def _reduced(
-    g: Operators,
-    rows: Value,
-    ids: Value,
-    count: int,
-    reduce: str,
-    start: float,
-    *,
-    empty_as: float | None = None,
-) -> Value:
-    """Return the reduction of the rows of each group.
-
-    Args:
-        g: The canonical operators.
-        rows: [rows, rest...].
-        ids: [rows] group of each, int64; those of no group have ``count``.
-        count: Number of groups.
-        reduce: ``sum``, ``mean``, ``prod``, ``max`` or ``min``.
-        start: Value that the reduction begins with.
-        empty_as: Value of groups without rows; default: the start.
-    """
-    rest = dims(rows)[1:]
-    place = g("Unsqueeze", [ids, vector(g, [1])])
-    made = scatter_nd(g, full(g, [count + 1, *rest], start, rows.dtype), place, rows, _KINDS[reduce])
-    if reduce == "mean" or empty_as is not None:
-        ones = full(g, dims(ids), 1, rows.dtype)
-        sizes = scatter_nd(g, full(g, [count + 1], 0, rows.dtype), place, ones, "add")
-        sizes = reshape(g, sizes, [count + 1, *([1] * len(rest))])
-        if reduce == "mean":
-            made = g("Div", [made, g("Max", [sizes, number(g, sizes, 1)])])
-        if empty_as is not None:
-            made = where(g, g("Equal", [sizes, number(g, sizes, 0)]), number(g, made, empty_as), made)
-    return cut(g, made, 0, 0, count)
+_BAGS = ("Sum", "Mean", "Max")
+"""Reductions by the number of their mode."""
 
 
 @aten("embedding_bag", ignores=["scale_grad_by_freq", "sparse"])
@@ -232,10 +177,9 @@ def _embedding_bag(
     padding_idx: int | None = None,
 ) -> list[Value]:
     """Return the reduced bags; what else the operator returns serves training."""
-    if not 0 <= mode <= 2 or indices.rank != 1 or offsets.rank != 1:
+    if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
         shapes = f"indices {list(indices.shape)}, offsets {list(offsets.shape)}"
         raise node.invalid(f"bags of mode {mode}, {shapes}")
-    reduce = ("sum", "mean", "max")[mode]
     (size,), (given,) = dims(indices), dims(offsets)
     count, rest = given - int(include_last_offset), dims(weight)[1:]
     if not size or not count:
@@ -243,97 +187,61 @@ def _embedding_bag(
     rows = g("Gather", [weight, positions(g, indices)], axis=0)
     if per_sample_weights is not None:
         rows = g("Mul", [rows, reshape(g, g.builder.cast(per_sample_weights, rows.dtype), [size, 1])])
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx = None
-    if offsets.is_static:
-        starts = [int(each) for each in offsets.numpy()][:count]
-        width = size // count
-        if padding_idx is None and width and starts == list(range(0, size, width)):
-            apart = reshape(g, rows, [count, width, *rest])
-            type = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}[reduce]
-            return [g(type, [apart, vector(g, [1])], keepdims=0)]
+    is_padded = padding_idx is not None and padding_idx >= 0
+    width = size // count
+    starts = offsets.numpy()[:count].tolist() if offsets.is_static and width and not is_padded else []
+    if starts == list(range(0, size, width or 1)):
+        apart = reshape(g, rows, [count, width, *rest])
+        return [g(f"Reduce{_BAGS[mode]}", [apart, vector(g, [1])], keepdims=0)]
     places, begins = (g.builder.cast(each, INT32) for each in (indices, offsets))
     at = g.builder.const(np.arange(size, dtype=np.int32)[:, None])
     begun = g("LessOrEqual", [cut(g, begins, 0, 0, count), at])
     passed = g("ReduceSum", [g.builder.cast(begun, INT32), vector(g, [1])], keepdims=0)
-    ids = g("Sub", [passed, number(g, passed, 1)])
-    if padding_idx is not None:
-        pads = g("Equal", [places, number(g, places, padding_idx)])
-        ids = where(g, pads, number(g, ids, count), ids)
-    start = -math.inf if reduce == "max" else 0.0
-    return [_reduced(g, rows, ids, count, reduce, start, empty_as=0.0 if reduce == "max" else None)]
+    bags = g("Sub", [passed, number(g, passed, 1)])
+    if is_padded:
+        bags = where(g, g("Equal", [places, number(g, places, padding_idx or 0)]), number(g, bags, -1), bags)
+    return [segments(g, rows, bags, count, _BAGS[mode], empty=0.0 if _BAGS[mode] == "Max" else None)]
 
 
-@aten("segment_reduce", ignores=["unsafe"])
-def _segment_reduce(
-    node: AtenNode,
-    g: Operators,
-    data: Value,
-    reduce: str,
-    lengths: Value | None,
-    offsets: Value | None,
-    axis: int,
-    initial: float | None,
+# ------------------------------------------------------------------ neighbours
+
+
+def _steps(g: Operators, x: Value, axis: int) -> Value:
+    """Return what each element is more than the one before, of truth values whether it is another."""
+    return g("Xor" if x.dtype is BOOL8 else "Sub", [cut(g, x, axis, 1), cut(g, x, axis, 0, -1)])
+
+
+@aten("diff")
+def _diff(
+    node: AtenNode, g: Operators, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None
 ) -> Value:
-    if reduce not in _KINDS or (lengths is None) == (offsets is None):
-        raise node.invalid(f"segments reduced by {reduce!r}, of lengths and offsets")
-    shape, axis = dims(data), node.axis(axis, data.rank)
-    before, size, rest = math.prod(shape[:axis]), shape[axis], shape[axis + 1 :]
-    if lengths is not None:
-        count = dims(lengths)[-1]
-        held = reshape(g, positions(g, lengths), [before, count])
-        ends = g("CumSum", [held, g.builder.const(np.asarray(1, np.int64))])
-    else:
-        assert offsets is not None
-        count = dims(offsets)[-1] - 1
-        ends = cut(g, reshape(g, positions(g, offsets), [before, count + 1]), 1, 1, _ALL)
-    # An element is in the segment whose number is that of the segments that end before it.
-    at = g.builder.const(np.arange(size, dtype=np.int64)[None, :, None])
-    ended = g("LessOrEqual", [reshape(g, ends, [before, 1, count]), at])
-    ids = g("ReduceSum", [g.builder.cast(ended, INT64), vector(g, [2])], keepdims=0)
-    base = g.builder.const(np.arange(before, dtype=np.int64)[:, None] * count)
-    outside = g("Equal", [ids, number(g, ids, count)])
-    ids = where(g, outside, number(g, ids, before * count), g("Add", [ids, base]))
-    start = {"max": -math.inf, "min": math.inf, "prod": 1.0}.get(reduce, 0.0)
-    blank = math.nan if reduce == "mean" and initial is None else None
-    rows = reshape(g, data, [before * size, *rest])
-    made = _reduced(
-        g,
-        rows,
-        reshape(g, ids, [before * size]),
-        before * count,
-        reduce,
-        start if initial is None else float(initial),
-        empty_as=blank,
-    )
-    return reshape(g, made, [*shape[:axis], count, *rest])
+    axis = node.axis(dim, self.rank)
+    x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
+    if not 0 <= n <= _MOST:
+        raise node.problem(f"differences taken {n} times", f"take them at most {_MOST} times")
+    size = size_of(x, axis)
+    if n and size is not None and size <= n:
+        return empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)
+    for _ in range(n):
+        x = _steps(g, x, axis)
+    return x
 
 
-# ------------------------------------------------------------------ indices that a mask allows
-
-
-def _clamped(g: Operators, x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
-    """Return indices, those outside moved to the first and last element."""
-    found: list[Value | None] = []
-    for size, index in zip(dims(x), indices, strict=False):
-        if index is not None:
-            held = positions(g, index)
-            index = g("Clip", [held, number(g, held, -size), number(g, held, size - 1)])
-        found.append(index)
-    return found
-
-
-@aten("_unsafe_masked_index")
-def _masked_index(
-    node: AtenNode, g: Operators, self: Value, mask: Value, indices: Sequence[Value | None], fill: float
-) -> Value:
-    found = index_tensor(node, g, self, _clamped(g, self, indices))
-    return where(g, mask, found, number(g, found, fill))
-
-
-@aten("_unsafe_masked_index_put_accumulate")
-def _masked_index_put(
-    node: AtenNode, g: Operators, self: Value, mask: Value, indices: Sequence[Value | None], values: Value
-) -> Value:
-    kept = where(g, mask, values, number(g, values, 0))
-    return index_put(node, g, self, _clamped(g, self, indices), kept, True)
+@aten("trapezoid", "trapz", "cumulative_trapezoid", names={"dx": "x"})
+def _integral(node: AtenNode, g: Operators, y: Value, x: Value | float, dim: int) -> Value:
+    axis, is_sum = node.axis(dim, y.rank), not node.type.startswith("cumulative")
+    y, shape = operand(node, g, y), dims(y)
+    if shape[axis] < 2:
+        rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
+        return full(g, rest, 0, node.dtype)
+    areas = g("Add", [cut(g, y, axis, 1), cut(g, y, axis, 0, -1)])
+    if isinstance(x, Value):
+        x = operand(node, g, x)
+        lying = [-1 if at == axis else 1 for at in range(y.rank)] if x.rank == 1 else dims(x)
+        x = reshaped(node, g, x, [*[1] * (y.rank - len(lying)), *lying])
+        areas = g("Mul", [areas, _steps(g, x, axis) if x.shape[axis] > 1 else x])
+        x = 1.0
+    areas = g("Mul", [areas, number(g, areas, x / 2)])
+    if is_sum:
+        return g("ReduceSum", [areas, vector(g, [axis])], keepdims=0)
+    return g("CumSum", [areas, g.builder.const(np.asarray(axis, np.int64))])

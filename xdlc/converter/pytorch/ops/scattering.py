@@ -12,13 +12,16 @@ from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._shapes import (
     axis_of,
-    common_shape,
     expanded,
+    flat,
+    is_empty,
     moved,
     places,
     rank_one,
+    replaced,
     reshaped,
     sizes_of,
+    together,
 )
 from xdlc.converter.pytorch.ops.indexing import indexed, is_mask, within
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -28,6 +31,7 @@ from xdlc.ir.dtype import BOOL8, INT32, INT64
 Write = Callable[[Value, Value, str], Value]
 """Returns a value with updates written to places, by a reduction of ONNX."""
 _REDUCTIONS = {
+    "": "none",
     "add": "add",
     "amax": "max",
     "amin": "min",
@@ -38,17 +42,10 @@ _REDUCTIONS = {
 }
 
 
-def combined(
-    node: AtenNode,
-    g: Operators,
-    x: Value,
-    source: Value,
-    write: Write,
-    reduce: str,
-    *,
-    include_self: bool = True,
+def _combined(
+    node: AtenNode, g: Operators, x: Value, source: Value, write: Write, reduce: str, include_self: bool
 ) -> Value:
-    """Return a tensor with updates combined with its elements, or with one another.
+    """Return a tensor with updates written to it, or combined with its elements or with one another.
 
     Args:
         node: The node.
@@ -56,7 +53,7 @@ def combined(
         x: The tensor.
         source: The updates.
         write: Writes updates, of the shape of ``source``, to their places.
-        reduce: ``add``, ``sum``, ``multiply``, ``prod``, ``mean``, ``amax`` or ``amin``.
+        reduce: How they are combined; empty: they replace elements.
         include_self: Whether the elements that are written to count.
 
     Raises:
@@ -66,163 +63,94 @@ def combined(
         raise node.invalid(f"reduction {reduce!r} is unknown")
     if x.dtype is BOOL8:  # sums of truth values are whether any holds, products whether all do
         x, source = (g.builder.cast(value, INT32) for value in (x, source))
-        made = combined(node, g, x, source, write, reduce, include_self=include_self)
-        return g.builder.cast(made, BOOL8)
+        return g.builder.cast(_combined(node, g, x, source, write, reduce, include_self), BOOL8)
     base, kind = x, _REDUCTIONS[reduce]
-    shape = dims(source)
     if not include_self:
         lowest, highest = (-np.inf, np.inf) if x.dtype.is_float else x.dtype.limits
-        neutral = {"add": 0, "mul": 1, "max": lowest, "min": highest}[kind]
-        base = write(x, full(g, shape, neutral, x.dtype), "none")
+        neutral = {"none": 0, "add": 0, "mul": 1, "max": lowest, "min": highest}[kind]
+        base = write(x, full(g, dims(source), neutral, x.dtype), "none")
     made = write(base, source, kind)
     if reduce != "mean":
         return made
     count_type = x.dtype if x.dtype.is_float else INT64
     start = full(g, dims(x), int(include_self), count_type)
-    count = write(start, full(g, shape, 1, count_type), "add")
+    count = write(start, full(g, dims(source), 1, count_type), "add")
     if not include_self:
         count = g("Max", [count, number(g, count, 1)])
-    if x.dtype.is_float:
-        return g("Div", [made, count])
-    return floor_div(g, made, g.builder.cast(count, x.dtype))
+    return g("Div", [made, count]) if x.dtype.is_float else floor_div(g, made, g.builder.cast(count, x.dtype))
 
 
 # ------------------------------------------------------------------ elements, each by an index of its own
 
 
-def _elements(
-    node: AtenNode, g: Operators, x: Value, dim: int, index: Value, source: Value | float
-) -> tuple[Value, Value, Write]:
-    """Return a tensor, updates of the shape of the index, and what writes them along an axis."""
-    axis = axis_of(node, dim, x.rank)
-    (place,) = places(g, index, of=[x])
-    place = rank_one(g, place)
-    if isinstance(source, Value):
-        updates = within(g, g.builder.cast(rank_one(g, source), x.dtype), place, -1)
-        if updates.dims != place.dims:
-            raise node.invalid(f"updates of shape {list(source.shape)} by an index of {list(index.shape)}")
-    else:
-        updates = expanded(node, g, number(g, x, source), sizes_of(g, place))
-
-    def write(base: Value, updates: Value, reduction: str) -> Value:
-        given = g.builder.cast(updates, base.dtype)
-        if base.dtype is BOOL8:
-            made = write(g.builder.cast(base, INT32), given, reduction)
-            return g.builder.cast(made, BOOL8)
-        return g("ScatterElements", [base, place, given], axis=axis, reduction=reduction)
-
-    return rank_one(g, x), updates, write
-
-
-def _scattered(
-    node: AtenNode,
-    g: Operators,
-    x: Value,
-    dim: int,
-    index: Value,
-    source: Value | float,
-    reduce: str = "",
-    *,
-    include_self: bool = True,
-) -> Value:
-    if index.dims is not None and 0 in index.dims:
-        return x
-    base, updates, write = _elements(node, g, x, dim, index, source)
-    if reduce:
-        made = combined(node, g, base, updates, write, reduce, include_self=include_self)
-    else:
-        made = write(base, updates, "none")
-    return made if x.rank else reshape(g, made, ())
-
-
-@aten("scatter.src")
-def _scatter(node: AtenNode, g: Operators, self: Value, dim: int, index: Value, src: Value) -> Value:
-    return _scattered(node, g, self, dim, index, src)
-
-
-@aten("scatter.value")
-def _scatter_value(node: AtenNode, g: Operators, self: Value, dim: int, index: Value, value: float) -> Value:
-    return _scattered(node, g, self, dim, index, value)
-
-
-@aten("scatter.reduce")
-def _scatter_by(
-    node: AtenNode, g: Operators, self: Value, dim: int, index: Value, src: Value, reduce: str
-) -> Value:
-    return _scattered(node, g, self, dim, index, src, reduce)
-
-
-@aten("scatter.value_reduce")
-def _scatter_value_by(
-    node: AtenNode, g: Operators, self: Value, dim: int, index: Value, value: float, reduce: str
-) -> Value:
-    return _scattered(node, g, self, dim, index, value, reduce)
-
-
-@aten("scatter_add")
-def _scatter_add(node: AtenNode, g: Operators, self: Value, dim: int, index: Value, src: Value) -> Value:
-    return _scattered(node, g, self, dim, index, src, "sum")
-
-
-@aten("scatter_reduce.two")
-def _scatter_reduce(
+@aten("scatter.src", "scatter.reduce", "scatter_reduce.two", names={"src": "source"})
+@aten("scatter.value", "scatter.value_reduce", names={"value": "source"})
+@aten("scatter_add", names={"src": "source"})
+def _scatter(
     node: AtenNode,
     g: Operators,
     self: Value,
     dim: int,
     index: Value,
-    src: Value,
-    reduce: str,
-    include_self: bool,
+    source: Value | float,
+    reduce: str = "",
+    include_self: bool = True,
 ) -> Value:
-    return _scattered(node, g, self, dim, index, src, reduce, include_self=include_self)
+    if is_empty(index):
+        return self
+    axis = axis_of(node, dim, self.rank)
+    (place,) = places(g, rank_one(g, index), of=[self])
+    if isinstance(source, Value):
+        updates = within(g, g.builder.cast(rank_one(g, source), self.dtype), place, -1)
+        if updates.dims != place.dims:
+            raise node.invalid(f"updates of shape {list(source.shape)} by an index of {list(index.shape)}")
+    else:
+        updates = expanded(node, g, number(g, self, source), sizes_of(g, place))
+
+    def write(base: Value, updates: Value, reduction: str) -> Value:
+        return g("ScatterElements", [base, place, updates], axis=axis, reduction=reduction)
+
+    reduce = "sum" if node.type == "scatter_add" else reduce
+    made = _combined(node, g, rank_one(g, self), updates, write, reduce, include_self)
+    return made if self.rank else reshape(g, made, ())
 
 
 # ------------------------------------------------------------------ parts along an axis
 
 
-def _rows(
-    node: AtenNode, g: Operators, x: Value, dim: int, index: Value, source: Value
-) -> tuple[Value, Value, Write, Callable[[Value], Value]]:
-    """Return a tensor and updates with an axis in front, what writes them, and what puts the axis back."""
-    axis = axis_of(node, dim, x.rank)
+@aten("index_add", "index_copy", "index_reduce")
+def _index_written(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    dim: int,
+    index: Value,
+    source: Value,
+    reduce: str = "",
+    include_self: bool = True,
+    alpha: float = 1,
+) -> Value:
+    if is_empty(index):
+        return self
+    axis = axis_of(node, dim, self.rank)
     if index.rank > 1:
         raise node.invalid(f"an index of shape {list(index.shape)}")
-    (place,) = places(g, index, of=[x])
-    place = g("Unsqueeze", [rank_one(g, place), vector(g, [1])])
-    whole, given = rank_one(g, x), g.builder.cast(rank_one(g, source), x.dtype)
-    wanted = [sizes_of(g, place)[0] if at == axis else size for at, size in enumerate(sizes_of(g, whole))]
-    if source.rank != x.rank and source.rank:
-        raise node.invalid(f"updates of shape {list(source.shape)} of {list(x.shape)}")
-    base, updates = (moved(g, value, [axis], [0]) for value in (whole, expanded(node, g, given, wanted)))
-
-    def write(base: Value, updates: Value, reduction: str) -> Value:
-        return scatter_nd(g, base, place, g.builder.cast(updates, base.dtype), reduction)
-
-    def back(made: Value) -> Value:
-        return moved(g, made, [0], [axis]) if x.rank else reshape(g, made, ())
-
-    return base, updates, write, back
-
-
-@aten("index_add")
-def _index_add(
-    node: AtenNode, g: Operators, self: Value, dim: int, index: Value, source: Value, alpha: float
-) -> Value:
-    if index.dims is not None and 0 in index.dims:
-        return self
-    base, updates, write, back = _rows(node, g, self, dim, index, source)
+    if source.rank != self.rank and source.rank:
+        raise node.invalid(f"updates of shape {list(source.shape)} of {list(self.shape)}")
+    (place,) = places(g, rank_one(g, index), of=[self])
+    whole, updates = rank_one(g, self), g.builder.cast(rank_one(g, source), self.dtype)
+    updates = expanded(node, g, updates, replaced(sizes_of(g, whole), axis, *sizes_of(g, place)))
     if alpha != 1:
         updates = g("Mul", [updates, number(g, updates, alpha)])
-    return back(combined(node, g, base, updates, write, "sum"))
+    tuples = g("Unsqueeze", [place, vector(g, [1])])
 
+    def write(base: Value, updates: Value, reduction: str) -> Value:
+        return scatter_nd(g, base, tuples, updates, reduction)
 
-@aten("index_copy")
-def _index_copy(node: AtenNode, g: Operators, self: Value, dim: int, index: Value, source: Value) -> Value:
-    if index.dims is not None and 0 in index.dims:
-        return self
-    base, updates, write, back = _rows(node, g, self, dim, index, source)
-    return back(write(base, updates, "none"))
+    reduce = "sum" if node.type == "index_add" else reduce
+    base, updates = (moved(g, value, [axis], [0]) for value in (whole, updates))
+    made = _combined(node, g, base, updates, write, reduce, include_self)
+    return moved(g, made, [0], [axis]) if self.rank else reshape(g, made, ())
 
 
 @aten("index_fill")
@@ -230,24 +158,7 @@ def _index_fill(
     node: AtenNode, g: Operators, self: Value, dim: int, index: Value, value: float | Value
 ) -> Value:
     fill = value if isinstance(value, Value) else number(g, self, value)
-    return _index_copy(node, g, self, dim, index, reshape(g, fill, (1,) * self.rank))
-
-
-@aten("index_reduce")
-def _index_reduce(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    dim: int,
-    index: Value,
-    source: Value,
-    reduce: str,
-    include_self: bool,
-) -> Value:
-    if index.dims is not None and 0 in index.dims:
-        return self
-    base, updates, write, back = _rows(node, g, self, dim, index, source)
-    return back(combined(node, g, base, updates, write, reduce, include_self=include_self))
+    return _index_written(node, g, self, dim, index, reshape(g, fill, (1,) * self.rank))
 
 
 # ------------------------------------------------------------------ indices of several axes, and masks
@@ -255,7 +166,7 @@ def _index_reduce(
 
 @aten("index_put", "index_put.hacked_twin", "_unsafe_index_put", "_unsafe_index_put.hacked_twin")
 @aten("_index_put_impl", ignores=["unsafe"])
-def index_put(
+def _index_put(
     node: AtenNode,
     g: Operators,
     self: Value,
@@ -263,7 +174,6 @@ def index_put(
     values: Value,
     accumulate: bool,
 ) -> Value:
-    """Return a tensor with elements replaced by values, or values added to them, by index or mask."""
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     values = g.builder.cast(values, self.dtype)
     if not given:
@@ -274,19 +184,17 @@ def index_put(
         return _masked(node, g, self, axis, g.builder.cast(mask, BOOL8), values, accumulate=accumulate)
     found = indexed(node, g, self, indices)
     count, tuples = len(found.axes), found.tuples
-    if tuples.dims is not None and 0 in tuples.dims:
+    if is_empty(tuples):
         return self
     head = sizes_of(g, tuples)[:-1]
     base = moved(g, self, found.axes, range(count))
     rest = sizes_of(g, base)[count:]
-    whole = expanded(node, g, values, [*rest[: found.place], *head, *rest[found.place :]])
+    whole = expanded(node, g, values, replaced(rest, found.place, *head, count=0))
     whole = moved(g, whole, range(found.place, found.place + len(head)), range(len(head)))
     if accumulate and self.dtype is BOOL8:
-        made = scatter_nd(g, g.builder.cast(base, INT32), tuples, g.builder.cast(whole, INT32), "add")
-        made = g.builder.cast(made, BOOL8)
-    else:
-        made = scatter_nd(g, base, tuples, whole, "add" if accumulate else "none")
-    return moved(g, made, range(count), found.axes)
+        base, whole = (g.builder.cast(value, INT32) for value in (base, whole))
+    made = scatter_nd(g, base, tuples, whole, "add" if accumulate else "none")
+    return moved(g, g.builder.cast(made, self.dtype), range(count), found.axes)
 
 
 def _summed(g: Operators, x: Value, y: Value) -> Value:
@@ -303,25 +211,22 @@ def _masked(
     rest = shape[axis + mask.rank :]
     wide = reshape(g, mask, (*covered, *[1] * len(rest)))
     along = values.rank - len(rest) - 1  # the axis of the values that counts the true elements
-    sizes = values.dims
-    if along < 0 or (sizes is not None and sizes[along] == 1):
-        if along >= 0:
-            kept = sizes_of(g, values)
-            values = reshaped(node, g, values, [*kept[:along], *[1] * mask.rank, *kept[along + 1 :]])
-        spread = values
-    elif along != axis and along != 0:
-        raise node.invalid(f"values of shape {list(values.shape)} by a mask from axis {axis}")
-    else:
-        spread = g("Gather", [values, _ranks(node, g, mask)], axis=along)
+    if along >= 0 and values.dims is not None and values.dims[along] == 1:
+        ones = [1] * mask.rank
+        values = reshaped(node, g, values, replaced(sizes_of(g, values), along, *ones))
+    elif along >= 0:
+        if along not in (0, axis):
+            raise node.invalid(f"values of shape {list(values.shape)} by a mask from axis {axis}")
+        values = g("Gather", [values, _ranks(node, g, mask)], axis=along)
     if accumulate:
-        return where(g, wide, _summed(g, x, expanded(node, g, spread, shape)), x)
-    return where(g, wide, spread, x)
+        values = _summed(g, x, expanded(node, g, values, shape))
+    return where(g, wide, values, x)
 
 
 def _ranks(node: AtenNode, g: Operators, mask: Value) -> Value:
     """Return how many elements of a mask are true before each, int64, of the shape of the mask."""
-    flat = g.builder.cast(reshaped(node, g, mask, [-1]), INT32)
-    count = g("CumSum", [flat, g.builder.const(np.asarray(0, np.int64))])
+    counted = g.builder.cast(flat(node, g, mask), INT32)
+    count = g("CumSum", [counted, g.builder.const(np.asarray(0, np.int64))])
     first = g("Max", [g("Sub", [count, number(g, count, 1)]), number(g, count, 0)])
     return reshaped(node, g, positions(g, first), sizes_of(g, mask))
 
@@ -333,18 +238,16 @@ def _masked_scatter(node: AtenNode, g: Operators, self: Value, mask: Value, sour
         x = g("Expand", [self, g("Shape", [mask])])
         mask = g("Expand", [mask, g("Shape", [x])])
     else:
-        shape = common_shape(node, [self, mask])
-        x, mask = (expanded(node, g, value, shape) for value in (self, mask))
-    if source.dims is not None and 0 in source.dims:
+        x, mask = together(node, g, [self, mask])
+    if is_empty(source):
         return x
-    flat = reshaped(node, g, g.builder.cast(source, x.dtype), [-1])
-    return where(g, mask, g("Gather", [flat, _ranks(node, g, mask)], axis=0), x)
+    values = flat(node, g, g.builder.cast(source, x.dtype))
+    return where(g, mask, g("Gather", [values, _ranks(node, g, mask)], axis=0), x)
 
 
 @aten("put")
 def _put(node: AtenNode, g: Operators, self: Value, index: Value, source: Value, accumulate: bool) -> Value:
-    if index.dims is not None and 0 in index.dims:
+    if is_empty(index):
         return self
-    flat, updates = (reshaped(node, g, value, [-1]) for value in (self, g.builder.cast(source, self.dtype)))
-    made = index_put(node, g, flat, [reshaped(node, g, index, [-1])], updates, accumulate)
+    made = _index_put(node, g, flat(node, g, self), [flat(node, g, index)], flat(node, g, source), accumulate)
     return reshaped(node, g, made, sizes_of(g, self))

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdlc.converter.nhwc.elementwise import bits_as
-from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.nhwc.shapes import dims, permuted, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.ops._shapes import (
     Size,
     axes_of,
     axis_of,
-    common_shape,
     expanded,
+    flat,
     moved,
     product,
+    replaced,
     reshaped,
+    size_of,
     sizes_of,
+    together,
 )
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
@@ -26,28 +30,20 @@ from xdlc.ir.dtype import FLOAT32
 
 
 @aten("view", "view_copy", "_unsafe_view", symbolic=["size"])
+@aten("_reshape_alias", "_reshape_alias_copy", "_reshape_copy", symbolic=["size"], ignores=["stride"])
+@aten("reshape", symbolic=["shape"], names={"shape": "size"})
 def _view(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
-    return reshaped(node, g, self, size)
-
-
-@aten("_reshape_alias", "_reshape_alias_copy", symbolic=["size"], ignores=["stride"])
-def _reshape_alias(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
-    return reshaped(node, g, self, size)
-
-
-@aten("reshape", symbolic=["shape"])
-def _reshape(node: AtenNode, g: Operators, self: Value, shape: Sequence[Size]) -> Value:
-    return reshaped(node, g, self, shape)
-
-
-@aten("_reshape_copy", symbolic=["size"])
-def _reshape_copy(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
     return reshaped(node, g, self, size)
 
 
 @aten("view_as", "reshape_as")
 def _view_as(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
     return reshaped(node, g, self, sizes_of(g, other))
+
+
+@aten("ravel")
+def _ravel(node: AtenNode, g: Operators, self: Value) -> Value:
+    return flat(node, g, self)
 
 
 @aten("view.dtype", "view_copy.dtype")
@@ -57,17 +53,13 @@ def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value
             f"the bits of {self.dtype} as {dtype}: the host computes in float32",
             "remove the operator, or export the model in float32",
         )
-    if self.dtype.bits == dtype.bits:
-        return bits_as(g, self, dtype)
-    if not self.rank:
-        raise node.invalid("a scalar has no bits of another width")
-    few, many = sorted((self.dtype.bits, dtype.bits))
-    ratio, sizes = many // few, dims(self)
-    if self.dtype.bits > dtype.bits:
-        return reshaped(node, g, bits_as(g, self, dtype), [*sizes[:-1], sizes[-1] * ratio])
-    if sizes[-1] % ratio:
-        raise node.invalid(f"{sizes[-1]} elements of {self.dtype} are no whole ones of {dtype}")
-    return bits_as(g, reshaped(node, g, self, [*sizes[:-1], sizes[-1] // ratio, ratio]), dtype)
+    sizes, ratio = dims(self), max(dtype.bits // self.dtype.bits, 1)
+    if ratio > 1:  # elements become parts of wider ones, which are the last axis then
+        if not sizes or sizes[-1] % ratio:
+            raise node.invalid(f"elements {list(sizes)} of {self.dtype} are no whole ones of {dtype}")
+        self = reshaped(node, g, self, [*sizes[:-1], sizes[-1] // ratio, ratio])
+    made = bits_as(g, self, dtype)
+    return reshaped(node, g, made, [*sizes[:-1], -1]) if made.rank > len(sizes) else made
 
 
 @aten("flatten.using_ints")
@@ -75,43 +67,40 @@ def _flatten(node: AtenNode, g: Operators, self: Value, start_dim: int, end_dim:
     first, last = axis_of(node, start_dim, self.rank), axis_of(node, end_dim, self.rank)
     if first > last:
         raise node.invalid(f"flattens axes {first} to {last}")
-    sizes = sizes_of(g, self)
+    sizes, count = sizes_of(g, self), last + 1 - first
     joined = sizes[first : last + 1]
-    whole: Size = joined[0] if len(joined) == 1 else product(g, joined)
-    return reshaped(node, g, self, [*sizes[:first], whole, *sizes[last + 1 :]])
-
-
-@aten("ravel")
-def _ravel(node: AtenNode, g: Operators, self: Value) -> Value:
-    return reshaped(node, g, self, [-1] if self.size or self.is_dynamic else [0])
+    whole = joined[0] if len(joined) == 1 else product(g, joined)
+    return reshaped(node, g, self, replaced(sizes, first, whole, count=count))
 
 
 @aten("unflatten.int", symbolic=["sizes"])
 def _unflatten(node: AtenNode, g: Operators, self: Value, dim: int, sizes: Sequence[Size]) -> Value:
-    whole, axis = sizes_of(g, self), axis_of(node, dim, self.rank)
-    return reshaped(node, g, self, [*whole[:axis], *sizes, *whole[axis + 1 :]])
+    return reshaped(node, g, self, replaced(sizes_of(g, self), axis_of(node, dim, self.rank), *sizes))
 
 
 @aten("squeeze", "squeeze_copy")
-def _squeeze_all(node: AtenNode, g: Operators, self: Value) -> Value:
-    return reshaped(node, g, self, [size for size in sizes_of(g, self) if size != 1])
-
-
-@aten("squeeze.dim", "squeeze.dims", "squeeze_copy.dim", "squeeze_copy.dims")
-def _squeeze(node: AtenNode, g: Operators, self: Value, dim: int | Sequence[int]) -> Value:
-    if self.dims is None:
-        return g("Squeeze", [self, vector(g, [dim] if isinstance(dim, int) else list(dim))])
-    axes = [axis for axis in axes_of(node, dim, self.rank) if axis < self.rank and self.dims[axis] == 1]
-    if not axes:  # an open dimension is not 1: torch.export leaves 1 to itself
-        return self
-    if self.is_dynamic:
-        return g("Squeeze", [self, vector(g, axes)])
-    return reshaped(node, g, self, [size for axis, size in enumerate(self.shape) if axis not in axes])
+def _squeeze(node: AtenNode, g: Operators, self: Value, dim: int | Sequence[int] | None = None) -> Value:
+    axes = axes_of(node, list(range(self.rank)) if dim is None else dim, self.rank)
+    ones = [axis for axis in axes if axis < self.rank and size_of(self, axis) == 1]
+    return g("Squeeze", [self, vector(g, ones)]) if ones else self
 
 
 @aten("unsqueeze", "unsqueeze_copy")
 def _unsqueeze(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     return g("Unsqueeze", [self, vector(g, [node.axis(dim, self.rank + 1)])])
+
+
+@aten("atleast_1d", "atleast_2d", "atleast_3d", names={"tensors": "self"})
+def _at_least(node: AtenNode, g: Operators, self: Value | Sequence[Value]) -> Value | list[Value]:
+    if not isinstance(self, Value):
+        return [at_least(node, g, each, int(node.type[8])) for each in self]
+    return at_least(node, g, self, int(node.type[8]))
+
+
+def at_least(node: AtenNode, g: Operators, x: Value, rank: int) -> Value:
+    """Return a value of 1 to 3 axes at least: a row gets one in front, a matrix one at the end."""
+    sizes = [*[1] * (rank > 1 and x.rank < 2), *sizes_of(g, x)]
+    return reshaped(node, g, x, sizes + [1] * (rank - len(sizes)))
 
 
 # ------------------------------------------------------------------ orders of axes
@@ -122,42 +111,22 @@ def _permute(node: AtenNode, g: Operators, self: Value, dims: Sequence[int]) -> 
     order = axes_of(node, dims, self.rank)
     if len(order) != self.rank:
         raise node.invalid(f"order {list(dims)} of {self.rank} axes")
-    return moved(g, self, order, range(self.rank))
-
-
-def _swapped(node: AtenNode, g: Operators, x: Value, first: int, second: int) -> Value:
-    first, second = axis_of(node, first, x.rank), axis_of(node, second, x.rank)
-    return x if first == second else moved(g, x, [first, second], [second, first])
+    return permuted(g, self, order)
 
 
 @aten("transpose.int", "transpose_copy.int", "swapdims")
-def _transpose(node: AtenNode, g: Operators, self: Value, dim0: int, dim1: int) -> Value:
-    return _swapped(node, g, self, dim0, dim1)
+@aten("swapaxes", names={"axis0": "dim0", "axis1": "dim1"})
+@aten("t", "t_copy", "mT", "mH", "adjoint", "matrix_H", names={"a": "self"})
+def _transpose(node: AtenNode, g: Operators, self: Value, dim0: int = -2, dim1: int = -1) -> Value:
+    if self.rank < 2:
+        return self
+    first, second = node.axis(dim0, self.rank), node.axis(dim1, self.rank)
+    return self if first == second else moved(g, self, [first, second], [second, first])
 
 
-@aten("swapaxes")
-def _swap_axes(node: AtenNode, g: Operators, self: Value, axis0: int, axis1: int) -> Value:
-    return _swapped(node, g, self, axis0, axis1)
-
-
-@aten("t", "t_copy", "mT", "mH", "adjoint", "matrix_H")
-def _turned(node: AtenNode, g: Operators, self: Value) -> Value:
-    return self if self.rank < 2 else _swapped(node, g, self, -2, -1)
-
-
-@aten("mT.a", "mH.a", "matrix_H.a")
-def _turned_attribute(node: AtenNode, g: Operators, a: Value) -> Value:
-    return _turned(node, g, a)
-
-
-@aten("numpy_T")
+@aten("numpy_T", names={"a": "self"})
 def _all_turned(node: AtenNode, g: Operators, self: Value) -> Value:
-    return moved(g, self, range(self.rank)[::-1], range(self.rank))
-
-
-@aten("numpy_T.a")
-def _all_turned_attribute(node: AtenNode, g: Operators, a: Value) -> Value:
-    return _all_turned(node, g, a)
+    return permuted(g, self, range(self.rank)[::-1])
 
 
 @aten("movedim", "moveaxis")
@@ -170,13 +139,8 @@ def _moved(
 # ------------------------------------------------------------------ broadcasting
 
 
-@aten("expand", "expand_copy", layout=ANY, symbolic=["size"], ignores=["implicit"])
+@aten("expand", "expand_copy", "broadcast_to", layout=ANY, symbolic=["size"], ignores=["implicit"])
 def _expand(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
-    return expanded(node, g, self, size)
-
-
-@aten("broadcast_to", layout=ANY, symbolic=["size"])
-def _broadcast_to(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
     return expanded(node, g, self, size)
 
 
@@ -185,45 +149,26 @@ def _expand_as(node: AtenNode, g: Operators, self: Value, other: Value) -> Value
     return expanded(node, g, self, sizes_of(g, other))
 
 
+@aten("copy", layout=ANY)
+def _copy(node: AtenNode, g: Operators, self: Value, src: Value) -> Value:
+    return expanded(node, g, g.builder.cast(src, self.dtype), sizes_of(g, self))
+
+
 @aten("broadcast_tensors")
 def _broadcast_tensors(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]:
-    shape = common_shape(node, tensors)
-    return [expanded(node, g, each, shape) for each in tensors]
+    return together(node, g, tensors)
 
 
 @aten("sum_to_size")
 def _sum_to_size(node: AtenNode, g: Operators, self: Value, size: Sequence[int]) -> Value:
-    shape, more = dims(self), self.rank - len(size)
-    wanted = [1] * more + list(size)
-    axes = [axis for axis, (old, new) in enumerate(zip(shape, wanted, strict=False)) if old != new]
-    if more < 0 or any(wanted[axis] != 1 for axis in axes):
-        raise node.invalid(f"{list(shape)} is no broadcast form of {list(size)}")
-    x = g.builder.cast(self, node.dtype)
+    wanted = [1] * (self.rank - len(size)) + list(size)
+    axes = [axis for axis, (old, new) in enumerate(zip(dims(self), wanted, strict=False)) if old != new]
+    if len(wanted) > self.rank or any(wanted[axis] != 1 for axis in axes):
+        raise node.invalid(f"{list(self.shape)} is no broadcast form of {list(size)}")
+    x = operand(node, g, self)
     return reshaped(node, g, g("ReduceSum", [x, vector(g, axes)], keepdims=1) if axes else x, size)
 
 
-@aten("atleast_1d", "atleast_2d", "atleast_3d")
-def _at_least(node: AtenNode, g: Operators, self: Value) -> Value:
-    least = int(node.type[len("atleast_")])
-    sizes = sizes_of(g, self)
-    before = 1 if least > 1 and len(sizes) < 2 else 0
-    made: list[Size] = [*([1] * before), *sizes]
-    return reshaped(node, g, self, made + [1] * (least - len(made)))
-
-
-@aten("atleast_1d.Sequence", "atleast_2d.Sequence", "atleast_3d.Sequence")
-def _all_at_least(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]:
-    return [_at_least(node, g, each) for each in tensors]
-
-
-# ------------------------------------------------------------------ the same value
-
-
-@aten("_conj", "_conj_copy", "_lazy_clone", "alias_copy", "detach_copy", layout=ANY)
+@aten("_conj", "alias_copy", "detach_copy", layout=ANY)
 def _same(node: AtenNode, g: Operators, self: Value) -> Value:
     return self
-
-
-@aten("copy", layout=ANY)
-def _copy(node: AtenNode, g: Operators, self: Value, src: Value) -> Value:
-    return expanded(node, g, g.builder.cast(src, self.dtype), sizes_of(g, self))
