@@ -127,6 +127,7 @@ def test_an_input_that_is_an_index_is_an_integer(tmp_path: Any) -> None:
     [
         ("x: Tensor,\n    n: int=2", {}, 2 * X),
         ("x: Tensor,\n    n: int", {"set_inputs": {"n": 3}}, 3 * X),
+        ("x: Tensor,\n    n: int", {"set_inputs": {"n": "3"}}, 3 * X),
         ("x: Tensor,\n    n: int", {}, 4 * X),
     ],
 )

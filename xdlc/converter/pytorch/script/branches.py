@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
+from xdlc.converter.pytorch.calls import Call, CallGraph, Ref, renamed
 from xdlc.converter.pytorch.schemas import schema
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.values import Tensor
@@ -194,9 +194,7 @@ def _close(recorder: Recorder, graphs: Sequence[CallGraph], inputs: Sequence[lis
     for graph, own in zip(graphs, inputs, strict=True):
         names = {name: recorder.fresh("captured") for name in captured}
         graph.inputs = [*own, *names.values()]
-        graph.values.update(
-            {made: graph.values[name] for name, made in names.items() if name in graph.values}
-        )
+        graph.values.update({made: recorder.metas[name] for name, made in names.items()})
         graph.outputs = [renamed(output, names) for output in graph.outputs]
         for call in graph.calls:
             call.arguments = {key: renamed(value, names) for key, value in call.arguments.items()}
@@ -216,8 +214,6 @@ def _changes(graph: CallGraph) -> bool:
 def _called(recorder: Recorder, name: str, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:
     """Add the call of a higher-order operator; return its results, which are like other tensors."""
     made = [recorder.unknown(name, each.dtype, each.shape) for each in like]
-    for tensor in made:
-        recorder.graph.values[tensor.name] = Meta(tensor.dtype, tensor.shape)
     call = Call(f"higher_order.{name}", {f"arg{index}": each for index, each in enumerate(arguments)}, [])
     call.outputs, call.module = [str(tensor.name) for tensor in made], recorder.module
     recorder.graph.calls.append(call)

@@ -20,6 +20,7 @@ from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, INT64, type_of
 from xdlc.converter.pytorch.script.values import Object, Tensor
 from xdlc.converter.pytorch.tensors import dtype_of, unpickled
+from xdlc.converter.session.set_inputs import fixed_inputs
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _PREPACKED = ("xnnpack", "vulkan", "metal", "mkldnn", "tensorrt")
@@ -222,7 +223,9 @@ class Evaluation:
             if not entry.is_stated:
                 recorder.guessed.add(made.name)
         elif entry.kind in _NUMBERS and entry.name in values:
-            number = np.asarray(values[entry.name], dtype_of(_NUMBERS[entry.kind]).numpy).reshape(()).item()
+            dtypes = {entry.name: np.dtype(dtype_of(_NUMBERS[entry.kind]).numpy)}
+            given = {entry.name: values[entry.name]}
+            number = fixed_inputs(dtypes, {entry.name: ()}, given, self.program.path)[entry.name].item()
             self.program.notices.append(
                 f"input {entry.name!r} is fixed to {number}: it is no input of the result"
             )

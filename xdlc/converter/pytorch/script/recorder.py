@@ -21,7 +21,7 @@ from xdlc.converter.pytorch.script.values import Tensor, replaced, tensors
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.errors import UnsupportedOp, XdlcError
 
-_MOST_CALLS = 1 << 15
+_MOST_CALLS = 12_000
 _MOST_ELEMENTS = 1 << 28
 _MOST_KNOWN = 1 << 16
 _INDICES = ("index", "indices")
@@ -45,6 +45,7 @@ class Recorder:
         parameters: Stored tensors, by the name of their value.
         stored: The tensors of these.
         guessed: Names of the inputs whose type is not stated.
+        metas: Types and shapes of all tensors, those of graphs inside among them.
         written: Names of the storages that operators change.
         module: Path of the module that runs.
         branches: How many branches and loops that depend on data are open.
@@ -55,6 +56,7 @@ class Recorder:
         self.parameters: dict[str, Parameter] = {}
         self.stored: dict[str, Tensor] = {}
         self.guessed: set[str] = set()
+        self.metas: dict[str, Meta] = {}
         self.written: set[str] = set()
         self.module = ""
         self.branches = 0
@@ -95,7 +97,7 @@ class Recorder:
     def store(self, tensor: Tensor, parameter: Parameter) -> None:
         """Let a tensor be one that the program holds."""
         self.stored[tensor.name], self.parameters[tensor.name] = tensor, parameter
-        self._main.values[tensor.name] = self.graph.values[tensor.name]
+        self._main.values[tensor.name] = self.metas[tensor.name]
 
     def array(self, array: Any, dtype: int) -> Tensor:
         """Return a tensor of known values."""
@@ -117,7 +119,7 @@ class Recorder:
     def _tensor(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
         unique = self.fresh(name)
         made = Tensor(Ref(unique), ScalarType(dtype), tuple(shape), unique)
-        self.graph.values[unique] = Meta(made.dtype, made.shape)
+        self.graph.values[unique] = self.metas[unique] = Meta(made.dtype, made.shape)
         self._shared[unique] = [made]
         return made
 
@@ -178,7 +180,7 @@ class Recorder:
             base = viewed.storage if isinstance(viewed, Tensor) else output
             tensor = Tensor(Ref(output), dtype, shape_of(value, name), base)
             self._shared.setdefault(base, []).append(tensor)
-            self.graph.values[output] = Meta(dtype, tensor.shape)
+            self.graph.values[output] = self.metas[output] = Meta(dtype, tensor.shape)
             self._results.set(output, value)
             made.append(tensor)
         if kinds == ("T[]",):
@@ -203,7 +205,7 @@ class Recorder:
         if value is not None and shape_of(value, name) == tensor.shape:
             self._results.set(tensor.name, value)
         for output in call.outputs:
-            self.graph.values[output] = Meta(tensor.dtype, tensor.shape)
+            self.graph.values[output] = self.metas[output] = Meta(tensor.dtype, tensor.shape)
         return tensor
 
     def check_indices(self, arguments: Mapping[str, Any]) -> None:
@@ -222,7 +224,6 @@ class Recorder:
     def inner(self) -> Iterator[CallGraph]:
         """Add calls to a graph of their own while the context is open."""
         around, self.graph = self.graph, CallGraph([], [])
-        self.graph.values.update(around.values)
         self.branches += 1
         try:
             yield self.graph
