@@ -240,3 +240,13 @@ def test_complex_values_are_pairs(tmp_path):
     sine.op("sin", pair)
     with pytest.raises(xdlc.XdlcError, match="complex"):
         sine.convert(tmp_path)
+
+
+@pytest.mark.parametrize("given", [[None, [1.5]], [[7], None]])
+def test_images_of_an_open_batch(tmp_path, given):
+    made = TinyProgram(examples={"s0": 2})
+    made.op("upsample_nearest1d.vec", made.input("x", ("s0", 1, 5)), *given, shape=("s0", 1, 7))
+    model = made.convert(tmp_path, input_dims={"x": [-1, 1, 5]})
+    for batch in (1, 3):
+        (got,) = xdlc.run(model, {"x": np.repeat(ROW, batch, 0)}).values()
+        assert got.tolist() == [[[0, 0, 1, 2, 2, 3, 4]]] * batch

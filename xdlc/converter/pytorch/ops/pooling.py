@@ -102,7 +102,7 @@ def _max_pool_with_indices(
     given["dilations"] = spread(dilation, rank)
     planes = batched(g, self, rank + 2)
     made = g.apply("MaxPool", [planes], given, 2)
-    plane = math.prod(dims(self)[-rank:])  # ONNX counts over the whole input
+    plane = math.prod(dims(self, range(-rank, 0)))  # ONNX counts over the whole input
     return [
         unbatched(g, made[0], self),
         unbatched(g, g("Mod", [made[1], number(g, made[1], plane)]), self),
@@ -139,7 +139,7 @@ def _window_sum(node: AtenNode, g: Operators, x: Value, given: dict[str, Any], d
     pads = given.pop("pads")
     kernel, steps, ceil = given["kernel_shape"], given["strides"], given.pop("ceil_mode")
     rank, after = len(kernel), []
-    for axis, size in enumerate(dims(x)[2:]):
+    for axis, size in enumerate(dims(x, range(2, x.rank))):
         room = size + 2 * pads[axis] - kernel[axis]
         count = -(-room // steps[axis]) if ceil else room // steps[axis]
         if ceil and count * steps[axis] >= size + pads[axis]:
@@ -182,7 +182,7 @@ def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: N
     x = batched(g, self, rank + 2)
     if set(wanted) == {1}:
         return unbatched(g, g("GlobalAveragePool", [x]), self)
-    sizes = dims(x)[2:]
+    sizes = dims(x, range(2, x.rank))
     if all(want and size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
         kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
         return unbatched(g, g("AveragePool", [x], kernel_shape=kernel, strides=kernel), self)

@@ -37,7 +37,7 @@ def _sizes(
     known = [factor for factor in factors if factor is not None]
     if len(known) != x.rank - 2:
         raise node.invalid("it has neither sizes nor scales")
-    return [int(size * factor) for size, factor in zip(dims(x)[2:], known, strict=True)]
+    return [int(size * factor) for size, factor in zip(dims(x, range(2, x.rank)), known, strict=True)]
 
 
 def _step(n: int, m: int, factor: float | None, *, align: bool = False) -> float:
@@ -92,14 +92,15 @@ def _resized(
         "axes": list(range(2, x.rank)),
         **({"nearest_mode": rounds} if mode == "nearest" else {}),
     }
-    if isinstance(wanted, Value) or x.is_dynamic:
-        if antialias or any(scales):
-            dims(x)
+    is_open = isinstance(wanted, Value) or None in (x.dims or (None,) * 3)[2:]
+    if is_open and not antialias and not any(scales):
         sizes = wanted if isinstance(wanted, Value) else vector(g, wanted)
         return g("Resize", [x, None, None, sizes], **attributes)
+    spatial = dims(x, range(2, x.rank))
+    if isinstance(wanted, Value):
+        raise node.problem("its sizes depend on dynamic dimensions", "bind them with --input_dim")
     if min(wanted) < 1 or len(wanted) != count:
         raise node.invalid(f"sizes {wanted} of {count} axes")
-    spatial = dims(x)[2:]
     axes = list(zip(spatial, wanted, scales, strict=True))
     for n, m, _ in axes:
         check_table(n)
@@ -292,23 +293,26 @@ def _affine_grid(
 
 @aten("pixel_shuffle", layout=CHANNEL_LAST)
 def _pixel_shuffle(node: AtenNode, g: Operators, self: Value, upscale_factor: int) -> Value:
-    *lead, channels, height, width = dims(self)
-    x = reshape(g, self, (math.prod(lead), channels, height, width)) if len(lead) != 1 else self
-    made = g("DepthToSpace", [x], blocksize=upscale_factor, mode="CRD")
-    return made if len(lead) == 1 else reshape(g, made, (*lead, *made.shape[1:]))
+    made = g("DepthToSpace", [_images(g, self)], blocksize=upscale_factor, mode="CRD")
+    return made if self.rank == 4 else reshape(g, made, (*self.shape[:-3], *made.shape[1:]))
+
+
+def _images(g: Operators, x: Value) -> Value:
+    """Return [..., C, H, W] with one batch axis."""
+    return x if x.rank == 4 else reshape(g, x, (math.prod(dims(x)[:-3]), *x.shape[-3:]))
 
 
 @aten("pixel_unshuffle", layout=CHANNEL_LAST)
 def _pixel_unshuffle(node: AtenNode, g: Operators, self: Value, downscale_factor: int) -> Value:
-    *lead, channels, height, width = dims(self)
-    x = reshape(g, self, (math.prod(lead), channels, height, width)) if len(lead) != 1 else self
-    block = downscale_factor
-    made = g("SpaceToDepth", [x], blocksize=block)  # block by block; PyTorch has channel by channel
+    (channels,), block = dims(self, [-3]), downscale_factor
+    made = g(
+        "SpaceToDepth", [_images(g, self)], blocksize=block
+    )  # block by block; PyTorch has channel by channel
     if block > 1 and channels > 1:
         check_table(channels, block * block)
         order = np.arange(channels * block * block).reshape(block * block, channels).T
         made = g("Gather", [made, vector(g, order.reshape(-1))], axis=1)
-    return made if len(lead) == 1 else reshape(g, made, (*lead, *made.shape[1:]))
+    return made if self.rank == 4 else reshape(g, made, (*self.shape[:-3], *made.shape[1:]))
 
 
 @aten("channel_shuffle", "native_channel_shuffle", layout=ANY)
