@@ -1,0 +1,162 @@
+"""TorchScript that torch writes: numbers equal to torch's, and the model corpus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc import ir
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("ignore")]
+
+
+def modules() -> dict[str, tuple[Any, list[Any]]]:
+    """Return networks and their inputs by name."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Cells(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.LSTMCell(4, 6)
+
+        def forward(self, x):
+            h, c = torch.zeros(x.size(1), 6), torch.zeros(x.size(1), 6)
+            found = []
+            for step in range(x.size(0)):
+                h, c = self.cell(x[step], (h, c))
+                found.append(h)
+            return torch.stack(found), (h, c)
+
+    class Moves(nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            y[:, 0] = 0
+            y[:, 1, :2] += 1
+            return (
+                F.interpolate(x, scale_factor=2.0, mode="bilinear"),
+                F.pad(x, [1, 2, 3, 4], mode="reflect"),
+                F.adaptive_avg_pool2d(x, (3, 2)),
+                x[..., None][:, :, ::2, 1:-1],
+                x[:, [0, 2]],
+                torch.where(x > 0, x, x * 0.1),
+                torch.einsum("bchw,bcw->bh", x, x.mean(2)),
+                y,
+            )
+
+    class Decides(nn.Module):
+        def forward(self, x):
+            count = 0
+            while bool((x * x).sum() > 1.0) and count < 10:
+                x, count = x * 0.5, count + 1
+            return (x if x.max() > 0.1 else x - 1), count
+
+    class Holds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("past", torch.zeros(2, 4))
+            self.calls = 0
+
+        def forward(self, x):
+            self.past = self.past * 0.5 + x
+            self.calls += 1
+            return self.past * self.calls
+
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.LSTM(4, 5, 2, bidirectional=True)
+
+        def forward(self, x):
+            return self.rnn(x)
+
+    norm = nn.BatchNorm2d(8)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), norm, nn.ReLU(), nn.Flatten(), nn.Linear(512, 4))
+    linear = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
+    return {
+        "convolutions": (net, [torch.randn(1, 3, 8, 8)]),
+        "cells": (Cells(), [torch.randn(3, 2, 4)]),
+        "LSTM": (Recurrent(), [torch.randn(3, 2, 4)]),
+        "attention": (nn.TransformerEncoder(layer, 2), [torch.randn(2, 5, 16)]),
+        "moves": (Moves(), [torch.randn(1, 3, 8, 8)]),
+        "decides": (Decides(), [torch.randn(2, 4)]),
+        "holds": (Holds(), [torch.randn(2, 4)]),
+        "dynamic": (torch.ao.quantization.quantize_dynamic(linear, {nn.Linear}), [torch.randn(3, 8)]),
+    }
+
+
+NAMES = ["convolutions", "cells", "LSTM", "attention", "moves", "decides", "holds", "dynamic"]
+
+
+def _leaves(value: Any) -> list[np.ndarray]:
+    if isinstance(value, tuple | list):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [np.asarray(value)]
+
+
+def _runs(model: ir.Model, steps: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    """Return the outputs of one run after the other, states carried along."""
+    states = model.metadata.get("states", {})
+    held = {}
+    for each in model.main.inputs:
+        if each.name in states:
+            initial = np.asarray(states[each.name]["initial"], each.dtype.numpy)
+            held[each.name] = np.broadcast_to(initial, each.shape)
+    names = [each.name for each in model.main.inputs if each.name not in states]
+    found = []
+    for arrays in steps:
+        results = xdlc.run(model, dict(zip(names, arrays, strict=True)) | held)
+        held = {name: results.pop(state["output"]) for name, state in states.items()}
+        found.append([results[each.name] for each in model.main.outputs if each.name in results])
+    return found
+
+
+@pytest.mark.parametrize("way", ["script", "trace", "freeze"])
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_are_those_of_torch(tmp_path: Any, name: str, way: str) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    network, inputs = modules()[name]
+    if way == "trace" and name in ("decides", "holds"):
+        pytest.skip("a trace has no decisions, and no attributes that are set")
+    network.eval()
+    with torch.no_grad():
+        made = torch.jit.trace(network, tuple(inputs)) if way == "trace" else torch.jit.script(network)
+        if way == "freeze":
+            made = torch.jit.freeze(made)
+        path = tmp_path / "net.pt"
+        made.save(str(path))
+        made = torch.jit.load(str(path))
+        steps = [[each * (step + 1) for each in inputs] for step in range(3)]
+        wanted = [_leaves(made(*step)) for step in steps]
+    names = [each.name for each in made.forward.schema.arguments[1:]]
+    dims = {key: list(each.shape) for key, each in zip(names, inputs, strict=False)}
+    model = xdlc.convert(path, dims)
+    found = _runs(model, [[each.numpy() for each in step] for step in steps])
+    for one, other in zip(found, wanted, strict=True):
+        for array, expected in zip(one, other, strict=True):
+            np.testing.assert_allclose(array, expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "dims", "fixed"),
+    [
+        ("silero_vad_v6_jit/silero_vad.jit", {"x": [1, 512]}, {"sr": 16000}),
+        ("vit4mnist_ptl/vit4mnist.ptl", {"img": [1, 1, 28, 28]}, {}),
+    ],
+)
+def test_models_of_the_corpus(corpus: Any, name: str, dims: Any, fixed: Any) -> None:
+    path = corpus / "pytorch" / name
+    if not path.exists():
+        pytest.skip("the corpus has no such file")
+    stored = np.load(f"{path}.torchref.npz")
+    model = xdlc.convert(path, dims, set_inputs=fixed)
+    ((found,),) = _runs(model, [[stored["in::0"]]])
+    np.testing.assert_allclose(found, stored["out::0"], rtol=1e-4)
