@@ -168,10 +168,8 @@ def _sliced(
     return x
 
 
-def _cut(
-    g: Operators, x: Value, axes: Sequence[int], first: Value, last: Value, steps: Sequence[int]
-) -> Value:
-    return g("Slice", [x, first, last, vector(g, axes), vector(g, steps)])
+def _cut(g: Operators, x: Value, axes: Sequence[int], first: Value, last: Value, by: Sequence[int]) -> Value:
+    return g("Slice", [x, first, last, vector(g, axes), vector(g, by)])
 
 
 def _at(g: Operators, values: Value, entry: int, rank: int = 0) -> Value:
@@ -242,8 +240,9 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
     for shift, axis in zip(shifts, (axis_of(axis, x.rank) for axis in axes), strict=True):
         (size,) = dims(x, [axis])
         if size and shift % size:
-            parts = split(g, x, [size - shift % size, shift % size], axis)
-            x = g("Concat", parts[::-1], axis=axis)
+            at, end, start = (vector(g, [place]) for place in (size - shift % size, size, 0))
+            # no Split: HTP joins parts of two in a row wrongly
+            x = g("Concat", [_cut(g, x, [axis], at, end, [1]), _cut(g, x, [axis], start, at, [1])], axis=axis)
     return x
 
 
