@@ -29,6 +29,11 @@ X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
         ("y = x\nfor i in range(3):\n  y = torch.add(y, i)\nreturn y", X + 3),
         ("i = 0\ny = x\nwhile torch.lt(i, 4):\n  i, y = torch.add(i, 1), torch.neg(y)\nreturn y", X),
         ("if torch.eq((torch.size(x))[0], 2):\n  y = x\nelse:\n  y = torch.neg(x)\nreturn y", X),
+        (
+            "y = torch.select(torch.to(x, 4), 0, 0)\nz = torch.select(x, 0, 1)\n"
+            "a, b, = torch.meshgrid([y, z])\nreturn b",
+            np.broadcast_to(X[1], (3, 3)),
+        ),
         ("a, b, = torch.chunk(x, 2, 1)\nreturn torch.cat([b, a], 1)", np.roll(X, 1, 1)),
         ("a, b = torch.max(x, 1)\nreturn torch.add(a, b)", X.max(1) + 2),
         ("y = [x]\n_0 = torch.append(y, x)\nreturn torch.stack(y)", np.stack([X, X])),

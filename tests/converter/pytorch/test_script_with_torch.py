@@ -13,6 +13,11 @@ from xdlc import ir
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("ignore")]
 
 
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
 def modules() -> dict[str, tuple[Any, list[Any]]]:
     """Return networks and their inputs by name."""
     import torch
@@ -118,9 +123,7 @@ def _runs(model: ir.Model, steps: list[list[np.ndarray]]) -> list[list[np.ndarra
 
 @pytest.mark.parametrize("way", ["script", "trace", "freeze"])
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_are_those_of_torch(tmp_path: Any, name: str, way: str) -> None:
-    import torch
-
+def test_numbers_are_those_of_torch(torch: Any, tmp_path: Any, name: str, way: str) -> None:
     torch.manual_seed(0)
     network, inputs = modules()[name]
     if way == "trace" and name in ("decides", "holds"):

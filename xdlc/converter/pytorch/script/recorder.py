@@ -163,7 +163,9 @@ class Recorder:
         types = result_types(name, arguments) if dtype is None else [ScalarType(dtype)]
         operator = name.partition(".")[0]
         count = count_of(name, arguments) if kinds == ("T[]",) else len(kinds)
-        types = types * count if kinds == ("T[]",) else types
+        if kinds == ("T[]",):  # as many as there are in a list, each of its own type, or parts of one
+            listed = next((tensors(value) for value in arguments.values() if isinstance(value, list)), [])
+            types = [each.dtype for each in listed] if len(listed) == count else types * count
         outputs = [self.fresh(operator.strip("_")) for _ in range(count)]
         call = Call(f"{space}.{name}", {k: replaced(v) for k, v in arguments.items()}, outputs, self.module)
         self.graph.calls.append(call)

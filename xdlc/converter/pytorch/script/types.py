@@ -13,7 +13,7 @@ from xdlc.converter.pytorch.calls import ScalarType
 from xdlc.converter.pytorch.schemas import results
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 
-INT64, FLOAT32, BOOL = ScalarType(4), ScalarType(6), ScalarType(11)
+INT32, INT64, FLOAT32, BOOL = ScalarType(3), ScalarType(4), ScalarType(6), ScalarType(11)
 FLOATS = (5, 6, 7, 15)
 _HALVES = {5, 15}
 
@@ -122,7 +122,7 @@ def result_types(name: str, arguments: Mapping[str, Any]) -> list[ScalarType]:
     elif isinstance(stated, int):
         first = ScalarType(stated)
     elif operator in _INDICES:
-        first = INT64
+        first = INT32 if arguments.get("out_int32") else INT64
     elif operator in _CREATING:
         first = _created(operator, arguments)
     elif operator in _PROMOTED:
