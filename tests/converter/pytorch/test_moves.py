@@ -170,7 +170,6 @@ WRITTEN: dict[str, tuple[str, list[Any], Any]] = {
 STEPPED: dict[str, tuple[str, list[Any], Any]] = {
     "diff": ("diff", [SQUARE, 1, 0, SQUARE[:1]], np.diff(SQUARE, axis=0, prepend=SQUARE[:1])),
     "diff of truth values": ("diff", [MASK], np.diff(MASK)),
-    "trapezoid": ("trapezoid.x", [SQUARE, ROW[:4] ** 2], np.trapezoid(SQUARE, ROW[:4] ** 2)),
 }
 RUNS = np.asarray([3, 3, 1, 3, 3, 3], np.float32)
 GROUPED: dict[str, tuple[str, list[Any], Any]] = {
@@ -179,17 +178,6 @@ GROUPED: dict[str, tuple[str, list[Any], Any]] = {
         [RUNS, True, True, True],
         list(np.unique(RUNS, return_inverse=True, return_counts=True)),
     ),
-    "runs": (
-        "unique_consecutive",
-        [RUNS, True, False],
-        [RUNS[1:4], np.asarray([0, 0, 1, 2, 2, 2]), np.zeros(0, np.int64)],
-    ),
-    "runs of rows": (
-        "unique_consecutive",
-        [RUNS.reshape(3, 2), False, False, 1],
-        [RUNS.reshape(3, 2), np.zeros(0, np.int64), np.zeros(0, np.int64)],
-    ),
-    "bincount": ("bincount", [INDEX.reshape(-1), None, 5], np.asarray([1, 2, 1, 0, 0])),
     "repeat each": ("repeat_interleave.self_int", [SQUARE, 2, 1], np.repeat(SQUARE, 2, 1)),
     "repeat by": (
         "repeat_interleave.self_Tensor",

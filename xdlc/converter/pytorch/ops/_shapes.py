@@ -10,7 +10,9 @@ import numpy as np
 from xdlc.converter.nhwc.shapes import dims, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, broadcast
+from xdlc.errors import ModelError
 from xdlc.ir import DType
 from xdlc.ir.dtype import INT32, INT64
 
@@ -18,6 +20,11 @@ Size = int | Value
 """A dimension or position: a number, or a computed integer of rank 0 or 1."""
 ALL = (1 << 63) - 1
 """End of a slice of all elements that follow."""
+
+
+def contradiction(problem: str) -> ModelError:
+    """Return the error of a node whose shapes do not fit."""
+    return ModelError(problem, fix=CONTRADICTION)
 
 
 def axis_of(node: AtenNode, axis: int, rank: int) -> int:
@@ -117,7 +124,7 @@ def product(g: Operators, sizes: Sequence[Size]) -> Size:
     return whole
 
 
-def reshaped(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
+def reshaped(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
     """Return a value with other dimensions, one of which may be -1: what is left.
 
     Raises:
@@ -129,7 +136,7 @@ def reshaped(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> V
             others = math.prod(size for size in shape if size != -1)
             shape[shape.index(-1)] = x.size // others if others else 0
         if math.prod(shape) != x.size or min(shape, default=0) < 0:
-            raise node.invalid(f"{list(x.shape)} cannot become {shape}: the number of elements differs")
+            raise contradiction(f"{list(x.shape)} cannot become {shape}: the number of elements differs")
         return x if tuple(shape) == x.shape else reshape(g, x, shape)
     wanted = [known(size) for size in sizes]
     computed = [place for place, size in enumerate(wanted) if isinstance(size, Value)]
@@ -138,24 +145,24 @@ def reshaped(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> V
     return g("Reshape", [x, vector_of(g, wanted)], allowzero=1)
 
 
-def flat(node: AtenNode, g: Operators, x: Value) -> Value:
+def flat(g: Operators, x: Value) -> Value:
     """Return the elements of a value along one axis."""
-    return reshaped(node, g, x, [-1])
+    return reshaped(g, x, [-1])
 
 
 def flat_or_along(node: AtenNode, g: Operators, x: Value, dim: int | None) -> tuple[Value, int]:
     """Return a value of one axis at least, flat without ``dim``, and the axis that this denotes."""
-    return (flat(node, g, x), 0) if dim is None else (rank_one(g, x), axis_of(node, dim, x.rank))
+    return (flat(g, x), 0) if dim is None else (rank_one(g, x), axis_of(node, dim, x.rank))
 
 
-def expanded(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
+def expanded(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
     """Return a value repeated along axes of size 1 until it has the given dimensions; -1 keeps one.
 
     Raises:
         ModelError: If the dimensions do not broadcast.
     """
     if len(sizes) < x.rank:
-        raise node.invalid(f"{list(x.shape)} has more than {len(sizes)} axes")
+        raise contradiction(f"{list(x.shape)} has more than {len(sizes)} axes")
     wanted = [1 if not isinstance(size, Value) and size == -1 else size for size in map(known, sizes)]
     shape = numbers(wanted)
     if x.is_dynamic or shape is None:
@@ -163,13 +170,13 @@ def expanded(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size]) -> V
     whole = (1,) * (len(shape) - x.rank) + x.shape
     target = [old if new == 1 else new for old, new in zip(whole, shape, strict=True)]
     if any(old not in (1, new) for old, new in zip(whole, target, strict=True)):
-        raise node.invalid(f"{list(x.shape)} does not broadcast to {shape}")
+        raise contradiction(f"{list(x.shape)} does not broadcast to {shape}")
     if 0 in target:
         return empty(g, target, x.dtype)
     return x if tuple(target) == x.shape else g("Expand", [x, vector(g, target)])
 
 
-def together(node: AtenNode, g: Operators, values: Sequence[Value]) -> list[Value]:
+def together(g: Operators, values: Sequence[Value]) -> list[Value]:
     """Return values broadcast to one shape.
 
     Raises:
@@ -182,8 +189,8 @@ def together(node: AtenNode, g: Operators, values: Sequence[Value]) -> list[Valu
     try:
         shape = [broadcast(sizes) for sizes in zip(*whole, strict=True)]
     except ValueError:
-        raise node.invalid(f"shapes {[list(shape) for shape in shapes]} do not broadcast") from None
-    return [expanded(node, g, value, shape) for value in values]
+        raise contradiction(f"shapes {[list(shape) for shape in shapes]} do not broadcast") from None
+    return [expanded(g, value, shape) for value in values]
 
 
 def empty(g: Operators, shape: Sequence[int], dtype: DType) -> Value:

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.gathering import unique
-from xdlc.converter.nhwc.scatter import full, scatter_nd, segments
+from xdlc.converter.nhwc.scatter import full, segments
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._forms import operand
-from xdlc.converter.pytorch.ops._shapes import (
-    Size,
-    cut,
-    empty,
-    expanded,
-    flat,
-    flat_or_along,
-    known,
-    product,
-    rank_one,
-    replaced,
-    reshaped,
-    size_of,
-    sizes_of,
-)
-from xdlc.converter.pytorch.ops._shapes import number as scalar
+from xdlc.converter.pytorch.ops import _shapes as shapes
+from xdlc.converter.pytorch.ops._shapes import Size
 from xdlc.converter.pytorch.ops.joining import joined
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
@@ -40,67 +22,14 @@ _MOST = 64
 # ------------------------------------------------------------------ different elements
 
 
-def _some(g: Operators, values: Sequence[Value], wanted: Sequence[bool]) -> list[Value]:
-    """Return the results of a search; those that are not wanted have no elements."""
-    return [
-        value if wants else empty(g, [0], INT64) for value, wants in zip(values, (True, *wanted), strict=True)
-    ]
-
-
-@aten("_unique2", "unique_dim", ignores=["sorted"])
+@aten("_unique2", ignores=["sorted"])
 def _unique(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: int | None = None,
+    node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool
 ) -> list[Value]:
-    if dim is not None:
-        node.stated = ()  # which torch.export gets wrong here
-    x, axis = flat_or_along(node, g, self, dim)
-    values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)
-    if dim is None and return_inverse:
-        inverse = reshaped(node, g, inverse, sizes_of(g, self))
-    return _some(g, [values, inverse, counts], [return_inverse, return_counts])
-
-
-@aten("unique_consecutive", "unique_dim_consecutive")
-def _unique_consecutive(
-    node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool, dim: int | None
-) -> list[Value]:
-    x, axis = flat_or_along(node, g, self, dim)
-    size = dims(x)[axis]
-    if dim is not None:
-        node.stated = ()  # which torch.export gets wrong here
-    if not x.size:
-        raise node.problem("different elements of no elements", "remove the operator")
-    starts = g.builder.const(np.ones(1, np.bool_))
-    if size > 1:
-        same = g("Equal", [cut(g, x, axis, 1), cut(g, x, axis, 0, size - 1)])
-        others = [at for at in range(x.rank) if at != axis]
-        if others:
-            same = g("ReduceMin", [g.builder.cast(same, INT32), vector(g, others)], keepdims=0)
-        starts = g("Concat", [starts, g("Not", [g.builder.cast(same, BOOL8)])], axis=0)
-    count = g("CumSum", [g.builder.cast(starts, INT64), g.builder.const(np.asarray(0, np.int64))])
-    inverse = g("Sub", [count, number(g, count, 1)])
-    at = flat(node, g, true_places(g, starts))
-    ends = g("Concat", [cut(g, at, 0, 1), vector(g, [size])], axis=0)
-    if dim is None:
-        inverse = reshape(g, inverse, dims(self))
-    values = g("Compress", [x, starts], axis=axis)
-    return _some(g, [values, inverse, g("Sub", [ends, at])], [return_inverse, return_counts])
-
-
-@aten("bincount")
-def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
-    given = full(g, dims(self), 1, INT64) if weights is None else weights
-    if not self.size:
-        return full(g, [minlength], 0, given.dtype)
-    index = positions(g, self)
-    most = g("Add", [g("ReduceMax", [index], keepdims=0), scalar(g, 1)])
-    zero = expanded(node, g, number(g, given, 0), [g("Max", [most, scalar(g, minlength)])])
-    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), given, "add")
+    values, inverse, counts = unique(g, shapes.flat(g, self), is_sorted=True)
+    none = shapes.empty(g, [0], INT64)
+    inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self)) if return_inverse else none
+    return [values, inverse, counts if return_counts else none]
 
 
 # ------------------------------------------------------------------ repeated elements
@@ -110,13 +39,13 @@ def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, 
 def _repeat_each(node: AtenNode, g: Operators, self: Value, repeats: int, dim: int | None) -> Value:
     if repeats < 0:
         raise node.invalid(f"{repeats} repeats")
-    x, axis = flat_or_along(node, g, self, dim)
+    x, axis = shapes.flat_or_along(node, g, self, dim)
     if repeats == 1:
         return x if dim is None else self
-    sizes = sizes_of(g, x)
+    sizes = shapes.sizes_of(g, x)
     apart = g("Unsqueeze", [x, vector(g, [axis + 1])])
-    wide = expanded(node, g, apart, replaced([-1] * apart.rank, axis + 1, repeats))
-    return reshaped(node, g, wide, replaced(sizes, axis, product(g, [sizes[axis], repeats])))
+    wide = shapes.expanded(g, apart, shapes.replaced([-1] * apart.rank, axis + 1, repeats))
+    return shapes.reshaped(g, wide, shapes.replaced(sizes, axis, shapes.product(g, [sizes[axis], repeats])))
 
 
 @aten("repeat_interleave.Tensor", symbolic=["output_size"])
@@ -126,7 +55,7 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
     Raises:
         ModelError: If there are negative repeats.
     """
-    counts = positions(g, rank_one(g, repeats))
+    counts = positions(g, shapes.rank_one(g, repeats))
     if counts.is_static:
         given = counts.numpy()
         if given.min(initial=0) < 0:
@@ -136,11 +65,11 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
     if not counts.is_dynamic:
         counts = g.builder.cast(counts, INT32)
     totals = g("CumSum", [counts, g.builder.const(np.asarray(0, np.int64))])
-    length = None if output_size is None else known(output_size)
+    length = None if output_size is None else shapes.known(output_size)
     if isinstance(length, int):
         at = g.builder.cast(vector(g, range(length)), totals.dtype)
     else:
-        whole = g("ReduceSum", [counts], keepdims=0) if length is None else scalar(g, length)
+        whole = g("ReduceSum", [counts], keepdims=0) if length is None else shapes.number(g, length)
         whole = g.builder.cast(whole, totals.dtype)
         at = g("Range", [number(g, totals, 0), whole, number(g, totals, 1)])
     passed = g("LessOrEqual", [totals, g("Unsqueeze", [at, vector(g, [1])])])
@@ -151,9 +80,9 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
 def _repeat_by(
     node: AtenNode, g: Operators, self: Value, repeats: Value, dim: int | None, output_size: Size | None
 ) -> Value:
-    x, axis = flat_or_along(node, g, self, dim)
+    x, axis = shapes.flat_or_along(node, g, self, dim)
     if repeats.dims in ((), (1,)):
-        repeats = expanded(node, g, repeats, sizes_of(g, x)[axis : axis + 1])
+        repeats = shapes.expanded(g, repeats, shapes.sizes_of(g, x)[axis : axis + 1])
     return g("Gather", [x, _sources(node, g, repeats, output_size)], axis=axis)
 
 
@@ -178,8 +107,7 @@ def _embedding_bag(
 ) -> list[Value]:
     """Return the reduced bags; what else the operator returns serves training."""
     if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
-        shapes = f"indices {list(indices.shape)}, offsets {list(offsets.shape)}"
-        raise node.invalid(f"bags of mode {mode}, {shapes}")
+        raise node.invalid(f"bags of mode {mode}, {indices.rank} axes of indices, {offsets.rank} of offsets")
     (size,), (given,) = dims(indices), dims(offsets)
     count, rest = given - int(include_last_offset), dims(weight)[1:]
     if not size or not count:
@@ -195,7 +123,7 @@ def _embedding_bag(
         return [g(f"Reduce{_BAGS[mode]}", [apart, vector(g, [1])], keepdims=0)]
     places, begins = (g.builder.cast(each, INT32) for each in (indices, offsets))
     at = g.builder.const(np.arange(size, dtype=np.int32)[:, None])
-    begun = g("LessOrEqual", [cut(g, begins, 0, 0, count), at])
+    begun = g("LessOrEqual", [shapes.cut(g, begins, 0, 0, count), at])
     passed = g("ReduceSum", [g.builder.cast(begun, INT32), vector(g, [1])], keepdims=0)
     bags = g("Sub", [passed, number(g, passed, 1)])
     if is_padded:
@@ -206,11 +134,6 @@ def _embedding_bag(
 # ------------------------------------------------------------------ neighbours
 
 
-def _steps(g: Operators, x: Value, axis: int) -> Value:
-    """Return what each element is more than the one before, of truth values whether it is another."""
-    return g("Xor" if x.dtype is BOOL8 else "Sub", [cut(g, x, axis, 1), cut(g, x, axis, 0, -1)])
-
-
 @aten("diff")
 def _diff(
     node: AtenNode, g: Operators, self: Value, n: int, dim: int, prepend: Value | None, append: Value | None
@@ -219,29 +142,10 @@ def _diff(
     x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
     if not 0 <= n <= _MOST:
         raise node.problem(f"differences taken {n} times", f"take them at most {_MOST} times")
-    size = size_of(x, axis)
+    size = shapes.size_of(x, axis)
     if n and size is not None and size <= n:
-        return empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)
+        return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)
     for _ in range(n):
-        x = _steps(g, x, axis)
+        pair = [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, -1)]
+        x = g("Xor" if x.dtype is BOOL8 else "Sub", pair)
     return x
-
-
-@aten("trapezoid", "trapz", "cumulative_trapezoid", names={"dx": "x"})
-def _integral(node: AtenNode, g: Operators, y: Value, x: Value | float, dim: int) -> Value:
-    axis, is_sum = node.axis(dim, y.rank), not node.type.startswith("cumulative")
-    y, shape = operand(node, g, y), dims(y)
-    if shape[axis] < 2:
-        rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
-        return full(g, rest, 0, node.dtype)
-    areas = g("Add", [cut(g, y, axis, 1), cut(g, y, axis, 0, -1)])
-    if isinstance(x, Value):
-        x = operand(node, g, x)
-        lying = [-1 if at == axis else 1 for at in range(y.rank)] if x.rank == 1 else dims(x)
-        x = reshaped(node, g, x, [*[1] * (y.rank - len(lying)), *lying])
-        areas = g("Mul", [areas, _steps(g, x, axis) if x.shape[axis] > 1 else x])
-        x = 1.0
-    areas = g("Mul", [areas, number(g, areas, x / 2)])
-    if is_sum:
-        return g("ReduceSum", [areas, vector(g, [axis])], keepdims=0)
-    return g("CumSum", [areas, g.builder.const(np.asarray(axis, np.int64))])

@@ -12,22 +12,7 @@ from xdlc.converter.nhwc.elementwise import one_hot
 from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._shapes import (
-    axis_of,
-    cut,
-    empty,
-    expanded,
-    flat,
-    flat_or_along,
-    is_empty,
-    moved,
-    places,
-    rank_one,
-    replaced,
-    reshaped,
-    sizes_of,
-    together,
-)
+from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -36,9 +21,9 @@ from xdlc.ir.dtype import BOOL8, INT32, UINT8
 
 def gathered(g: Operators, x: Value, index: Value, axis: int) -> Value:
     """Return elements of an axis by an index of any rank, its axes in the place of that one."""
-    if is_empty(index):
+    if shapes.is_empty(index):
         shape = dims(x)
-        return empty(g, [*shape[:axis], *dims(index), *shape[axis + 1 :]], x.dtype)
+        return shapes.empty(g, [*shape[:axis], *dims(index), *shape[axis + 1 :]], x.dtype)
     return g("Gather", [x, positions(g, index)], axis=axis)
 
 
@@ -46,8 +31,8 @@ def gathered(g: Operators, x: Value, index: Value, axis: int) -> Value:
 def _index_select(node: AtenNode, g: Operators, self: Value, dim: int, index: Value) -> Value:
     if index.rank > 1:
         raise node.invalid(f"an index of shape {list(index.shape)}")
-    index = rank_one(g, index)
-    found = gathered(g, rank_one(g, self), index, axis_of(node, dim, self.rank))
+    index = shapes.rank_one(g, index)
+    found = gathered(g, shapes.rank_one(g, self), index, shapes.axis_of(node, dim, self.rank))
     return found if self.rank else reshape(g, found, ())
 
 
@@ -58,17 +43,17 @@ def _embedding(node: AtenNode, g: Operators, weight: Value, indices: Value) -> V
 
 @aten("take")
 def _take(node: AtenNode, g: Operators, self: Value, index: Value) -> Value:
-    return gathered(g, flat(node, g, self), index, 0)
+    return gathered(g, shapes.flat(g, self), index, 0)
 
 
 @aten("gather", ignores=["sparse_grad"])
 def gather(node: AtenNode, g: Operators, self: Value, dim: int, index: Value) -> Value:
     """Return elements along an axis, each by an index of its own."""
-    axis = axis_of(node, dim, self.rank)
-    if is_empty(index):
-        return empty(g, dims(index), self.dtype)
-    (place,) = places(g, rank_one(g, index), of=[self])
-    found = g("GatherElements", [within(g, rank_one(g, self), place, axis), place], axis=axis)
+    axis = shapes.axis_of(node, dim, self.rank)
+    if shapes.is_empty(index):
+        return shapes.empty(g, dims(index), self.dtype)
+    (place,) = shapes.places(g, shapes.rank_one(g, index), of=[self])
+    found = g("GatherElements", [within(g, shapes.rank_one(g, self), place, axis), place], axis=axis)
     return found if index.rank else reshape(g, found, ())
 
 
@@ -76,20 +61,20 @@ def within(g: Operators, x: Value, index: Value, axis: int) -> Value:
     """Return ``x`` without the elements of the other axes that a smaller index does not reach."""
     for at, (size, few) in enumerate(zip(x.dims or (), index.dims or (), strict=False)):
         if at != axis and size is not None and few is not None and few < size:
-            x = cut(g, x, at, 0, few)
+            x = shapes.cut(g, x, at, 0, few)
     return x
 
 
 @aten("take_along_dim")
 def _take_along_dim(node: AtenNode, g: Operators, self: Value, indices: Value, dim: int | None) -> Value:
-    x, axis = flat_or_along(node, g, self, dim)
-    index = flat(node, g, indices) if dim is None else rank_one(g, indices)
+    x, axis = shapes.flat_or_along(node, g, self, dim)
+    index = shapes.flat(g, indices) if dim is None else shapes.rank_one(g, indices)
     shape, wanted = dims(x), dims(index)
     if len(shape) != len(wanted):
         raise node.invalid(f"indices of shape {list(wanted)} of {list(shape)}")
     both = [many if few == 1 else few for few, many in zip(wanted, shape, strict=True)]
     x, index = (
-        expanded(node, g, value, replaced(both, axis, size[axis]))
+        shapes.expanded(g, value, shapes.replaced(both, axis, size[axis]))
         for value, size in ((x, shape), (index, wanted))
     )
     return gather(node, g, x, axis, index)
@@ -138,9 +123,9 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
     axes = list(found)
     if axis > x.rank or not axes:
         raise node.invalid(f"indices of {axis} axes of {x.rank}")
-    values = places(g, *found.values(), of=[x])
+    values = shapes.places(g, *found.values(), of=[x])
     if len(values) > 1 and not any(value.is_dynamic for value in values):
-        values = together(node, g, values)
+        values = shapes.together(g, values)
     elif len(values) > 1:
         whole = values[0]
         if whole.rank != 1 or any(value.dims != whole.dims for value in values):
@@ -162,14 +147,9 @@ def _index(node: AtenNode, g: Operators, self: Value, indices: Sequence[Value | 
             return _kept(node, g, self, axis, only)
         return gathered(g, self, only, node.axis(axis, self.rank))
     found = indexed(node, g, self, indices)
-    x = moved(g, self, found.axes, range(len(found.axes)))
+    x = shapes.moved(g, self, found.axes, range(len(found.axes)))
     made, count = g("GatherND", [x, found.tuples]), found.tuples.rank - 1
-    return moved(g, made, range(count), range(found.place, found.place + count))
-
-
-@aten("index.list_Tensor")
-def _index_list(node: AtenNode, g: Operators, self: Sequence[Value], el: Value) -> Value:
-    raise node.problem("a list searched for a tensor", "rewrite this part of the model")
+    return shapes.moved(g, made, range(count), range(found.place, found.place + count))
 
 
 def _kept(node: AtenNode, g: Operators, x: Value, axis: int, mask: Value) -> Value:
@@ -177,8 +157,9 @@ def _kept(node: AtenNode, g: Operators, x: Value, axis: int, mask: Value) -> Val
     if axis + mask.rank > x.rank:
         raise node.invalid(f"a mask of {mask.rank} axes from axis {axis} of {x.rank}")
     if mask.rank != 1:
-        x = reshaped(node, g, x, replaced(sizes_of(g, x), axis, -1 if mask.rank else 1, count=mask.rank))
-        mask = flat(node, g, mask)
+        one = -1 if mask.rank else 1
+        x = shapes.reshaped(g, x, shapes.replaced(shapes.sizes_of(g, x), axis, one, count=mask.rank))
+        mask = shapes.flat(g, mask)
     return g("Compress", [x, g.builder.cast(mask, BOOL8)], axis=axis)
 
 
@@ -186,8 +167,8 @@ def _kept(node: AtenNode, g: Operators, x: Value, axis: int, mask: Value) -> Val
 def _masked_select(node: AtenNode, g: Operators, self: Value, mask: Value) -> Value:
     x = self
     if self.dims is None or self.dims != mask.dims:
-        x, mask = together(node, g, [self, mask])
-    return _kept(node, g, rank_one(g, x), 0, rank_one(g, mask))
+        x, mask = shapes.together(g, [self, mask])
+    return _kept(node, g, shapes.rank_one(g, x), 0, shapes.rank_one(g, mask))
 
 
 # ------------------------------------------------------------------ places
@@ -195,14 +176,14 @@ def _masked_select(node: AtenNode, g: Operators, self: Value, mask: Value) -> Va
 
 @aten("nonzero", "argwhere")
 def _nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
-    found = true_places(g, rank_one(g, self))
-    return found if self.rank else cut(g, found, 1, 0, 0)
+    found = true_places(g, shapes.rank_one(g, self))
+    return found if self.rank else shapes.cut(g, found, 1, 0, 0)
 
 
 @aten("nonzero_numpy")
 @aten("where", names={"condition": "self"})
 def _nonzero_numpy(node: AtenNode, g: Operators, self: Value) -> list[Value]:
-    found = true_places(g, rank_one(g, self))
+    found = true_places(g, shapes.rank_one(g, self))
     return [g("Gather", [found, g.builder.const(np.asarray(axis))], axis=1) for axis in range(self.rank or 1)]
 
 

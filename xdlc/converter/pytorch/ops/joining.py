@@ -1,36 +1,31 @@
-"""Handlers of operators that join, repeat and rearrange tensors along axes."""
+"""Handlers of operators that join, continue, repeat and rearrange tensors along axes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from xdlc.converter.nhwc.gathering import stack
-from xdlc.converter.nhwc.shapes import dims
+from xdlc.converter.nhwc.scatter import full
+from xdlc.converter.nhwc.shapes import dims, number, vector
 from xdlc.converter.nhwc.slicing import reversed_axes, rolled
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._forms import operand
-from xdlc.converter.pytorch.ops._shapes import (
-    Size,
-    axes_of,
-    axis_of,
-    cut,
-    empty,
-    expanded,
-    flat,
-    known,
-    moved,
-    number,
-    numbers,
-    rank_one,
-    reshaped,
-    sizes_of,
-    vector_of,
-)
-from xdlc.converter.pytorch.ops.padding import padded
+from xdlc.converter.pytorch.ops._shapes import Size
 from xdlc.converter.pytorch.ops.views import at_least
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+_NUMBERED = ("reflect", "replicate", "circular", "constant")
+"""Modes of ``_pad_enum`` by number (ATen/PadNd.h)."""
+_FIXED = {"_pad_circular": "circular"}
+_FIXED |= {f"reflection_pad{rank}d": "reflect" for rank in (1, 2, 3)}
+_FIXED |= {f"replication_pad{rank}d": "replicate" for rank in (1, 2, 3)}
+"""Modes of operators that have one."""
 
 
 def joined(node: AtenNode, g: Operators, values: Sequence[Value], axis: int) -> Value:
@@ -43,11 +38,12 @@ def joined(node: AtenNode, g: Operators, values: Sequence[Value], axis: int) -> 
     kept = [value for value in values if value.dims != (0,)] or values[:1]
     if not kept:
         raise node.invalid("joins no tensors")
-    axis = axis_of(node, axis, kept[0].rank)
-    shapes = [value.dims for value in kept if value.dims is not None]
-    others = [(*shape[:axis], *shape[axis + 1 :]) for shape in shapes]
-    if len(set(map(len, shapes))) > 1 or any(len({*column} - {None}) > 1 for column in zip(*others)):  # noqa: B905
-        raise node.invalid(f"joins shapes {[list(shape) for shape in shapes]} along axis {axis}")
+    axis = shapes.axis_of(node, axis, kept[0].rank)
+    given = [value.dims for value in kept if value.dims is not None]
+    others = [(*shape[:axis], None, *shape[axis + 1 :]) for shape in given]
+    fits = len(set(map(len, others))) < 2
+    if not fits or any(len({*sizes} - {None}) > 1 for sizes in zip(*others, strict=True)):
+        raise node.invalid(f"joins shapes {[list(shape) for shape in given]} along axis {axis}")
     return kept[0] if len(kept) == 1 else g("Concat", kept, axis=axis)
 
 
@@ -65,40 +61,23 @@ def _stack(node: AtenNode, g: Operators, tensors: Sequence[Value], dim: int) -> 
 @aten("hstack", "vstack", "row_stack", "dstack")
 def _stack_along(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> Value:
     rank = {"h": 1, "d": 3}.get(node.type[0], 2)
-    made = [at_least(node, g, each, rank) for each in tensors]
+    made = [at_least(g, each, rank) for each in tensors]
     return joined(node, g, made, {1: min(made[0].rank - 1, 1), 2: 0, 3: 2}[rank])
 
 
 @aten("column_stack")
 def _column_stack(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> Value:
-    made = [each if each.rank > 1 else reshaped(node, g, each, [-1, 1]) for each in tensors]
+    made = [each if each.rank > 1 else shapes.reshaped(g, each, [-1, 1]) for each in tensors]
     return joined(node, g, made, 1)
 
 
 @aten("block_diag")
 def _block_diag(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> Value:
-    blocks = [at_least(node, g, operand(node, g, each), 2) for each in tensors]
+    blocks = [at_least(g, operand(node, g, each), 2) for each in tensors]
     widths, rows = [dims(each)[1] for each in blocks], []
     for index, each in enumerate(blocks):
-        rows.append(padded(node, g, each, [sum(widths[:index]), sum(widths[index + 1 :])]))
+        rows.append(_padded(g, each, [sum(widths[:index]), sum(widths[index + 1 :])]))
     return joined(node, g, rows, 0)
-
-
-@aten("pad_sequence")
-def _pad_sequence(
-    node: AtenNode,
-    g: Operators,
-    sequences: Sequence[Value],
-    batch_first: bool,
-    padding_value: float,
-    padding_side: str,
-) -> Value:
-    longest, rows = max((dims(each)[0] for each in sequences), default=0), []
-    for each in sequences:
-        more = longest - each.shape[0]
-        pad = [0, 0] * (each.rank - 1) + ([more, 0] if padding_side == "left" else [0, more])
-        rows.append(padded(node, g, each, pad, value=padding_value))
-    return stack(g, rows, 0 if batch_first else 1)
 
 
 # ------------------------------------------------------------------ grids
@@ -106,14 +85,14 @@ def _pad_sequence(
 
 def _grid(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]:
     """Return tensors of one axis, each spread along an axis of its own."""
-    rows = [rank_one(g, each) for each in tensors]
+    rows = [shapes.rank_one(g, each) for each in tensors]
     if any(each.rank != 1 for each in rows):
         raise node.invalid(f"a grid of shapes {[list(each.shape) for each in rows]}")
-    sizes = [sizes_of(g, each)[0] for each in rows]
+    sizes = [shapes.sizes_of(g, each)[0] for each in rows]
     made = []
     for axis, each in enumerate(rows):
         lying: list[Size] = [size if at == axis else 1 for at, size in enumerate(sizes)]
-        made.append(expanded(node, g, reshaped(node, g, each, lying), sizes))
+        made.append(shapes.expanded(g, shapes.reshaped(g, each, lying), sizes))
     return made
 
 
@@ -132,7 +111,7 @@ def _cartesian_prod(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> V
     if len(tensors) == 1:
         return tensors[0]
     grid = _grid(node, g, [operand(node, g, each) for each in tensors])
-    return reshaped(node, g, stack(g, grid, len(grid)), [-1, len(grid)])
+    return shapes.reshaped(g, stack(g, grid, len(grid)), [-1, len(grid)])
 
 
 # ------------------------------------------------------------------ repeated and turned round
@@ -144,41 +123,41 @@ def _repeat(node: AtenNode, g: Operators, self: Value, repeats: Sequence[Size]) 
     if len(repeats) < self.rank and node.type == "repeat":
         raise node.invalid(f"{len(repeats)} repeats of {self.rank} axes")
     counts, more = [*[1] * (self.rank - len(repeats)), *repeats], max(len(repeats) - self.rank, 0)
-    x = reshaped(node, g, self, [*[1] * more, *sizes_of(g, self)]) if more else self
-    found = numbers(counts)
+    x = shapes.reshaped(g, self, [*[1] * more, *shapes.sizes_of(g, self)]) if more else self
+    found = shapes.numbers(counts)
     if found is not None and 0 in found and not x.is_dynamic:
-        return empty(g, [size * count for size, count in zip(x.shape, found, strict=True)], x.dtype)
-    return g("Tile", [x, vector_of(g, counts)]) if counts else x
+        return shapes.empty(g, [size * count for size, count in zip(x.shape, found, strict=True)], x.dtype)
+    return g("Tile", [x, shapes.vector_of(g, counts)]) if counts else x
 
 
 @aten("roll", layout=ANY)
 def _roll(node: AtenNode, g: Operators, self: Value, shifts: Sequence[int], dims: Sequence[int]) -> Value:
     if not self.rank:
         return self
-    x, axes = (self, axes_of(node, dims, self.rank)) if dims else (flat(node, g, self), [0])
+    x, axes = (self, shapes.axes_of(node, dims, self.rank)) if dims else (shapes.flat(g, self), [0])
     if len(shifts) != len(axes):
         raise node.invalid(f"{len(shifts)} shifts along {len(axes)} axes")
     for shift, axis in zip(shifts, axes, strict=True):
-        size = known(sizes_of(g, x)[axis])
+        size = shapes.known(shapes.sizes_of(g, x)[axis])
         if not isinstance(size, Value):
             x = rolled(g, x, [shift], [axis])
             continue
-        size = number(g, size)
-        at = g("Sub", [size, g("Mod", [number(g, shift), size])])
-        x = g("Concat", [cut(g, x, axis, at), cut(g, x, axis, 0, at)], axis=axis)
-    return x if dims else reshaped(node, g, x, sizes_of(g, self))
+        size = shapes.number(g, size)
+        at = g("Sub", [size, g("Mod", [shapes.number(g, shift), size])])
+        x = g("Concat", [shapes.cut(g, x, axis, at), shapes.cut(g, x, axis, 0, at)], axis=axis)
+    return x if dims else shapes.reshaped(g, x, shapes.sizes_of(g, self))
 
 
 @aten("fft_fftshift", "fft_ifftshift", layout=ANY)
 def _half_turned(node: AtenNode, g: Operators, self: Value, dim: Sequence[int] | int | None) -> Value:
-    axes = axes_of(node, range(self.rank) if dim is None else dim, self.rank)
+    axes = shapes.axes_of(node, range(self.rank) if dim is None else dim, self.rank)
     more = int(node.type == "fft_ifftshift")
     return rolled(g, self, [(dims(self)[axis] + more) // 2 for axis in axes], axes) if self.rank else self
 
 
 @aten("flip", layout=ANY)
 def _flip(node: AtenNode, g: Operators, self: Value, dims: Sequence[int]) -> Value:
-    return reversed_axes(g, self, axes_of(node, dims, self.rank)) if self.rank else self
+    return reversed_axes(g, self, shapes.axes_of(node, dims, self.rank)) if self.rank else self
 
 
 @aten("fliplr", "flipud", layout=ANY)
@@ -188,7 +167,71 @@ def _flip_axis(node: AtenNode, g: Operators, self: Value) -> Value:
 
 @aten("rot90")
 def _rot90(node: AtenNode, g: Operators, self: Value, k: int, dims: Sequence[int]) -> Value:
-    first, second = axes_of(node, dims, self.rank)
+    first, second = shapes.axes_of(node, dims, self.rank)
     turned = {1: [second], 2: [first, second], 3: [first]}.get(k % 4, [])
     x = reversed_axes(g, self, turned)
-    return moved(g, x, [first, second], [second, first]) if k % 2 else x
+    return shapes.moved(g, x, [first, second], [second, first]) if k % 2 else x
+
+
+# ------------------------------------------------------------------ borders
+
+
+def _padded(
+    g: Operators, x: Value, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Value:
+    """Return a tensor continued before and after its last axes, the last one first; negative amounts cut."""
+    if mode not in _MODES or len(pad) % 2 or len(pad) // 2 > x.rank:
+        raise shapes.contradiction(f"padding by mode {mode!r} with {len(pad)} amounts of {x.rank} axes")
+    if not any(pad):
+        return x
+    before, after = pad[0::2], pad[1::2]
+    axes = [x.rank - 1 - index for index in range(len(before))]
+    if not x.is_dynamic:
+        shape = list(x.shape)
+        for axis, low, high in zip(axes, before, after, strict=True):
+            size = shape[axis]
+            left = size + min(low, 0) + min(high, 0)  # which alone is continued if it is circular
+            most = {"reflect": size - 1, "circular": left}.get(mode, max(low, high))
+            shape[axis] = size + low + high
+            if max(low, high) > most or shape[axis] < 0:
+                raise shapes.contradiction(f"padding {low}, {high} of {size} elements along axis {axis}")
+        if 0 in shape:
+            return shapes.empty(g, shape, x.dtype)
+        if not x.size:
+            if mode != "constant":
+                raise shapes.contradiction(f"padding of no elements by mode {mode}")
+            check_table(*shape)
+            return full(g, shape, value or 0, x.dtype)
+        if min(pad) < 0 and mode in ("reflect", "replicate"):
+            return _continued(g, x, axes, before, after, mode)
+    fill = number(g, x, value) if value and mode == "constant" else None
+    return g("Pad", [x, vector(g, [*before, *after]), fill, vector(g, axes)], mode=_MODES[mode])
+
+
+def _continued(
+    g: Operators, x: Value, axes: Sequence[int], before: Sequence[int], after: Sequence[int], mode: str
+) -> Value:
+    """Return a tensor cut at one end and continued at the other, also by elements that are cut off."""
+    for axis, low, high in zip(axes, before, after, strict=True):
+        last = x.shape[axis] - 1
+        check_table(last + 1 + low + high)
+        place = np.arange(-low, last + 1 + high)
+        if mode == "reflect":
+            place = last - np.abs(last - np.abs(place))
+        if low or high:
+            x = g("Gather", [x, vector(g, np.clip(place, 0, last))], axis=axis)
+    return x
+
+
+@aten("pad", "_pad_enum", "constant_pad_nd", *_FIXED, layout=ANY, names={"padding": "pad"})
+def _pad(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    pad: Sequence[int],
+    mode: str | int = "constant",
+    value: float | None = None,
+) -> Value:
+    if isinstance(mode, int):
+        mode = _NUMBERED[mode] if 0 <= mode < len(_NUMBERED) else str(mode)
+    return _padded(g, self, pad, _FIXED.get(node.type, mode), value)

@@ -10,19 +10,7 @@ from xdlc.converter.nhwc.elementwise import floor_div, where
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._shapes import (
-    axis_of,
-    expanded,
-    flat,
-    is_empty,
-    moved,
-    places,
-    rank_one,
-    replaced,
-    reshaped,
-    sizes_of,
-    together,
-)
+from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops.indexing import indexed, is_mask, within
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value
@@ -45,20 +33,7 @@ _REDUCTIONS = {
 def _combined(
     node: AtenNode, g: Operators, x: Value, source: Value, write: Write, reduce: str, include_self: bool
 ) -> Value:
-    """Return a tensor with updates written to it, or combined with its elements or with one another.
-
-    Args:
-        node: The node.
-        g: The canonical operators.
-        x: The tensor.
-        source: The updates.
-        write: Writes updates, of the shape of ``source``, to their places.
-        reduce: How they are combined; empty: they replace elements.
-        include_self: Whether the elements that are written to count.
-
-    Raises:
-        ModelError: If there is no such reduction.
-    """
+    """Return a tensor with updates written to it, combined with its elements if these count."""
     if reduce not in _REDUCTIONS:
         raise node.invalid(f"reduction {reduce!r} is unknown")
     if x.dtype is BOOL8:  # sums of truth values are whether any holds, products whether all do
@@ -96,22 +71,22 @@ def _scatter(
     reduce: str = "",
     include_self: bool = True,
 ) -> Value:
-    if is_empty(index):
+    if shapes.is_empty(index):
         return self
-    axis = axis_of(node, dim, self.rank)
-    (place,) = places(g, rank_one(g, index), of=[self])
+    axis = shapes.axis_of(node, dim, self.rank)
+    (place,) = shapes.places(g, shapes.rank_one(g, index), of=[self])
     if isinstance(source, Value):
-        updates = within(g, g.builder.cast(rank_one(g, source), self.dtype), place, -1)
+        updates = within(g, g.builder.cast(shapes.rank_one(g, source), self.dtype), place, -1)
         if updates.dims != place.dims:
             raise node.invalid(f"updates of shape {list(source.shape)} by an index of {list(index.shape)}")
     else:
-        updates = expanded(node, g, number(g, self, source), sizes_of(g, place))
+        updates = shapes.expanded(g, number(g, self, source), shapes.sizes_of(g, place))
 
     def write(base: Value, updates: Value, reduction: str) -> Value:
         return g("ScatterElements", [base, place, updates], axis=axis, reduction=reduction)
 
     reduce = "sum" if node.type == "scatter_add" else reduce
-    made = _combined(node, g, rank_one(g, self), updates, write, reduce, include_self)
+    made = _combined(node, g, shapes.rank_one(g, self), updates, write, reduce, include_self)
     return made if self.rank else reshape(g, made, ())
 
 
@@ -130,16 +105,18 @@ def _index_written(
     include_self: bool = True,
     alpha: float = 1,
 ) -> Value:
-    if is_empty(index):
+    if shapes.is_empty(index):
         return self
-    axis = axis_of(node, dim, self.rank)
+    axis = shapes.axis_of(node, dim, self.rank)
     if index.rank > 1:
         raise node.invalid(f"an index of shape {list(index.shape)}")
     if source.rank != self.rank and source.rank:
         raise node.invalid(f"updates of shape {list(source.shape)} of {list(self.shape)}")
-    (place,) = places(g, rank_one(g, index), of=[self])
-    whole, updates = rank_one(g, self), g.builder.cast(rank_one(g, source), self.dtype)
-    updates = expanded(node, g, updates, replaced(sizes_of(g, whole), axis, *sizes_of(g, place)))
+    (place,) = shapes.places(g, shapes.rank_one(g, index), of=[self])
+    whole, updates = shapes.rank_one(g, self), g.builder.cast(shapes.rank_one(g, source), self.dtype)
+    updates = shapes.expanded(
+        g, updates, shapes.replaced(shapes.sizes_of(g, whole), axis, *shapes.sizes_of(g, place))
+    )
     if alpha != 1:
         updates = g("Mul", [updates, number(g, updates, alpha)])
     tuples = g("Unsqueeze", [place, vector(g, [1])])
@@ -148,9 +125,9 @@ def _index_written(
         return scatter_nd(g, base, tuples, updates, reduction)
 
     reduce = "sum" if node.type == "index_add" else reduce
-    base, updates = (moved(g, value, [axis], [0]) for value in (whole, updates))
+    base, updates = (shapes.moved(g, value, [axis], [0]) for value in (whole, updates))
     made = _combined(node, g, base, updates, write, reduce, include_self)
-    return moved(g, made, [0], [axis]) if self.rank else reshape(g, made, ())
+    return shapes.moved(g, made, [0], [axis]) if self.rank else reshape(g, made, ())
 
 
 @aten("index_fill")
@@ -177,24 +154,24 @@ def _index_put(
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     values = g.builder.cast(values, self.dtype)
     if not given:
-        whole = expanded(node, g, values, sizes_of(g, self))
+        whole = shapes.expanded(g, values, shapes.sizes_of(g, self))
         return _summed(g, self, whole) if accumulate else whole
     if len(given) == 1 and is_mask(given[0][1]) and not self.is_dynamic:
         axis, mask = given[0]
         return _masked(node, g, self, axis, g.builder.cast(mask, BOOL8), values, accumulate=accumulate)
     found = indexed(node, g, self, indices)
     count, tuples = len(found.axes), found.tuples
-    if is_empty(tuples):
+    if shapes.is_empty(tuples):
         return self
-    head = sizes_of(g, tuples)[:-1]
-    base = moved(g, self, found.axes, range(count))
-    rest = sizes_of(g, base)[count:]
-    whole = expanded(node, g, values, replaced(rest, found.place, *head, count=0))
-    whole = moved(g, whole, range(found.place, found.place + len(head)), range(len(head)))
+    head = shapes.sizes_of(g, tuples)[:-1]
+    base = shapes.moved(g, self, found.axes, range(count))
+    rest = shapes.sizes_of(g, base)[count:]
+    whole = shapes.expanded(g, values, shapes.replaced(rest, found.place, *head, count=0))
+    whole = shapes.moved(g, whole, range(found.place, found.place + len(head)), range(len(head)))
     if accumulate and self.dtype is BOOL8:
         base, whole = (g.builder.cast(value, INT32) for value in (base, whole))
     made = scatter_nd(g, base, tuples, whole, "add" if accumulate else "none")
-    return moved(g, g.builder.cast(made, self.dtype), range(count), found.axes)
+    return shapes.moved(g, g.builder.cast(made, self.dtype), range(count), found.axes)
 
 
 def _summed(g: Operators, x: Value, y: Value) -> Value:
@@ -213,22 +190,22 @@ def _masked(
     along = values.rank - len(rest) - 1  # the axis of the values that counts the true elements
     if along >= 0 and values.dims is not None and values.dims[along] == 1:
         ones = [1] * mask.rank
-        values = reshaped(node, g, values, replaced(sizes_of(g, values), along, *ones))
+        values = shapes.reshaped(g, values, shapes.replaced(shapes.sizes_of(g, values), along, *ones))
     elif along >= 0:
         if along not in (0, axis):
             raise node.invalid(f"values of shape {list(values.shape)} by a mask from axis {axis}")
         values = g("Gather", [values, _ranks(node, g, mask)], axis=along)
     if accumulate:
-        values = _summed(g, x, expanded(node, g, values, shape))
+        values = _summed(g, x, shapes.expanded(g, values, shape))
     return where(g, wide, values, x)
 
 
 def _ranks(node: AtenNode, g: Operators, mask: Value) -> Value:
     """Return how many elements of a mask are true before each, int64, of the shape of the mask."""
-    counted = g.builder.cast(flat(node, g, mask), INT32)
+    counted = g.builder.cast(shapes.flat(g, mask), INT32)
     count = g("CumSum", [counted, g.builder.const(np.asarray(0, np.int64))])
     first = g("Max", [g("Sub", [count, number(g, count, 1)]), number(g, count, 0)])
-    return reshaped(node, g, positions(g, first), sizes_of(g, mask))
+    return shapes.reshaped(g, positions(g, first), shapes.sizes_of(g, mask))
 
 
 @aten("masked_scatter")
@@ -238,16 +215,18 @@ def _masked_scatter(node: AtenNode, g: Operators, self: Value, mask: Value, sour
         x = g("Expand", [self, g("Shape", [mask])])
         mask = g("Expand", [mask, g("Shape", [x])])
     else:
-        x, mask = together(node, g, [self, mask])
-    if is_empty(source):
+        x, mask = shapes.together(g, [self, mask])
+    if shapes.is_empty(source):
         return x
-    values = flat(node, g, g.builder.cast(source, x.dtype))
+    values = shapes.flat(g, g.builder.cast(source, x.dtype))
     return where(g, mask, g("Gather", [values, _ranks(node, g, mask)], axis=0), x)
 
 
 @aten("put")
 def _put(node: AtenNode, g: Operators, self: Value, index: Value, source: Value, accumulate: bool) -> Value:
-    if is_empty(index):
+    if shapes.is_empty(index):
         return self
-    made = _index_put(node, g, flat(node, g, self), [flat(node, g, index)], flat(node, g, source), accumulate)
-    return reshaped(node, g, made, sizes_of(g, self))
+    made = _index_put(
+        node, g, shapes.flat(g, self), [shapes.flat(g, index)], shapes.flat(g, source), accumulate
+    )
+    return shapes.reshaped(g, made, shapes.sizes_of(g, self))

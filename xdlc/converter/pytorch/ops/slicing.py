@@ -1,4 +1,4 @@
-"""Handlers of operators that take parts of a tensor, or write them back into it."""
+"""Handlers of operators that take parts of a tensor, or write them back into it; diagonals and triangles."""
 
 from __future__ import annotations
 
@@ -9,44 +9,30 @@ import numpy as np
 
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import split, unstack
-from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.nhwc.scatter import matrix_diagonals, set_diagonals
+from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.nhwc.slicing import updated
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._shapes import (
-    ALL,
-    Size,
-    axis_of,
-    cut,
-    empty,
-    expanded,
-    flat,
-    known,
-    moved,
-    number,
-    numbers,
-    rank_one,
-    replaced,
-    reshaped,
-    size_of,
-    sizes_of,
-    vector_of,
-)
+from xdlc.converter.pytorch.ops import _shapes as shapes
+from xdlc.converter.pytorch.ops._forms import operand
+from xdlc.converter.pytorch.ops._shapes import ALL, Size
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table
+from xdlc.ir.dtype import BOOL8, INT32
 
 
 @aten("select.int", "select_copy.int", layout=ANY, symbolic=["index"])
 def _select(node: AtenNode, g: Operators, self: Value, dim: int, index: Size) -> Value:
-    axis, place = node.axis(dim, self.rank), known(index)
+    axis, place = node.axis(dim, self.rank), shapes.known(index)
     if isinstance(place, Value):
-        return g("Gather", [self, number(g, place)], axis=axis)
+        return g("Gather", [self, shapes.number(g, place)], axis=axis)
     _check_inside(node, self, axis, place)
-    return g("Squeeze", [cut(g, self, axis, place, place + 1 or ALL), vector(g, [axis])])
+    return g("Squeeze", [shapes.cut(g, self, axis, place, place + 1 or ALL), vector(g, [axis])])
 
 
 def _check_inside(node: AtenNode, x: Value, axis: int, place: int) -> None:
-    size = size_of(x, axis)
+    size = shapes.size_of(x, axis)
     if size is not None and not -size <= place < size:
         raise node.invalid(f"element {place} of {size} along axis {axis}")
 
@@ -58,32 +44,35 @@ def _slice(
     if step < 1:
         raise node.invalid(f"a step of {step}")
     axis = node.axis(dim, self.rank)
-    return cut(g, self, axis, 0 if start is None else start, ALL if end is None else end, step)
+    return shapes.cut(g, self, axis, 0 if start is None else start, ALL if end is None else end, step)
 
 
 @aten("narrow", "narrow_copy", "narrow.Tensor", layout=ANY, symbolic=["start", "length"])
 def _narrow(node: AtenNode, g: Operators, self: Value, dim: int, start: Size, length: Size) -> Value:
-    axis, start, length = node.axis(dim, self.rank), known(start), known(length)
+    axis, start, length = node.axis(dim, self.rank), shapes.known(start), shapes.known(length)
     if isinstance(start, Value) and isinstance(length, int):
-        return g("Gather", [self, g("Add", [vector_of(g, [start]), vector(g, range(length))])], axis=axis)
+        taken = g("Add", [shapes.vector_of(g, [start]), vector(g, range(length))])
+        return g("Gather", [self, taken], axis=axis)
     if isinstance(start, Value) or isinstance(length, Value):
-        return cut(g, self, axis, start, g("Add", [number(g, start), number(g, length)]))
-    size = size_of(self, axis)
+        return shapes.cut(g, self, axis, start, g("Add", [shapes.number(g, start), shapes.number(g, length)]))
+    size = shapes.size_of(self, axis)
     start += size if start < 0 and size is not None else 0
     if size is not None and not 0 <= start <= start + length <= size:
         raise node.invalid(f"{length} elements from {start} of {size} along axis {axis}")
-    return cut(g, self, axis, start, ALL if start < 0 and start + length == 0 else start + length)
+    return shapes.cut(g, self, axis, start, ALL if start < 0 and start + length == 0 else start + length)
 
 
 # ------------------------------------------------------------------ all parts
 
 
-def _parts(node: AtenNode, g: Operators, x: Value, sizes: Sequence[Size], axis: int) -> list[Value]:
+def _parts(g: Operators, x: Value, sizes: Sequence[Size], axis: int) -> list[Value]:
     """Return the parts of given sizes along an axis."""
-    found = numbers(sizes)
+    found = shapes.numbers(sizes)
     if found is not None:
         return split(g, x, found, axis)
-    return [x] if len(sizes) == 1 else g.apply("Split", [x, vector_of(g, sizes)], {"axis": axis}, len(sizes))
+    if len(sizes) == 1:
+        return [x]
+    return g.apply("Split", [x, shapes.vector_of(g, sizes)], {"axis": axis}, len(sizes))
 
 
 def _every(node: AtenNode, g: Operators, x: Value, size: int, axis: int) -> list[Value]:
@@ -91,14 +80,14 @@ def _every(node: AtenNode, g: Operators, x: Value, size: int, axis: int) -> list
     (whole,) = dims(x, [axis])
     if size < 0 or (size == 0 and whole):
         raise node.invalid(f"parts of {size} elements")
-    return _parts(node, g, x, [min(size, whole - at) for at in range(0, whole, size)] if whole else [0], axis)
+    return _parts(g, x, [min(size, whole - at) for at in range(0, whole, size)] if whole else [0], axis)
 
 
 @aten("split.Tensor", "split_copy.Tensor", "unsafe_split.Tensor", layout=ANY)
 def _split(node: AtenNode, g: Operators, self: Value, split_size: int, dim: int) -> list[Value]:
     axis = node.axis(dim, self.rank)
-    if size_of(self, axis) is None:
-        return _parts(node, g, self, [split_size] * (len(node.outputs) - 1) + [-1], axis)
+    if shapes.size_of(self, axis) is None:
+        return _parts(g, self, [split_size] * (len(node.outputs) - 1) + [-1], axis)
     return _every(node, g, self, split_size, axis)
 
 
@@ -119,7 +108,7 @@ _SIZES = ["split_sizes", "split_size"]
 def _split_in(
     node: AtenNode, g: Operators, self: Value, split_sizes: Sequence[Size], dim: int
 ) -> list[Value]:
-    return _parts(node, g, self, split_sizes, node.axis(dim, self.rank))
+    return _parts(g, self, split_sizes, node.axis(dim, self.rank))
 
 
 @aten("unbind.int", "unbind_copy.int", layout=ANY)
@@ -143,12 +132,12 @@ def _tensor_split(
         found = node.static(int(node.arguments["tensor_indices_or_sections"]), "where it splits")
         places = found.tolist() if found is not None else []
     if not isinstance(places, int):
-        return [cut(g, self, axis, start, end) for start, end in pairwise([0, *places, ALL])]
+        return [shapes.cut(g, self, axis, start, end) for start, end in pairwise([0, *places, ALL])]
     (size,) = dims(self, [axis])
     if places < 1:
         raise node.invalid(f"{places} sections")
     small, more = divmod(size, places)
-    return _parts(node, g, self, [small + 1] * more + [small] * (places - more), axis)
+    return _parts(g, self, [small + 1] * more + [small] * (places - more), axis)
 
 
 # ------------------------------------------------------------------ windows
@@ -156,21 +145,21 @@ def _tensor_split(
 
 @aten("unfold", "unfold_copy")
 def _unfold(node: AtenNode, g: Operators, self: Value, dimension: int, size: int, step: int) -> Value:
-    x, axis = rank_one(g, self), axis_of(node, dimension, self.rank)
+    x, axis = shapes.rank_one(g, self), shapes.axis_of(node, dimension, self.rank)
     (whole,) = dims(x, [axis])
     if size < 0 or step < 1 or size > whole:
         raise node.invalid(f"windows of {size} every {step} of {whole} elements")
     if not self.rank:
-        return x if size else empty(g, [0], x.dtype)
+        return x if size else shapes.empty(g, [0], x.dtype)
     count = (whole - size) // step + 1
     if size and step == size:
-        part = cut(g, x, axis, 0, count * size)
-        apart = reshaped(node, g, part, replaced(sizes_of(g, part), axis, count, size))
+        part = shapes.cut(g, x, axis, 0, count * size)
+        apart = shapes.reshaped(g, part, shapes.replaced(shapes.sizes_of(g, part), axis, count, size))
     else:
         check_table(count, size)
         window = np.arange(count, dtype=np.int64)[:, None] * step + np.arange(size)
         apart = g("Gather", [x, g.builder.const(window)], axis=axis)
-    return moved(g, apart, [axis + 1], [apart.rank - 1])
+    return shapes.moved(g, apart, [axis + 1], [apart.rank - 1])
 
 
 @aten("as_strided", "as_strided_copy")
@@ -182,7 +171,7 @@ def _as_strided(
     stride: Sequence[int],
     storage_offset: int | None,
 ) -> Value:
-    x = flat(node, g, self)
+    x = shapes.flat(g, self)
     if len(size) != len(stride) or min((*size, *stride), default=0) < 0:
         raise node.invalid(f"sizes {list(size)} with strides {list(stride)}")
     check_table(*size)
@@ -199,7 +188,7 @@ def _as_strided(
 
 @aten("select_scatter", symbolic=["index"])
 def _select_scatter(node: AtenNode, g: Operators, self: Value, src: Value, dim: int, index: Size) -> Value:
-    axis, place = node.axis(dim, self.rank), known(index)
+    axis, place = node.axis(dim, self.rank), shapes.known(index)
     end: Size = ALL
     if not isinstance(place, Value):
         _check_inside(node, self, axis, place)
@@ -219,12 +208,15 @@ def _slice_scatter(
     step: int,
 ) -> Value:
     axis = node.axis(dim, self.rank)
-    first, last = known(0 if start is None else start), known(ALL if end is None else end)
-    src, size = g.builder.cast(src, self.dtype), size_of(self, axis)
+    first, last = shapes.known(0 if start is None else start), shapes.known(ALL if end is None else end)
+    src, size = g.builder.cast(src, self.dtype), shapes.size_of(self, axis)
     if isinstance(first, Value) or isinstance(last, Value):
         if step != 1 or src.rank != self.rank:
             raise node.problem("a computed part with a step", "bind the dimensions with --input_dim")
-        return updated(g, self, src, vector_of(g, replaced([0] * self.rank, axis, first)))
+        place = shapes.vector_of(g, [first])
+        from_end = g("Add", [place, number(g, place, dims(self)[axis])])
+        place = where(g, g("Less", [place, number(g, place, 0)]), from_end, place)
+        return updated(g, self, src, shapes.vector_of(g, shapes.replaced([0] * self.rank, axis, place)))
     if size is None:
         if step != 1:
             raise node.problem("a step along an open axis", "bind the dimensions with --input_dim")
@@ -235,11 +227,11 @@ def _slice_scatter(
         bounds = range(*slice(first, last, step).indices(size))
         if not bounds:
             return self
-        part = expanded(node, g, src, replaced(sizes_of(g, self), axis, len(bounds)))
+        part = shapes.expanded(g, src, shapes.replaced(shapes.sizes_of(g, self), axis, len(bounds)))
         first, last = bounds[0], bounds[-1] + 1
     if step == 1:
-        before = [cut(g, self, axis, 0, first)] if first else []
-        after = [cut(g, self, axis, last)] if last not in (size, ALL) else []
+        before = [shapes.cut(g, self, axis, 0, first)] if first else []
+        after = [shapes.cut(g, self, axis, last)] if last not in (size, ALL) else []
         return g("Concat", [*before, part, *after], axis=axis)
     check_table(self.shape[axis])
     source, held = np.zeros(self.shape[axis], np.int64), np.zeros(self.shape[axis], np.bool_)
@@ -247,3 +239,71 @@ def _slice_scatter(
     spread = g("Gather", [part, vector(g, source)], axis=axis)
     mask = held.reshape([-1 if at == axis else 1 for at in range(self.rank)])
     return where(g, g.builder.const(mask), spread, self)
+
+
+# ------------------------------------------------------------------ diagonals and triangles
+
+
+@aten("diagonal", "diagonal_copy", "linalg_diagonal", names={"A": "self"})
+def _diagonal(node: AtenNode, g: Operators, self: Value, offset: int, dim1: int, dim2: int) -> Value:
+    x = shapes.moved(g, self, shapes.axes_of(node, [dim1, dim2], self.rank), [self.rank - 2, self.rank - 1])
+    *before, rows, columns = dims(x)
+    first, column = max(-offset, 0), max(offset, 0)
+    count = min(rows - first, columns - column)
+    if count <= 0:
+        return shapes.empty(g, [*before, 0], x.dtype)
+    start = first * columns + column
+    lying = reshape(g, x, [*before, rows * columns])
+    return shapes.cut(g, lying, len(before), start, start + (count - 1) * (columns + 1) + 1, columns + 1)
+
+
+@aten("trace")
+def _trace(node: AtenNode, g: Operators, self: Value) -> Value:
+    return g("ReduceSum", [operand(node, g, _diagonal(node, g, self, 0, 0, 1))], keepdims=0)
+
+
+@aten("diag_embed")
+def _diag_embed(node: AtenNode, g: Operators, self: Value, offset: int, dim1: int, dim2: int) -> Value:
+    first, second = shapes.axes_of(node, [dim1, dim2], self.rank + 1)
+    if first > second:  # which turns the matrices round
+        offset, first, second = -offset, second, first
+    made = matrix_diagonals(g, self, (offset, offset))
+    return shapes.moved(g, made, [self.rank - 1, self.rank], [first, second])
+
+
+@aten("diag", names={"diagonal": "offset"})
+@aten("diagflat")
+def _diag(node: AtenNode, g: Operators, self: Value, offset: int) -> Value:
+    x = shapes.flat(g, self) if node.type == "diagflat" else self
+    if x.rank == 2:
+        return _diagonal(node, g, x, offset, 0, 1)
+    return matrix_diagonals(g, x, (offset, offset))
+
+
+@aten("diagonal_scatter")
+def _diagonal_scatter(
+    node: AtenNode, g: Operators, self: Value, src: Value, offset: int, dim1: int, dim2: int
+) -> Value:
+    axes, last = shapes.axes_of(node, [dim1, dim2], self.rank), [self.rank - 2, self.rank - 1]
+    x = shapes.moved(g, self, axes, last)
+    rows, columns = dims(x, (-2, -1))
+    if not -rows < offset < columns:
+        return self
+    return shapes.moved(g, set_diagonals(g, x, g.builder.cast(src, self.dtype), (offset, offset)), last, axes)
+
+
+@aten("tril", "triu", layout=ANY)
+def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value:
+    x = g.builder.cast(self, INT32) if self.dtype is BOOL8 else self
+    return g("Trilu", [x, g.builder.const(np.asarray(diagonal, np.int64))], upper=int(node.type == "triu"))
+
+
+@aten("fill_diagonal")
+def _fill_diagonal(node: AtenNode, g: Operators, self: Value, fill_value: float, wrap: bool) -> Value:
+    shape = dims(self)
+    if self.rank < 2 or (self.rank > 2 and len(set(shape)) > 1):
+        raise node.invalid(f"the diagonal of shape {list(shape)}")
+    check_table(*shape)
+    held = np.zeros(shape, np.bool_)
+    np.fill_diagonal(held, True, wrap)
+    return where(g, g.builder.const(held), number(g, self, fill_value), self)

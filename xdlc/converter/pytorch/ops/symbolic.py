@@ -7,33 +7,17 @@ import numpy as np
 from xdlc.converter.nhwc.elementwise import floor_div, floor_mod, not_equal
 from xdlc.converter.nhwc.shapes import dims, reshape
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._shapes import number, product, sizes_of, vector_of
+from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.registry import PYTHON, AtenNode, aten
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT64
 
 Number = bool | int | float | Value
 
-_CANONICAL = {
-    "add": "Add",
-    "and_": "And",
-    "eq": "Equal",
-    "ge": "GreaterOrEqual",
-    "gt": "Greater",
-    "le": "LessOrEqual",
-    "lt": "Less",
-    "mul": "Mul",
-    "neg": "Neg",
-    "or_": "Or",
-    "pow": "Pow",
-    "sub": "Sub",
-    "sym_max": "Max",
-    "sym_min": "Min",
-    "sym_not": "Not",
-    "truediv": "Div",
-    "_sym_sqrt": "Sqrt",
-    "sym_sqrt": "Sqrt",
-}
+_ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "truediv": "Div", "pow": "Pow"}
+_COMPARISONS = {"eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less"}
+_BINARY = _ARITHMETIC | _COMPARISONS | {"and_": "And", "or_": "Or", "sym_max": "Max", "sym_min": "Min"}
+_UNARY = {"neg": "Neg", "sym_not": "Not", "_sym_sqrt": "Sqrt", "sym_sqrt": "Sqrt"}
 _FUNCTIONS = {"floordiv": floor_div, "mod": floor_mod, "ne": not_equal}
 _TYPES = dict.fromkeys(("and_", "or_", "sym_not"), BOOL8)
 _TYPES |= dict.fromkeys(("truediv", "sym_float", "_sym_sqrt", "sym_sqrt"), FLOAT32)
@@ -50,19 +34,18 @@ def _operands(g: Operators, type: str, *given: Number) -> list[Value]:
     return [g.builder.cast(reshape(g, each, ()) if each.rank else each, dtype) for each in found]
 
 
-@aten("add", "and_", "eq", "floordiv", "ge", "gt", "le", "lt", "mod", "mul", domain=PYTHON)
-@aten("ne", "or_", "pow", "sub", "truediv", domain=PYTHON)
+@aten("and_", "or_", *_ARITHMETIC, *_COMPARISONS, *_FUNCTIONS, domain=PYTHON)
 @aten("sym_max", "sym_min", domain="torch")
 def _binary(node: AtenNode, g: Operators, a: Number, b: Number) -> Value:
     x, y = _operands(g, node.type, a, b)
-    return _FUNCTIONS[node.type](g, x, y) if node.type in _FUNCTIONS else g(_CANONICAL[node.type], [x, y])
+    return _FUNCTIONS[node.type](g, x, y) if node.type in _FUNCTIONS else g(_BINARY[node.type], [x, y])
 
 
 @aten("neg", "pos", domain=PYTHON)
 @aten("sym_float", "sym_not", "_sym_sqrt", "sym_sqrt", domain="torch")
 def _unary(node: AtenNode, g: Operators, a: Number) -> Value:
     (x,) = _operands(g, node.type, a)
-    return g(_CANONICAL[node.type], [x]) if node.type in _CANONICAL else x
+    return g(_UNARY[node.type], [x]) if node.type in _UNARY else x
 
 
 @aten("sym_int", domain="torch")
@@ -81,29 +64,22 @@ def _chosen(node: AtenNode, g: Operators, b: Number, t: Number, f: Number) -> Va
 
 @aten("sym_size.int", "size.int")
 def _size(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    return number(g, sizes_of(g, self)[node.axis(dim, self.rank)])
+    return shapes.number(g, shapes.sizes_of(g, self)[node.axis(dim, self.rank)])
 
 
 @aten("sym_numel", "numel")
 def _count(node: AtenNode, g: Operators, self: Value) -> Value:
-    return number(g, product(g, sizes_of(g, self)))
+    return shapes.number(g, shapes.product(g, shapes.sizes_of(g, self)))
 
 
 @aten("_shape_as_tensor")
 def _shape(node: AtenNode, g: Operators, self: Value) -> Value:
-    return vector_of(g, sizes_of(g, self))
+    return shapes.vector_of(g, shapes.sizes_of(g, self))
 
 
 @aten("item", "_local_scalar_dense")
-@aten(
-    "IntImplicit",
-    "FloatImplicit",
-    "ScalarImplicit",
-    "Bool.Tensor",
-    "Int.Tensor",
-    "Float.Tensor",
-    names={"a": "self"},
-)
+@aten("IntImplicit", "FloatImplicit", "ScalarImplicit", names={"a": "self"})
+@aten("Bool.Tensor", "Int.Tensor", "Float.Tensor", names={"a": "self"})
 def _item(node: AtenNode, g: Operators, self: Value) -> Value:
     if not self.is_dynamic and self.size != 1:
         raise node.invalid(f"the number in a tensor of shape {list(dims(self))}")

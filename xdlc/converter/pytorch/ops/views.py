@@ -7,21 +7,9 @@ from collections.abc import Sequence
 from xdlc.converter.nhwc.elementwise import bits_as
 from xdlc.converter.nhwc.shapes import dims, permuted, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._forms import operand
-from xdlc.converter.pytorch.ops._shapes import (
-    Size,
-    axes_of,
-    axis_of,
-    expanded,
-    flat,
-    moved,
-    product,
-    replaced,
-    reshaped,
-    size_of,
-    sizes_of,
-    together,
-)
+from xdlc.converter.pytorch.ops._shapes import Size
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -33,17 +21,17 @@ from xdlc.ir.dtype import FLOAT32
 @aten("_reshape_alias", "_reshape_alias_copy", "_reshape_copy", symbolic=["size"], ignores=["stride"])
 @aten("reshape", symbolic=["shape"], names={"shape": "size"})
 def _view(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
-    return reshaped(node, g, self, size)
+    return shapes.reshaped(g, self, size)
 
 
 @aten("view_as", "reshape_as")
 def _view_as(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
-    return reshaped(node, g, self, sizes_of(g, other))
+    return shapes.reshaped(g, self, shapes.sizes_of(g, other))
 
 
 @aten("ravel")
 def _ravel(node: AtenNode, g: Operators, self: Value) -> Value:
-    return flat(node, g, self)
+    return shapes.flat(g, self)
 
 
 @aten("view.dtype", "view_copy.dtype")
@@ -57,31 +45,33 @@ def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value
     if ratio > 1:  # elements become parts of wider ones, which are the last axis then
         if not sizes or sizes[-1] % ratio:
             raise node.invalid(f"elements {list(sizes)} of {self.dtype} are no whole ones of {dtype}")
-        self = reshaped(node, g, self, [*sizes[:-1], sizes[-1] // ratio, ratio])
+        self = shapes.reshaped(g, self, [*sizes[:-1], sizes[-1] // ratio, ratio])
     made = bits_as(g, self, dtype)
-    return reshaped(node, g, made, [*sizes[:-1], -1]) if made.rank > len(sizes) else made
+    return shapes.reshaped(g, made, [*sizes[:-1], -1]) if made.rank > len(sizes) else made
 
 
 @aten("flatten.using_ints")
 def _flatten(node: AtenNode, g: Operators, self: Value, start_dim: int, end_dim: int) -> Value:
-    first, last = axis_of(node, start_dim, self.rank), axis_of(node, end_dim, self.rank)
+    first, last = shapes.axis_of(node, start_dim, self.rank), shapes.axis_of(node, end_dim, self.rank)
     if first > last:
         raise node.invalid(f"flattens axes {first} to {last}")
-    sizes, count = sizes_of(g, self), last + 1 - first
+    sizes, count = shapes.sizes_of(g, self), last + 1 - first
     joined = sizes[first : last + 1]
-    whole = joined[0] if len(joined) == 1 else product(g, joined)
-    return reshaped(node, g, self, replaced(sizes, first, whole, count=count))
+    whole = joined[0] if len(joined) == 1 else shapes.product(g, joined)
+    return shapes.reshaped(g, self, shapes.replaced(sizes, first, whole, count=count))
 
 
 @aten("unflatten.int", symbolic=["sizes"])
 def _unflatten(node: AtenNode, g: Operators, self: Value, dim: int, sizes: Sequence[Size]) -> Value:
-    return reshaped(node, g, self, replaced(sizes_of(g, self), axis_of(node, dim, self.rank), *sizes))
+    return shapes.reshaped(
+        g, self, shapes.replaced(shapes.sizes_of(g, self), shapes.axis_of(node, dim, self.rank), *sizes)
+    )
 
 
 @aten("squeeze", "squeeze_copy")
 def _squeeze(node: AtenNode, g: Operators, self: Value, dim: int | Sequence[int] | None = None) -> Value:
-    axes = axes_of(node, list(range(self.rank)) if dim is None else dim, self.rank)
-    ones = [axis for axis in axes if axis < self.rank and size_of(self, axis) == 1]
+    axes = shapes.axes_of(node, list(range(self.rank)) if dim is None else dim, self.rank)
+    ones = [axis for axis in axes if axis < self.rank and shapes.size_of(self, axis) == 1]
     return g("Squeeze", [self, vector(g, ones)]) if ones else self
 
 
@@ -93,14 +83,14 @@ def _unsqueeze(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
 @aten("atleast_1d", "atleast_2d", "atleast_3d", names={"tensors": "self"})
 def _at_least(node: AtenNode, g: Operators, self: Value | Sequence[Value]) -> Value | list[Value]:
     if not isinstance(self, Value):
-        return [at_least(node, g, each, int(node.type[8])) for each in self]
-    return at_least(node, g, self, int(node.type[8]))
+        return [at_least(g, each, int(node.type[8])) for each in self]
+    return at_least(g, self, int(node.type[8]))
 
 
-def at_least(node: AtenNode, g: Operators, x: Value, rank: int) -> Value:
+def at_least(g: Operators, x: Value, rank: int) -> Value:
     """Return a value of 1 to 3 axes at least: a row gets one in front, a matrix one at the end."""
-    sizes = [*[1] * (rank > 1 and x.rank < 2), *sizes_of(g, x)]
-    return reshaped(node, g, x, sizes + [1] * (rank - len(sizes)))
+    sizes = [*[1] * (rank > 1 and x.rank < 2), *shapes.sizes_of(g, x)]
+    return shapes.reshaped(g, x, sizes + [1] * (rank - len(sizes)))
 
 
 # ------------------------------------------------------------------ orders of axes
@@ -108,7 +98,7 @@ def at_least(node: AtenNode, g: Operators, x: Value, rank: int) -> Value:
 
 @aten("permute", "permute_copy")
 def _permute(node: AtenNode, g: Operators, self: Value, dims: Sequence[int]) -> Value:
-    order = axes_of(node, dims, self.rank)
+    order = shapes.axes_of(node, dims, self.rank)
     if len(order) != self.rank:
         raise node.invalid(f"order {list(dims)} of {self.rank} axes")
     return permuted(g, self, order)
@@ -121,7 +111,7 @@ def _transpose(node: AtenNode, g: Operators, self: Value, dim0: int = -2, dim1: 
     if self.rank < 2:
         return self
     first, second = node.axis(dim0, self.rank), node.axis(dim1, self.rank)
-    return self if first == second else moved(g, self, [first, second], [second, first])
+    return self if first == second else shapes.moved(g, self, [first, second], [second, first])
 
 
 @aten("numpy_T", names={"a": "self"})
@@ -133,7 +123,9 @@ def _all_turned(node: AtenNode, g: Operators, self: Value) -> Value:
 def _moved(
     node: AtenNode, g: Operators, self: Value, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> Value:
-    return moved(g, self, axes_of(node, source, self.rank), axes_of(node, destination, self.rank))
+    return shapes.moved(
+        g, self, shapes.axes_of(node, source, self.rank), shapes.axes_of(node, destination, self.rank)
+    )
 
 
 # ------------------------------------------------------------------ broadcasting
@@ -141,22 +133,22 @@ def _moved(
 
 @aten("expand", "expand_copy", "broadcast_to", layout=ANY, symbolic=["size"], ignores=["implicit"])
 def _expand(node: AtenNode, g: Operators, self: Value, size: Sequence[Size]) -> Value:
-    return expanded(node, g, self, size)
+    return shapes.expanded(g, self, size)
 
 
 @aten("expand_as", layout=ANY)
 def _expand_as(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
-    return expanded(node, g, self, sizes_of(g, other))
+    return shapes.expanded(g, self, shapes.sizes_of(g, other))
 
 
 @aten("copy", layout=ANY)
 def _copy(node: AtenNode, g: Operators, self: Value, src: Value) -> Value:
-    return expanded(node, g, g.builder.cast(src, self.dtype), sizes_of(g, self))
+    return shapes.expanded(g, g.builder.cast(src, self.dtype), shapes.sizes_of(g, self))
 
 
 @aten("broadcast_tensors")
 def _broadcast_tensors(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]:
-    return together(node, g, tensors)
+    return shapes.together(g, tensors)
 
 
 @aten("sum_to_size")
@@ -166,7 +158,7 @@ def _sum_to_size(node: AtenNode, g: Operators, self: Value, size: Sequence[int])
     if len(wanted) > self.rank or any(wanted[axis] != 1 for axis in axes):
         raise node.invalid(f"{list(self.shape)} is no broadcast form of {list(size)}")
     x = operand(node, g, self)
-    return reshaped(node, g, g("ReduceSum", [x, vector(g, axes)], keepdims=1) if axes else x, size)
+    return shapes.reshaped(g, g("ReduceSum", [x, vector(g, axes)], keepdims=1) if axes else x, size)
 
 
 @aten("_conj", "alias_copy", "detach_copy", layout=ANY)
