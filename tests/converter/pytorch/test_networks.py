@@ -113,7 +113,6 @@ FORMULAS = [
     ("linalg_eigvalsh", (np.float32([[0, 9], [1, 0]]),), {}, [-1, 1]),
     ("linalg_svdvals", (W,), {}, np.linalg.svd(W)[1]),
     ("linalg_pinv.atol_rtol_float", (np.ones((2, 3), np.float32),), {}, np.full((3, 2), 1 / 6)),
-    ("linalg_matrix_norm", (W, 2), {}, np.linalg.norm(W, 2)),
     ("_masked_softmax", (W, W > 1), {"dim": 1}, softmax(np.where(W > 1, -1e30, W))),
     ("_fft_c2r", (W, [0], 1, 5), {}, np.fft.irfft(W, 5, axis=0, norm="ortho")),
     ("fft_irfft", (ROW[0],), {}, np.fft.irfft(ROW[0])),

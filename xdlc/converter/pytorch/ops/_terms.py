@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.nhwc import elementwise
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.registry import AtenNode
+from xdlc.converter.pytorch.registry import AtenNode, aten
+from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir import DType
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT64
 
 Operand: TypeAlias = "Term | Value | float"
+F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V")
+
+
+def _of_one(type: str) -> Callable[[Term], Term]:
+    return lambda self: self(type)
+
+
+def _of_two(type: str) -> Callable[[Term, Operand], Term]:
+    return lambda self, other: self(type, other)
+
+
+def _reflected(type: str) -> Callable[[Term, float], Term]:
+    return lambda self, other: Term(self.g, self.of(other))(type, self)
 
 
 class Term:
@@ -56,84 +72,20 @@ class Term:
         like = next(Term(self.g, self.of(one)) for one in (yes, no) if isinstance(one, Term | Value))
         return Term(self.g, self.g("Where", [self.value, like.of(yes), like.of(no)]))
 
-    def _from(self, other: Operand) -> Term:
-        return Term(self.g, self.of(other))
-
-    def __add__(self, other: Operand) -> Term:
-        return self("Add", other)
-
-    def __radd__(self, other: float) -> Term:
-        return self._from(other)("Add", self)
-
-    def __sub__(self, other: Operand) -> Term:
-        return self("Sub", other)
-
-    def __rsub__(self, other: float) -> Term:
-        return self._from(other)("Sub", self)
-
-    def __mul__(self, other: Operand) -> Term:
-        return self("Mul", other)
-
-    def __rmul__(self, other: float) -> Term:
-        return self("Mul", other)
-
-    def __truediv__(self, other: Operand) -> Term:
-        return self("Div", other)
-
-    def __rtruediv__(self, other: float) -> Term:
-        return self._from(other)("Div", self)
-
-    def __pow__(self, other: Operand) -> Term:
-        return self("Pow", other)
-
-    def __rpow__(self, other: float) -> Term:
-        return self._from(other)("Pow", self)
-
-    def __neg__(self) -> Term:
-        return self("Neg")
-
-    def __abs__(self) -> Term:
-        return self("Abs")
-
-    def __lt__(self, other: Operand) -> Term:
-        return self("Less", other)
-
-    def __le__(self, other: Operand) -> Term:
-        return self("LessOrEqual", other)
-
-    def __gt__(self, other: Operand) -> Term:
-        return self("Greater", other)
-
-    def __ge__(self, other: Operand) -> Term:
-        return self("GreaterOrEqual", other)
-
-    def same(self, other: Operand) -> Term:
-        """Return where the elements are equal."""
-        return self("Equal", other)
+    __add__, __radd__ = _of_two("Add"), _of_two("Add")
+    __sub__, __rsub__ = _of_two("Sub"), _reflected("Sub")
+    __mul__, __rmul__ = _of_two("Mul"), _of_two("Mul")
+    __truediv__, __rtruediv__ = _of_two("Div"), _reflected("Div")
+    __pow__, __rpow__ = _of_two("Pow"), _reflected("Pow")
+    __neg__, __abs__, __invert__ = _of_one("Neg"), _of_one("Abs"), _of_one("Not")
+    __and__, __or__, __xor__ = _of_two("And"), _of_two("Or"), _of_two("Xor")
+    __lt__, __le__ = _of_two("Less"), _of_two("LessOrEqual")
+    __gt__, __ge__ = _of_two("Greater"), _of_two("GreaterOrEqual")
+    same, most, least = _of_two("Equal"), _of_two("Max"), _of_two("Min")
 
     def differs(self, other: Operand) -> Term:
         """Return where the elements are not equal."""
         return self.via(elementwise.not_equal, other)
-
-    def __and__(self, other: Term) -> Term:
-        return self("And", other)
-
-    def __or__(self, other: Term) -> Term:
-        return self("Or", other)
-
-    def __xor__(self, other: Term) -> Term:
-        return self("Xor", other)
-
-    def __invert__(self) -> Term:
-        return self("Not")
-
-    def most(self, other: Operand) -> Term:
-        """Return the greater of two elements."""
-        return self("Max", other)
-
-    def least(self, other: Operand) -> Term:
-        """Return the lesser of two elements."""
-        return self("Min", other)
 
     def is_nan(self) -> Term:
         """Return where floats are no numbers."""
@@ -143,24 +95,39 @@ class Term:
         """Return where elements are infinite."""
         return abs(self).same(math.inf) if self.value.dtype.is_float else self.differs(self)
 
-    def log1p(self) -> Term:
-        """Return log(1 + x), exact for small x: log(u) * x / (u - 1) with u = 1 + x as rounded (W. Kahan)."""
-        whole = self + 1
-        gap = whole - 1
-        is_large = abs(self) > 0.5
-        rounded_off = gap.same(0)
-        small = whole("Log") * (self / rounded_off.where(1, gap))
-        return is_large.where(whole("Log"), rounded_off.where(self, small))
-
-    def expm1(self) -> Term:
-        """Return exp(x) - 1, exact for small x."""
-        return self.via(elementwise.expm1)
-
     def is_negative(self) -> Term:
         """Return where the sign bit is set, -0.0 included."""
         if not self.value.dtype.is_float:
             return self < 0
         return (self < 0) | (self.same(0) & ((1.0 / self) < 0))
+
+    def holds(self) -> Term:
+        """Return where elements are true: bools that are, and numbers that are not 0."""
+        return self if self.value.dtype is BOOL8 else self.differs(0)
+
+    def ordered(self) -> Term:
+        """Return bools as integers, which have an order."""
+        return self.to(ir.dtype.INT32) if self.value.dtype is BOOL8 else self
+
+    def log1p(self) -> Term:
+        """Return log(1 + x), exact for small x: log(u) * x / (u - 1) with u = 1 + x as rounded (W. Kahan)."""
+        whole = self + 1
+        gap = whole - 1
+        rounded_off = gap.same(0)
+        small = whole("Log") * (self / rounded_off.where(1, gap))
+        return (abs(self) > 0.5).where(whole("Log"), rounded_off.where(self, small))
+
+    def expm1(self) -> Term:
+        """Return exp(x) - 1, exact for small x."""
+        return self.via(elementwise.expm1)
+
+    def flat(self) -> Term:
+        """Return all elements as one row."""
+        return self("Reshape", self.g.builder.const(np.array([-1])))
+
+    def raised(self, axis: int) -> Term:
+        """Return the term with another axis of size 1."""
+        return self("Unsqueeze", self.g.builder.const(np.array([axis])))
 
 
 def constant(g: Operators, value: float, dtype: DType) -> Value:
@@ -169,22 +136,57 @@ def constant(g: Operators, value: float, dtype: DType) -> Value:
         return g.builder.const(np.asarray(value).astype(dtype.numpy))
 
 
-def term(node: AtenNode, g: Operators, value: Value | float) -> Term:
-    """Return a tensor or a number as a term in the data type of the node's result."""
-    if isinstance(value, Value):
-        return Term(g, g.builder.cast(value, node.dtype))
-    return Term(g, constant(g, value, node.dtype))
+def term(node: AtenNode, g: Operators, value: Value | float, *, wide: bool = False) -> Term:
+    """Return a tensor or a number as a term in the data type of the node's result.
+
+    A wide one is float32 in the place of floats of 16 bits, which lack range or precision for a formula.
+    """
+    given = Term(g, value if isinstance(value, Value) else constant(g, value, node.dtype)).to(node.dtype)
+    return given.to(FLOAT32) if wide and node.dtype.is_float else given
 
 
-def wide_term(node: AtenNode, g: Operators, value: Value | float) -> Term:
-    """Return a term like ``term``, but floats of 16 bits as float32, in which PyTorch computes formulas."""
-    found = term(node, g, value)
-    return found.to(FLOAT32) if node.dtype.is_float and node.dtype.bits == 16 else found
+def formula(
+    *types: str, layout: str = ANY, wide: bool = False, ignores: Sequence[str] = ()
+) -> Callable[[F], F]:
+    """Register a function of terms as the handler of operators.
+
+    What the function takes as terms, tensors and numbers, has the data type of the node's result.
+
+    Args:
+        types: Operators.
+        layout: Layout in which the handler works.
+        wide: Whether floats of 16 bits become float32.
+        ignores: Arguments without meaning at inference.
+    """
+
+    def register(function: F) -> F:
+        taken = inspect.signature(function).parameters
+        terms = [name for name, each in taken.items() if "Term" in each.annotation]
+
+        def handle(node: AtenNode, g: Operators, **given: Any) -> list[Value]:
+            for name in terms:
+                if given.get(name) is not None:
+                    given[name] = term(node, g, given[name], wide=wide)
+            found = function(**given)
+            results = [found] if isinstance(found, Term) else found
+            return [each.value for each in results][: len(node.outputs)]
+
+        first = list(inspect.signature(handle).parameters.values())[:2]
+        setattr(handle, "__signature__", inspect.Signature([*first, *taken.values()]))  # noqa: B010
+        aten(*types, layout=layout, ignores=ignores)(handle)
+        return function
+
+    return register
 
 
 def operator(node: AtenNode) -> str:
     """Return the name of a node's operator without its overload."""
     return node.type.partition(".")[0]
+
+
+def by_name(table: Mapping[str, V]) -> dict[str, V]:
+    """Return a table of several names in each key as one of single names."""
+    return {name: value for names, value in table.items() for name in names.split()}
 
 
 def promoted(operands: Sequence[Value | float]) -> DType:
@@ -194,43 +196,26 @@ def promoted(operands: Sequence[Value | float]) -> DType:
     higher kind: floats above integers above bools (PyTorch, "Type promotion" of its tensor attributes).
     """
     tensors = [one for one in operands if isinstance(one, Value)]
-    groups = [
+    numbers = [one for one in operands if not isinstance(one, Value)]
+    found: list[DType] = []
+    for group in (
         [one.dtype for one in tensors if one.rank],
         [one.dtype for one in tensors if not one.rank],
-        [_of_number(one) for one in operands if not isinstance(one, Value)],
-    ]
-    found: DType | None = None
-    for group in groups:
-        for dtype in [_common(group)] if group else []:
-            if found is None or _level(dtype) > _level(found):
-                found = dtype
-    assert found is not None
-    return found
-
-
-def _of_number(value: float) -> DType:
-    return BOOL8 if isinstance(value, bool) else INT64 if isinstance(value, int) else FLOAT32
+        [BOOL8 if isinstance(one, bool) else INT64 if isinstance(one, int) else FLOAT32 for one in numbers],
+    ):
+        top = max(map(_level, group), default=-1)
+        if top > max(map(_level, found), default=-1):
+            found = [dtype for dtype in group if _level(dtype) == top]
+    return ir.dtype.from_numpy(np.result_type(*(dtype.numpy for dtype in found)))
 
 
 def _level(dtype: DType) -> int:
     return 2 if dtype.is_float else 1 if dtype.is_integer else 0
 
 
-def _common(dtypes: Sequence[DType]) -> DType:
-    """Return the data type of elements of several types of one rank."""
-    top = max(map(_level, dtypes))
-    kept = {dtype.name: dtype for dtype in dtypes if _level(dtype) == top}
-    if len(kept) == 1:
-        return next(iter(kept.values()))
-    if top == 2:
-        return FLOAT32  # the two of 16 bits have it in common
-    return ir.dtype.from_numpy(np.result_type(*(dtype.numpy for dtype in kept.values())))
-
-
 def together(g: Operators, *operands: Value | float) -> tuple[Term, ...]:
     """Return operands as terms of the data type in which PyTorch combines them."""
     dtype = promoted(operands)
     return tuple(
-        Term(g, g.builder.cast(one, dtype) if isinstance(one, Value) else constant(g, one, dtype))
-        for one in operands
+        Term(g, one if isinstance(one, Value) else constant(g, one, dtype)).to(dtype) for one in operands
     )

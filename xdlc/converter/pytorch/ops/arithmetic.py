@@ -9,8 +9,8 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, term, wide_term
-from xdlc.converter.pytorch.ops.elementwise import NUMBERS, as_bits, signed, truncated
+from xdlc.converter.pytorch.ops._terms import Term, by_name, formula, operator, term
+from xdlc.converter.pytorch.ops.elementwise import bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -43,8 +43,7 @@ def _hypot(x: Term, y: Term) -> Term:
 
 def logaddexp(x: Term, y: Term, base: float = math.e) -> Term:
     """Return the logarithm of the sum of two powers of a base."""
-    same = x.same(y)
-    gap = same.where(0, abs(x - y)) * -math.log(base)
+    gap = x.same(y).where(0, abs(x - y)) * -math.log(base)
     return x.most(y) + gap("Exp").log1p() * (1 / math.log(base))
 
 
@@ -55,90 +54,95 @@ def _either(type: str) -> Callable[[Term, Term], Term]:
 
 def _nextafter(x: Term, y: Term) -> Term:
     """Step in the bits, which count up with the size of a number."""
-    bits = as_bits(x)
-    bits = ((y > x) ^ (x < 0)).where(bits + 1, bits - 1)
-    least = (y > 0).where(bits.of(1), int(np.iinfo(np.int32).min) + 1)
-    near = x.same(0).where(least, bits)("BitCast", to=NUMBERS[FLOAT32])
-    near = x.same(y).where(y, near)
+    if x.value.dtype is not FLOAT32:
+        raise UnsupportedOp(f"neighbours of {x.value.dtype}", fix="convert to float32 before")
+    held = bits(x, INT32)
+    held = ((y > x) ^ (x < 0)).where(held + 1, held - 1)
+    least = (y > 0).where(held.of(1), int(np.iinfo(np.int32).min) + 1)
+    near = x.same(y).where(y, bits(x.same(0).where(least, held), FLOAT32))
     return (x.is_nan() | y.is_nan()).where(math.nan, near)
 
 
 def _atan2(y: Term, x: Term) -> Term:
     tall, wide = abs(y), abs(x)
     ratio = tall.same(wide).where(tall.same(0).where(tall, 1), tall / wide)
-    ratio = (tall.is_infinite() & wide.is_infinite()).where(1, ratio)
-    angle = ratio("Atan")
+    angle = (tall.is_infinite() & wide.is_infinite()).where(1, ratio)("Atan")
     return signed(x.is_negative().where(math.pi - angle, angle), y)
 
 
-_BINARY: dict[str, Callable[[Term, Term], Term]] = {
-    "arctan2": _atan2, "atan2": _atan2,
+_BINARY: dict[str, Callable[[Term, Term], Term]] = by_name({
     "copysign": lambda x, y: signed(abs(x), y),
     "floor_divide": _floor_divide,
     "fmax": _either("Max"), "fmin": _either("Min"),
     "fmod": lambda x, y: x.via(nhwc.truncate_mod, y),
     "hypot": _hypot,
-    "ldexp": lambda x, y: x * 2.0**y,
-    "logaddexp": logaddexp,
-    "logaddexp2": lambda x, y: logaddexp(x, y, 2.0),
-    "maximum": _arithmetic("Max", "Or"),
-    "minimum": _arithmetic("Min", "And"),
-    "mul": _arithmetic("Mul", "And"), "multiply": _arithmetic("Mul", "And"),
+    "maximum max": _arithmetic("Max", "Or"), "minimum min": _arithmetic("Min", "And"),
+    "mul multiply": _arithmetic("Mul", "And"),
     "nextafter": _nextafter,
     "remainder": lambda x, y: x.via(nhwc.floor_mod, y),
     "true_divide": lambda x, y: x / y,
-}  # fmt: skip
-"""Operators of two tensors or numbers: what their results are made of."""
-_OTHERS = ("max.other", "min.other")
-_WIDE = ("arctan2", "atan2", "ldexp", "logaddexp", "logaddexp2")
-"""Operators with numbers that 16 bits do not hold."""
+})  # fmt: skip
+"""What the results of operators of two tensors or numbers are made of."""
+_WIDE: dict[str, Callable[[Term, Term], Term]] = by_name({
+    "arctan2 atan2": _atan2,
+    "ldexp": lambda x, y: x * 2.0**y,
+    "logaddexp": logaddexp,
+    "logaddexp2": lambda x, y: logaddexp(x, y, 2.0),
+    "xlogy special_xlogy": lambda x, y: _times_log(x, y, y("Log")),
+    "special_xlog1py": lambda x, y: _times_log(x, y, y.log1p()),
+})  # fmt: skip
+"""The same, with numbers that 16 bits do not hold."""
+_NAMES = [name for name in (*_BINARY, *_WIDE) if name not in ("max", "min")]
 
 
-@aten(*_BINARY, *_OTHERS, layout=ANY)
+def _times_log(x: Term, y: Term, log: Term) -> Term:
+    """Return 0 where the factor is 0, unless the other one is no number."""
+    return y.is_nan().where(y, x.same(0).where(0, x * log))
+
+
+@aten(*_NAMES, "max.other", "min.other", layout=ANY)
 def _binary(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
-    name = {"max.other": "maximum", "min.other": "minimum"}.get(node.type, operator(node))
-    form = wide_term if name in _WIDE else term
-    return _BINARY[name](form(node, g, self), form(node, g, other)).value
+    name = operator(node)
+    x, y = (term(node, g, one, wide=name in _WIDE) for one in (self, other))
+    return (_WIDE.get(name) or _BINARY[name])(x, y).value
 
 
-@aten("heaviside", layout=ANY)
-def _heaviside(node: AtenNode, g: Operators, self: Value, values: Value) -> Value:
-    x = term(node, g, self)
-    x = x.to(INT32) if node.dtype is BOOL8 else x
-    return x.same(0).where(term(node, g, values), (x > 0).to(node.dtype)).value
+@formula("heaviside")
+def _heaviside(self: Term, values: Term) -> Term:
+    return self.same(0).where(values, (self.ordered() > 0).to(self.value.dtype))
 
 
-@aten("add", "sub", "subtract", "_add_relu", layout=ANY)
-def _sum(node: AtenNode, g: Operators, self: Value, other: Value | float, alpha: float) -> Value:
-    x, y = term(node, g, self), term(node, g, other)
-    if node.dtype is BOOL8:
-        return (x | y if alpha else x).value
-    y = y if alpha == 1 else y * alpha
-    total = x - y if operator(node).startswith("sub") else x + y
-    return (total("Relu") if operator(node) == "_add_relu" else total).value
+def _scaled(other: Term, alpha: float) -> Term:
+    return other if alpha == 1 else other * alpha
 
 
-@aten("rsub", layout=ANY)
-def _rsub(node: AtenNode, g: Operators, self: Value, other: Value | float, alpha: float) -> Value:
-    x, y = term(node, g, self), term(node, g, other)
-    return (y - (x if alpha == 1 else x * alpha)).value
+@formula("add")
+def _add(self: Term, other: Term, alpha: float) -> Term:
+    if self.value.dtype is BOOL8:
+        return self | other if alpha else self
+    return self + _scaled(other, alpha)
 
 
-@aten("div", "divide", layout=ANY)
-def _div(
-    node: AtenNode,
-    g: Operators,
-    self: Value | float,
-    other: Value | float,
-    rounding_mode: str | None = None,
-) -> Value:
-    x, y = term(node, g, self), term(node, g, other)
-    if rounding_mode is None:
-        return (x / y).value
+@formula("_add_relu")
+def _add_relu(self: Term, other: Term, alpha: float) -> Term:
+    return _add(self, other, alpha)("Relu")
+
+
+@formula("sub", "subtract")
+def _sub(self: Term, other: Term, alpha: float) -> Term:
+    return self - _scaled(other, alpha)
+
+
+@formula("rsub")
+def _rsub(self: Term, other: Term, alpha: float) -> Term:
+    return other - _scaled(self, alpha)
+
+
+@formula("div", "divide")
+def _div(self: Term, other: Term, rounding_mode: str | None = None) -> Term:
     if rounding_mode == "floor":
-        return _floor_divide(x, y).value
-    quotient = x / y
-    return (truncated(quotient) if node.dtype.is_float else quotient).value
+        return _floor_divide(self, other)
+    return self / other if rounding_mode is None else truncated(self / other)
 
 
 @aten("pow", "float_power", layout=ANY)
@@ -161,13 +165,10 @@ def _whole_power(x: Term, power: int) -> Term:
     """Return an integer to a known power by squares, which wrap around as in PyTorch."""
     if power < 0:
         raise UnsupportedOp("an integer to a negative power", fix="convert it to a float before")
-    found, square = None, x
-    while power:
-        if power & 1:
-            found = square if found is None else found * square
-        power >>= 1
-        square = square * square if power else square
-    return x * 0 + 1 if found is None else found
+    if power < 2:
+        return x if power else x * 0 + 1
+    half = _whole_power(x, power // 2)
+    return half * half * x if power % 2 else half * half
 
 
 _POWERS: dict[float, Callable[[Term], Term]] = {
@@ -182,43 +183,44 @@ _POWERS: dict[float, Callable[[Term], Term]] = {
 """Powers that are products and roots."""
 
 
-@aten("addcmul", "addcdiv", layout=ANY)
-def _add_product(
-    node: AtenNode, g: Operators, self: Value, tensor1: Value, tensor2: Value, value: float
-) -> Value:
-    x, y, z = (term(node, g, one) for one in (self, tensor1, tensor2))
-    more = y / z if operator(node) == "addcdiv" else y * z
-    return (x + (more if value == 1 else more * value)).value
+@formula("addcmul")
+def _addcmul(self: Term, tensor1: Term, tensor2: Term, value: float) -> Term:
+    return self + _scaled(tensor1 * tensor2, value)
 
 
-@aten("lerp", layout=ANY)
-def _lerp(node: AtenNode, g: Operators, self: Value, end: Value, weight: Value | float) -> Value:
+@formula("addcdiv")
+def _addcdiv(self: Term, tensor1: Term, tensor2: Term, value: float) -> Term:
+    return self + _scaled(tensor1 / tensor2, value)
+
+
+@formula("lerp.Tensor")
+def _lerp_by(self: Term, end: Term, weight: Term) -> Term:
     """Count from the nearer end, so that weights of 0 and 1 are exact."""
-    x, y, share = (term(node, g, one) for one in (self, end, weight))
-    first, last = x + share * (y - x), y - (y - x) * (1 - share)
-    if isinstance(weight, Value):
-        return (abs(share) < 0.5).where(first, last).value
-    return (first if abs(weight) < 0.5 else last).value
+    first, last = self + weight * (end - self), end - (end - self) * (1 - weight)
+    return (abs(weight) < 0.5).where(first, last)
 
 
-@aten("clamp", "clip", "clamp_min", "clamp_max", layout=ANY)
-def _clamp(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    min: Value | float | None = None,
-    max: Value | float | None = None,
-) -> Value:
+@formula("lerp")
+def _lerp(self: Term, end: Term, weight: float) -> Term:
+    return self + (end - self) * weight if abs(weight) < 0.5 else end - (end - self) * (1 - weight)
+
+
+@formula("clamp", "clip", "clamp_min", "clamp_max")
+def _clamp(self: Term, min: Term | None = None, max: Term | None = None) -> Term:
     """Map two known limits onto one operation, and one onto Maximum or Minimum, which infinity passes."""
-    x = term(node, g, self)
-    low = None if min == -math.inf else min
-    high = None if max == math.inf else max
-    if low == 0 and high is None and not isinstance(low, Value):
-        return x("Relu").value
-    if low is not None and high is not None and node.dtype.is_float:
-        limits = (term(node, g, low), term(node, g, high))
-        if all(limit.value.is_static for limit in limits):
-            return x("Clip", *limits).value
-    if low is not None:
-        x = x.most(term(node, g, low))
-    return (x if high is None else x.least(term(node, g, high))).value
+    low, high = (
+        None if _known(limit) == none else limit for limit, none in ((min, -math.inf), (max, math.inf))
+    )
+    if low is not None and high is None and _known(low) == 0:
+        return self("Relu")
+    is_known = all(limit is not None and limit.value.is_static for limit in (low, high))
+    if low is not None and high is not None and is_known and self.value.dtype.is_float:
+        return self("Clip", low, high)
+    x = self if low is None else self.most(low)
+    return x if high is None else x.least(high)
+
+
+def _known(limit: Term | None) -> float | None:
+    """Return a limit that is one number, else None."""
+    is_one = limit is not None and limit.value.is_static and not limit.value.rank
+    return limit.value.numpy().item() if limit is not None and is_one else None

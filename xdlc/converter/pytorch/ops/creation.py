@@ -20,9 +20,8 @@ from xdlc.ir.dtype import FLOAT32
 # ---------------------------------------------------------------------------------- constants
 
 
-def _filled(node: AtenNode, g: Operators, size: Sequence[Size] | Value, value: Value | float) -> Value:
+def _filled(node: AtenNode, g: Operators, shape: Value, value: Value | float) -> Value:
     """Return a tensor of one number, in the type of the node's result."""
-    shape = size if isinstance(size, Value) else vector_of(g, size)
     if isinstance(value, Value):
         return g("Expand", [term(node, g, value).value, shape])
     element = constant(g, value, node.dtype).numpy().reshape(1)
@@ -36,12 +35,12 @@ _CONSTANTS |= {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0}
 @aten(*_CONSTANTS, symbolic=("size",), ignores=("dtype", "self", "stride", "physical_layout"))
 def _constant(node: AtenNode, g: Operators, size: Sequence[Size]) -> Value:
     """Return zeros also for memory that nothing has written yet."""
-    return _filled(node, g, size, _CONSTANTS[operator(node)])
+    return _filled(node, g, vector_of(g, size), _CONSTANTS[operator(node)])
 
 
 @aten("full", "new_full", symbolic=("size", "fill_value"), ignores=("dtype", "self", "names"))
 def _full(node: AtenNode, g: Operators, size: Sequence[Size], fill_value: Value | float) -> Value:
-    return _filled(node, g, size, fill_value)
+    return _filled(node, g, vector_of(g, size), fill_value)
 
 
 _LIKE = {"empty_like": 0, "ones_like": 1, "zeros_like": 0, "zero": 0}
@@ -52,24 +51,16 @@ def _like(node: AtenNode, g: Operators, self: Value) -> Value:
     return _filled(node, g, g("Shape", [self]), _LIKE[operator(node)])
 
 
-@aten("full_like", symbolic=("fill_value",), ignores=("dtype",))
-def _full_like(node: AtenNode, g: Operators, self: Value, fill_value: Value | float) -> Value:
-    return _filled(node, g, g("Shape", [self]), fill_value)
+@aten("full_like", "fill", symbolic=("fill_value", "value"), ignores=("dtype",))
+def _full_like(
+    node: AtenNode, g: Operators, self: Value, fill_value: Value | float = 0, value: Value | float = 0
+) -> Value:
+    return _filled(node, g, g("Shape", [self]), value if operator(node) == "fill" else fill_value)
 
 
-@aten("fill", symbolic=("value",))
-def _fill(node: AtenNode, g: Operators, self: Value, value: Value | float) -> Value:
-    return _filled(node, g, g("Shape", [self]), value)
-
-
-@aten("scalar_tensor", symbolic=("s",), ignores=("dtype",))
-def _scalar_tensor(node: AtenNode, g: Operators, s: Value | float) -> Value:
-    return term(node, g, s).value
-
-
-@aten("tensor", symbolic=("t",), ignores=("dtype",))
-def _tensor(node: AtenNode, g: Operators, t: Value | float) -> Value:
-    return term(node, g, t).value
+@aten("scalar_tensor", "tensor", symbolic=("s", "t"), ignores=("dtype",))
+def _scalar_tensor(node: AtenNode, g: Operators, s: Value | float = 0, t: Value | float = 0) -> Value:
+    return term(node, g, t if operator(node) == "tensor" else s).value
 
 
 # ---------------------------------------------------------------------------------- ranges
@@ -77,29 +68,20 @@ def _tensor(node: AtenNode, g: Operators, t: Value | float) -> Value:
 
 @aten("arange", "range", symbolic=("start", "end", "step"), ignores=("dtype",))
 def _arange(
-    node: AtenNode,
-    g: Operators,
-    end: Value | float,
-    start: Value | float = 0,
-    step: Value | float = 1,
+    node: AtenNode, g: Operators, end: Value | float, start: Value | float = 0, step: Value | float = 1
 ) -> Value:
     """Count from a start; ``range`` has its end, too."""
+    is_closed = operator(node) == "range"
     if isinstance(start, Value) or isinstance(end, Value) or isinstance(step, Value):
-        if operator(node) == "range" or not node.dtype.is_integer:
+        if is_closed or not node.dtype.is_integer:
             raise node.problem("its ends depend on data", "make them constants")
-        ends = [number(g, _whole(each)) for each in (start, end, step)]
-        return g("Range", ends)
-    count = (
-        math.floor((end - start) / step) + 1 if operator(node) == "range" else math.ceil((end - start) / step)
-    )
-    check_table(max(count, 0))
-    steps = np.arange(max(count, 0))
+        ends = (each if isinstance(each, Value) else int(each) for each in (start, end, step))
+        return g("Range", [number(g, each) for each in ends])
+    share = (end - start) / step
+    count = max(math.floor(share) + 1 if is_closed else math.ceil(share), 0)
+    check_table(count)
     wide = np.float64 if node.dtype.is_float else np.int64
-    return g.builder.const((wide(start) + steps * wide(step)).astype(node.dtype.numpy))
-
-
-def _whole(value: Value | float) -> Size:
-    return value if isinstance(value, Value) else int(value)
+    return g.builder.const((wide(start) + np.arange(count) * wide(step)).astype(node.dtype.numpy))
 
 
 def points(start: Term, end: Term, steps: int) -> Term:
@@ -117,29 +99,21 @@ def points(start: Term, end: Term, steps: int) -> Term:
 
 @aten("linspace", "logspace", ignores=("dtype",))
 def _linspace(
-    node: AtenNode,
-    g: Operators,
-    start: Value | float,
-    end: Value | float,
-    steps: int,
-    base: float = 10.0,
+    node: AtenNode, g: Operators, start: Value | float, end: Value | float, steps: int, base: float = 10.0
 ) -> Value:
     """Count in double precision from known ends, else in the type of the result; integers are cut."""
-    given = (start, end)
-    known = [one.numpy().item() if isinstance(one, Value) else one for one in given if _is_known(one)]
+    given = [g.builder.cast(one, FLOAT32) if isinstance(one, Value) else one for one in (start, end)]
+    known = [float(one.numpy().item() if isinstance(one, Value) else one) for one in given if _is_known(one)]
     if len(known) == 2:
-        found = _known_points(float(known[0]), float(known[1]), steps, node.dtype.is_float)
+        found = _known_points(known[0], known[1], steps, node.dtype.is_float)
         found = np.power(base, found) if operator(node) == "logspace" else found
         with np.errstate(all="ignore"):
             return g.builder.const(found.astype(node.dtype.numpy))
-    first, last = (
-        Term(g, g.builder.cast(one, FLOAT32) if isinstance(one, Value) else constant(g, one, FLOAT32))
-        for one in (start, end)
-    )
+    ends = [Term(g, one if isinstance(one, Value) else constant(g, one, FLOAT32)) for one in given]
     if not node.dtype.is_float:
-        first, last = first.to(node.dtype).to(FLOAT32), last.to(node.dtype).to(FLOAT32)
-    found = points(first, last, steps)
-    return (Term(g, constant(g, base, FLOAT32)) ** found if operator(node) == "logspace" else found).value
+        ends = [end.to(node.dtype).to(FLOAT32) for end in ends]
+    places = points(ends[0], ends[1], steps)
+    return (base**places if operator(node) == "logspace" else places).value
 
 
 def _is_known(value: Value | float) -> bool:
@@ -151,9 +125,8 @@ def _known_points(start: float, end: float, steps: int, is_float: bool) -> Array
     if not is_float:
         start, end = float(int(start)), float(int(end))
     place, distance = np.arange(steps), (end - start) / max(steps - 1, 1)
-    return np.where(
-        place < max(steps // 2, 1), start + distance * place, end - distance * (steps - 1 - place)
-    )
+    rising, falling = start + distance * place, end - distance * (steps - 1 - place)
+    return np.where(place < max(steps // 2, 1), rising, falling)
 
 
 @aten("eye", ignores=("dtype",))
@@ -178,18 +151,10 @@ def _dim_arange(node: AtenNode, g: Operators, like: Value, dim: int) -> Value:
 
 
 @aten("vander")
-def _vander(
-    node: AtenNode,
-    g: Operators,
-    x: Value,
-    N: int | None,  # noqa: N803
-    increasing: bool,
-) -> Value:
-    count = x.shape[-1] if N is None else N
-    powers = np.arange(count)
+def _vander(node: AtenNode, g: Operators, x: Value, N: int | None, increasing: bool) -> Value:  # noqa: N803
+    powers = np.arange(x.shape[-1] if N is None else N)
     powers = powers if increasing else powers[::-1]
-    base = Term(g, g("Unsqueeze", [term(node, g, x).value, vector(g, [-1])]))
-    return (base ** g.builder.const(powers.astype(node.dtype.numpy))).value
+    return (term(node, g, x).raised(-1) ** g.builder.const(powers.astype(node.dtype.numpy))).value
 
 
 @aten("fft_fftfreq", "fft_rfftfreq", ignores=("dtype",))
@@ -203,9 +168,10 @@ def _frequencies(node: AtenNode, g: Operators, n: int, d: float) -> Value:
 # ---------------------------------------------------------------------------------- windows
 
 
-@aten(
-    "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", ignores=("dtype",)
-)
+_WINDOWS = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
+
+
+@aten(*_WINDOWS, ignores=("dtype",))
 def _window(
     node: AtenNode,
     g: Operators,
@@ -216,21 +182,17 @@ def _window(
 ) -> Value:
     """Return the window of a name; a periodic one is the symmetric one of one more without its end."""
     check_table(window_length)
-    count = window_length + bool(periodic)
-    place = np.arange(count) / max(count - 1, 1)
-    turn = 2 * np.pi * place
-    name = operator(node).removesuffix("_window")
-    if window_length == 1:
-        found = np.ones(1)
-    elif name == "bartlett":
-        found = 1 - np.abs(2 * place - 1)
-    elif name == "blackman":
-        found = 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn)
-    elif name == "hann":
-        found = 0.5 - 0.5 * np.cos(turn)
-    elif name == "hamming":
-        found = alpha - (0.46 if beta is None else beta) * np.cos(turn)
+    count = window_length + bool(periodic and window_length > 1)
+    name = operator(node)
+    if name == "bartlett_window":
+        found = np.bartlett(count)
+    elif name == "blackman_window":
+        found = np.blackman(count)
+    elif name == "kaiser_window":
+        found = np.kaiser(count, 12.0 if beta is None else beta)
+    elif window_length < 2:
+        found = np.ones(count)
     else:
-        shape = 12.0 if beta is None else beta
-        found = np.i0(shape * np.sqrt(np.maximum(1 - (2 * place - 1) ** 2, 0))) / np.i0(shape)
+        share, rest = (0.5, 0.5) if name == "hann_window" else (alpha, 0.46 if beta is None else beta)
+        found = share - rest * np.cos(2 * np.pi * np.arange(count) / max(count - 1, 1))
     return g.builder.const(found[:window_length].astype(node.dtype.numpy))

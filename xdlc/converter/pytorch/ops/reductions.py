@@ -10,16 +10,14 @@ import numpy as np
 from xdlc.converter.nhwc.reduce import accumulated, reduced
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, formula, operator, term
 from xdlc.converter.pytorch.ops.arithmetic import logaddexp
-from xdlc.converter.pytorch.ops.singular_values import norm_along
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value, check_table
-from xdlc.ir.dtype import BOOL8, INT32, INT64
+from xdlc.ir.dtype import INT64
 
 Axes = Sequence[int] | int | None
-_Join = Callable[[Sequence[Term], Sequence[Term]], Sequence[Term]]
 
 
 def axes_of(x: Value, dim: Axes) -> list[int]:
@@ -28,9 +26,9 @@ def axes_of(x: Value, dim: Axes) -> list[int]:
     return sorted({axis_of(axis, x.rank) for axis in given}) if x.rank else []
 
 
-def over(x: Term, type: str, axes: Sequence[int], keep: bool = True) -> Term:
+def over(x: Term, type: str, dim: Axes = None, keep: bool = False) -> Term:
     """Return a reduction along axes; of rank 0 it is a copy."""
-    return Term(x.g, reduced(x.g, type, x.value, axes, keep=keep))
+    return Term(x.g, reduced(x.g, type, x.value, axes_of(x.value, dim), keep=keep))
 
 
 def count_of(x: Value, axes: Sequence[int]) -> int:
@@ -49,75 +47,65 @@ _SIMPLE = {
 }
 
 
-@aten(*_SIMPLE, "nansum", "nanmean", layout=ANY, ignores=("dtype",))
+@aten(*_SIMPLE, layout=ANY, ignores=("dtype",))
 def _reduce(node: AtenNode, g: Operators, self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
     """Reduce numbers in the type of the result; extremes of bools are those of integers."""
-    name, axes = operator(node), axes_of(self, dim)
-    x = term(node, g, self)
-    if name.startswith("nan"):
-        is_nan, name = x.is_nan(), name[3:]
-        x = is_nan.where(0, x)
-        if name == "mean":
-            kept = over((~is_nan).to(node.dtype), "Sum", axes, keepdim)
-            return (over(x, "Sum", axes, keepdim) / kept).value
-    if x.value.dtype is BOOL8:
-        x = x.to(INT32)
-    return over(x, _SIMPLE[name], axes, keepdim).value
+    return over(term(node, g, self).ordered(), _SIMPLE[operator(node)], dim, keepdim).value
+
+
+@formula("nansum", ignores=("dtype",))
+def _nansum(self: Term, dim: Axes = None, keepdim: bool = False) -> Term:
+    return over(self.is_nan().where(0, self), "Sum", dim, keepdim)
+
+
+@formula("nanmean", ignores=("dtype",))
+def _nanmean(self: Term, dim: Axes = None, keepdim: bool = False) -> Term:
+    return _nansum(self, dim, keepdim) / over((~self.is_nan()).to(self.value.dtype), "Sum", dim, keepdim)
 
 
 @aten("any", "all", "_is_any_true", "_is_all_true", layout=ANY)
 def _any(node: AtenNode, g: Operators, self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
-    x = Term(g, self)
-    holds = x if self.dtype is BOOL8 else x.differs(0)
+    holds = Term(g, self).holds()
     if dim == []:  # none here, where all other reductions take it as all
         return holds("Identity").value
-    return over(holds, "Any" if "any" in node.type else "All", axes_of(self, dim), keepdim).value
+    return over(holds, "Any" if "any" in node.type else "All", dim, keepdim).value
 
 
 @aten("count_nonzero", layout=ANY)
 def _count_nonzero(node: AtenNode, g: Operators, self: Value, dim: Axes = None) -> Value:
-    x = Term(g, self)
-    holds = x if self.dtype is BOOL8 else x.differs(0)
-    return over(holds.to(INT64), "Sum", axes_of(self, dim), False).value
+    return over(Term(g, self).holds().to(INT64), "Sum", dim).value
 
 
 @aten("argmax", "argmin", layout=ANY)
 def _arg(node: AtenNode, g: Operators, self: Value, dim: int | None, keepdim: bool) -> Value:
-    return place_of(g, operator(node)[3:], self, dim, keepdim)
+    return _place(Term(g, self).ordered(), operator(node)[3:], dim, keepdim).value
 
 
-def place_of(g: Operators, kind: str, x: Value, axis: int | None, keep: bool) -> Value:
+def _place(x: Term, kind: str, axis: int | None, keep: bool) -> Term:
     """Return the place of the ``max`` or ``min`` along an axis, or, for None, among all elements."""
-    rank = x.rank
-    if axis is None or not rank:
-        x = g("Reshape", [x, vector(g, [-1])])
-    x = g.builder.cast(x, INT32) if x.dtype is BOOL8 else x
+    rank = x.value.rank
+    row = axis is None or not rank
     along = 0 if axis is None or not rank else axis_of(axis, rank)
-    found = g({"max": "ArgMax", "min": "ArgMin"}[kind], [x], axis=along, keepdims=0)
+    found = (x.flat() if row else x)({"max": "ArgMax", "min": "ArgMin"}[kind], axis=along, keepdims=0)
     if not keep or not rank:
         return found
-    return reshape(g, found, [1] * rank) if axis is None else g("Unsqueeze", [found, vector(g, [along])])
+    return Term(x.g, reshape(x.g, found.value, [1] * rank)) if row else found.raised(along)
 
 
 @aten("max.dim", "min.dim", layout=ANY)
 def _extreme(node: AtenNode, g: Operators, self: Value, dim: int, keepdim: bool) -> list[Value]:
-    name = operator(node)
-    x = self if self.dtype is not BOOL8 else g.builder.cast(self, INT32)
-    top = over(Term(g, x), _SIMPLE[name], axes_of(x, dim), keepdim).value
-    return [top, place_of(g, name, x, dim, keepdim)]
+    name, x = operator(node), Term(g, self).ordered()
+    return [over(x, _SIMPLE[name], dim, keepdim).value, _place(x, name, dim, keepdim).value]
 
 
-@aten("aminmax", "_aminmax", layout=ANY)
-def _aminmax(
-    node: AtenNode, g: Operators, self: Value, dim: int | None = None, keepdim: bool = False
-) -> list[Value]:
-    x = Term(g, self).to(INT32) if self.dtype is BOOL8 else Term(g, self)
-    return [over(x, type, axes_of(self, dim), keepdim).value for type in ("Min", "Max")]
+@formula("aminmax", "_aminmax")
+def _aminmax(self: Term, dim: int | None = None, keepdim: bool = False) -> list[Term]:
+    return [over(self.ordered(), type, dim, keepdim) for type in ("Min", "Max")]
 
 
-@aten("logsumexp", "special_logsumexp", layout=ANY)
-def _logsumexp(node: AtenNode, g: Operators, self: Value, dim: Axes, keepdim: bool) -> Value:
-    return over(term(node, g, self), "ReduceLogSumExp", axes_of(self, dim), keepdim).value
+@formula("logsumexp", "special_logsumexp")
+def _logsumexp(self: Term, dim: Axes, keepdim: bool) -> Term:
+    return over(self, "ReduceLogSumExp", dim, keepdim)
 
 
 # ---------------------------------------------------------------------------------- variance
@@ -133,59 +121,33 @@ def _variance(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> list[Value]:
-    name, axes = operator(node), axes_of(self, dim)
-    x = term(node, g, self)
-    spread, mean = variance(x, axes, float(unbiased) if correction is None else correction, keepdim)
-    spread = spread("Sqrt") if name.startswith("std") else spread
-    return [spread.value, mean.value] if name.endswith("mean") else [spread.value]
-
-
-def variance(x: Term, axes: Sequence[int], correction: float, keep: bool) -> tuple[Term, Term]:
-    """Return the variance and the mean along axes.
-
-    Args:
-        x: Floats.
-        axes: Axes from the front.
-        correction: What the number of elements that squares are divided by lacks: 1 is Bessel's.
-        keep: Whether the axes stay, with size 1.
-    """
-    count = count_of(x.value, axes)
-    mean = over(x, "Mean", axes)
-    gap = x - mean
-    total = over(gap * gap, "Mean", axes, keep) if not correction else over(gap * gap, "Sum", axes, keep)
-    if correction:
-        total = total / max(count - correction, 0.0)
-    return total, mean if keep else over(x, "Mean", axes, False)
+    """Divide squares by the number of elements less a correction: 1 is Bessel's."""
+    x, less = term(node, g, self), float(unbiased) if correction is None else correction
+    gap = x - over(x, "Mean", dim, keep=True)
+    found = over(gap * gap, "Sum" if less else "Mean", dim, keepdim)
+    if less:
+        found = found / max(count_of(self, axes_of(self, dim)) - less, 0.0)
+    found = found("Sqrt") if operator(node).startswith("std") else found
+    return [found.value, over(x, "Mean", dim, keepdim).value][: len(node.outputs)]
 
 
 # ---------------------------------------------------------------------------------- norms
 
 
-def norm(x: Term, order: float, axes: Sequence[int], keep: bool) -> Term:
+def norm(x: Term, order: float, dim: Axes = None, keep: bool = False) -> Term:
     """Return the vector norm of an order along axes, as ``torch.linalg.vector_norm`` defines it."""
-    if order == 2:
-        return over(x, "ReduceL2", axes, keep) if axes else abs(x)
-    if order == 1:
-        return over(x, "ReduceL1", axes, keep) if axes else abs(x)
+    if order in (1, 2):
+        return over(x, f"ReduceL{order:.0f}", dim, keep) if x.value.rank else abs(x)
     if order == 0:
-        return over(x.differs(0).to(x.value.dtype), "Sum", axes, keep)
+        return over(x.differs(0).to(x.value.dtype), "Sum", dim, keep)
     if math.isinf(order):
-        return over(abs(x), "Max" if order > 0 else "Min", axes, keep)
-    return over(abs(x) ** order, "Sum", axes, keep) ** (1 / order)
+        return over(abs(x), "Max" if order > 0 else "Min", dim, keep)
+    return over(abs(x) ** order, "Sum", dim, keep) ** (1 / order)
 
 
-@aten("linalg_vector_norm", "norm", "frobenius_norm", "native_norm", layout=ANY, ignores=("dtype",))
-def _norm(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    p: float | None = 2,
-    ord: float = 2,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Value:
-    order = ord if p == 2 else 2 if p is None else p
-    return norm(term(node, g, self), order, axes_of(self, dim), keepdim).value
+@formula("linalg_vector_norm", "norm", "frobenius_norm", "native_norm", ignores=("dtype",))
+def _norm(self: Term, p: float | None = 2, ord: float = 2, dim: Axes = None, keepdim: bool = False) -> Term:
+    return norm(self, ord if p == 2 else 2 if p is None else p, dim, keepdim)
 
 
 @aten("linalg_norm", "linalg_matrix_norm", layout=ANY, ignores=("dtype",))
@@ -193,39 +155,29 @@ def _matrix_norm(
     node: AtenNode, g: Operators, self: Value, ord: float | str | None, dim: Axes, keepdim: bool
 ) -> Value:
     """Map vector norms, and the norms of matrices that are sums of rows, columns or squares."""
-    x = term(node, g, self)
-    given = [dim] if isinstance(dim, int) else list(dim or [])
-    if ord is None or (ord == "fro"):
-        return norm(x, 2, axes_of(self, given), keepdim).value
-    if not given:
-        given = list(range(self.rank))
-    if len(given) == 1 and not isinstance(ord, str):
-        return norm(x, ord, axes_of(self, given), keepdim).value
-    if ord not in (1, -1, math.inf, -math.inf):
-        return norm_along(node, g, g.builder.cast(self, node.dtype), ord, given, keepdim=keepdim)
-    rows, columns = (axis_of(axis, self.rank) for axis in given)
-    summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    found = over(over(abs(x), "Sum", [summed]), "Max" if ord > 0 else "Min", [kept])
-    return (found if keepdim else found("Squeeze", vector(g, sorted((rows, columns))))).value
+    x, axes = term(node, g, self), [dim] if isinstance(dim, int) else list(dim or range(self.rank))
+    if ord is None or ord == "fro":
+        return norm(x, 2, axes_of(self, dim), keepdim).value
+    if len(axes) == 1 and not isinstance(ord, str):
+        return norm(x, ord, axes, keepdim).value
+    if isinstance(ord, str) or abs(ord) not in (1, math.inf):
+        raise node.problem("it is a norm of singular values", "use a norm of elements, rows or columns")
+    summed, kept = axes if abs(ord) == 1 else axes[::-1]
+    found = over(over(abs(x), "Sum", summed, keep=True), "Max" if ord > 0 else "Min", kept, keep=True)
+    return (found if keepdim else found("Squeeze", vector(g, axes_of(self, axes)))).value
 
 
-@aten("linalg__powsum", layout=ANY, ignores=("dtype",))
-def _powsum(node: AtenNode, g: Operators, self: Value, ord: float, dim: Axes, keepdim: bool) -> Value:
-    return over(abs(term(node, g, self)) ** ord, "Sum", axes_of(self, dim), keepdim).value
-
-
-@aten("renorm", layout=ANY)
-def _renorm(node: AtenNode, g: Operators, self: Value, p: float, dim: int, maxnorm: float) -> Value:
+@formula("renorm")
+def _renorm(self: Term, p: float, dim: int, maxnorm: float) -> Term:
     """Scale the parts along an axis whose norm is above a limit; the offset is PyTorch's."""
-    x = term(node, g, self)
-    size = norm(x, p, [axis for axis in range(self.rank) if axis != axis_of(dim, self.rank)], True)
-    return (x * (size > maxnorm).where(maxnorm / (size + 1e-7), size.of(1))).value
+    rank = self.value.rank
+    size = norm(self, p, [axis for axis in range(rank) if axis != axis_of(dim, rank)], keep=True)
+    return self * (size > maxnorm).where(maxnorm / (size + 1e-7), size.of(1))
 
 
-@aten("dist", layout=ANY)
-def _dist(node: AtenNode, g: Operators, self: Value, other: Value, p: float) -> Value:
-    gap = term(node, g, self) - term(node, g, other)
-    return norm(gap, p, axes_of(gap.value, None), False).value
+@formula("dist")
+def _dist(self: Term, other: Term, p: float) -> Term:
+    return norm(self - other, p)
 
 
 # ---------------------------------------------------------------------------------- running results
@@ -266,36 +218,30 @@ def scanned(
 @aten("cummax", "cummin", layout=ANY)
 def _cumextreme(node: AtenNode, g: Operators, self: Value, dim: int) -> list[Value]:
     """Return running extremes and their places, the last of equals; what is no number stays."""
-    is_max, dtype = operator(node) == "cummax", self.dtype
-    x = Term(g, self) if dtype is not BOOL8 else Term(g, self).to(INT32)
+    x = Term(g, self).ordered()
     if not self.rank:
         return [self, (x.to(INT64) * 0).value]
-    axis = axis_of(dim, self.rank)
-    size = dims(self, [axis])[0]
-    check_table(size)
-    place = np.arange(size, dtype=np.int64).reshape([-1 if held == axis else 1 for held in range(self.rank)])
-    places = Term(g, g("Expand", [g.builder.const(place), vector(g, dims(self))]))
-    held = x.value.dtype
-    worst = -math.inf if held.is_float else held.limits[0]
-    if not is_max:
-        worst = math.inf if held.is_float else held.limits[1]
+    axis, dtype, is_max = axis_of(dim, self.rank), x.value.dtype, operator(node) == "cummax"
+    shape = [-1 if held == axis else 1 for held in range(self.rank)]
+    check_table(*dims(self))
+    place = np.arange(dims(self)[axis], dtype=np.int64).reshape(shape)
+    places = Term(g, g.builder.const(np.broadcast_to(place, dims(self)).copy()))
+    least, most = (-math.inf, math.inf) if dtype.is_float else dtype.limits
 
     def join(first: Sequence[Term], last: Sequence[Term]) -> list[Term]:
         wins = last[0] >= first[0] if is_max else last[0] <= first[0]
-        if held.is_float:
-            wins = wins | last[0].is_nan()
+        wins = wins | last[0].is_nan() if dtype.is_float else wins
         return [wins.where(new, old) for new, old in zip(last, first, strict=True)]
 
-    return [part.value for part in scanned([x, places], [worst, 0], axis, join)]
+    return [part.value for part in scanned([x, places], [least if is_max else most, 0], axis, join)]
 
 
-@aten("logcumsumexp", "_logcumsumexp", layout=ANY)
-def _logcumsumexp(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    x = term(node, g, self)
-    if not self.rank:
-        return x("Identity").value
+@formula("logcumsumexp", "_logcumsumexp")
+def _logcumsumexp(self: Term, dim: int) -> Term:
+    if not self.value.rank:
+        return self("Identity")
 
     def join(first: Sequence[Term], last: Sequence[Term]) -> list[Term]:
         return [logaddexp(first[0], last[0])]
 
-    return scanned([x], [-math.inf], axis_of(dim, self.rank), join)[0].value
+    return scanned([self], [-math.inf], axis_of(dim, self.value.rank), join)[0]

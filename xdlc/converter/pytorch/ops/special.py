@@ -9,10 +9,11 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, operator, wide_term
+from xdlc.converter.pytorch.ops._terms import Term, by_name, formula, operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
+from xdlc.errors import UnsupportedOp
 
 ROOT_2 = math.sqrt(2)
 
@@ -41,20 +42,18 @@ def _scaled(x: Term) -> Term:
 
 
 def _erfc(x: Term) -> Term:
-    size = abs(x)
-    tail = _scaled(size) * (-(x * x))("Exp")
+    tail = _scaled(abs(x)) * (-(x * x))("Exp")
     return x.is_infinite().where((x < 0).where(x.of(2), 0), (x < 0).where(2 - tail, tail))
 
 
 def _erfcx(x: Term) -> Term:
-    above = _scaled(x.most(0))
     below = (x.least(0) * x)("Exp") * 2 - _scaled(abs(x))
-    return x.is_infinite().where((x < 0).where(x.of(math.inf), 0), (x < 0).where(below, above))
+    found = (x < 0).where(below, _scaled(x.most(0)))
+    return x.is_infinite().where((x < 0).where(x.of(math.inf), 0), found)
 
 
 def _log_ndtr(x: Term) -> Term:
-    low = (x.least(-1) * (-1 / ROOT_2)).via(lambda g, v: _scaled(Term(g, v)).value)
-    below = (low * 0.5)("Log") - x * x * 0.5
+    below = (_scaled(x.least(-1) * (-1 / ROOT_2)) * 0.5)("Log") - x * x * 0.5
     return (x < -1).where(below, (_erfc(x * (1 / ROOT_2)) * -0.5).log1p())
 
 
@@ -82,91 +81,65 @@ def _digamma(x: Term) -> Term:
     return x.same(0).where(-1.0 / x, found)
 
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30)
-_SHIFT = 8
-
-
-def _polygamma(x: Term, order: int) -> Term:
-    """Return a derivative of digamma: by the Euler-Maclaurin formula, below 0.5 by reflection.
-
-    The reflection adds the derivative of pi cot(pi x), a polynomial of the cotangent.
-    """
-    low = x < 0.5
-    z = low.where(1 - x, x)
-    total = None
-    for index in range(_SHIFT):
-        share = (z + index) ** -(order + 1.0)
-        total = share if total is None else total + share
-    assert total is not None
-    moved = z + _SHIFT
-    rest = moved ** -float(order) * (1 / order) + moved ** -(order + 1.0) * 0.5
-    rising = float(order + 1)
-    for index, number in enumerate(_BERNOULLI, 1):
-        rest = rest + moved ** -(order + 2.0 * index) * (number * rising / math.factorial(2 * index))
-        rising *= (order + 2 * index) * (order + 2 * index + 1)
-    above = (total + rest) * ((-1) ** (order + 1) * math.factorial(order))
-    if order == 1:  # pi² / sin²(pi x), which PyTorch does not reduce: large where it is infinite
-        sine = low.where((x * math.pi)("Sin"), 1)
-        return low.where(math.pi**2 / (sine * sine) - above, above)
-    derivative = np.polynomial.Polynomial([0, 1])
-    for _ in range(order):
-        derivative = -derivative.deriv() * np.polynomial.Polynomial([1, 0, 1])
-    part = (x - x("Round")) * math.pi
-    cotangent = 1.0 / low.where(part("Tan"), 1)
-    slope = polynomial(cotangent, [float(factor) for factor in derivative.coef[::-1]])
-    return low.where(above * (-1) ** order - slope * math.pi ** (order + 1), above)
-
-
 def _log_gamma(x: Term) -> Term:
     return x.is_infinite().where(math.inf, x.is_infinite().where(1, x).via(nhwc.lgamma))
 
 
-_UNARY: dict[str, Callable[[Term], Term]] = {
-    "digamma": _digamma, "special_digamma": _digamma, "special_psi": _digamma,
-    "erfc": _erfc, "special_erfc": _erfc, "special_erfcx": _erfcx,
-    "erfinv": lambda x: x.via(nhwc.erfinv), "special_erfinv": lambda x: x.via(nhwc.erfinv),
-    "lgamma": _log_gamma, "special_gammaln": _log_gamma,
+_UNARY: dict[str, Callable[[Term], Term]] = by_name({
+    "digamma special_digamma special_psi": _digamma,
+    "erfc special_erfc": _erfc, "special_erfcx": _erfcx,
+    "erfinv special_erfinv": lambda x: x.via(nhwc.erfinv),
+    "lgamma special_gammaln": _log_gamma,
     "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
-    "special_log_ndtr": _log_ndtr,
-    "special_ndtr": _ndtr,
-    "special_ndtri": _ndtri,
-    "special_spherical_bessel_j0": lambda x: (
-        x.is_infinite().where(0, x.same(0).where(1, x("Sin") / x.same(0).where(1, x)))
-    ),
-}  # fmt: skip
+    "special_log_ndtr": _log_ndtr, "special_ndtr": _ndtr, "special_ndtri": _ndtri,
+})  # fmt: skip
 
 
 @aten(*_UNARY, layout=ANY)
-def _unary(node: AtenNode, g: Operators, self: Value | None = None, x: Value | None = None) -> Value:
-    given = self if x is None else x
-    assert given is not None
-    return _UNARY[operator(node)](wide_term(node, g, given)).value
+def _unary(node: AtenNode, g: Operators, self: Value) -> Value:
+    return _UNARY[operator(node)](term(node, g, self, wide=True)).value
 
 
-@aten("polygamma", "special_polygamma", layout=ANY)
-def _polygamma_of(node: AtenNode, g: Operators, n: int, self: Value) -> Value:
-    x = wide_term(node, g, self)
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30)
+_SHIFT, _MOST_ORDER = 8, 20
+
+
+@formula("polygamma", "special_polygamma", wide=True)
+def _polygamma(n: int, self: Term) -> Term:
+    """Return a derivative of digamma: by the Euler-Maclaurin formula, below 0.5 by reflection.
+
+    The reflection adds the derivative of pi cot(pi x), a polynomial of the cotangent.
+    """
     if not 0 <= n <= _MOST_ORDER:
-        raise node.problem(f"a derivative of order {n} does not fit single precision", "use a lower one")
-    return (_polygamma(x, n) if n else _digamma(x)).value
+        raise UnsupportedOp(f"a derivative of order {n} does not fit single precision", fix="use a lower one")
+    if not n:
+        return _digamma(self)
+    x, low = self, self < 0.5
+    z = low.where(1 - x, x)
+    moved = z + _SHIFT
+    total = moved ** -float(n) * (1 / n) + moved ** -(n + 1.0) * 0.5
+    for index in range(_SHIFT):
+        total = total + (z + index) ** -(n + 1.0)
+    rising = float(n + 1)
+    for index, number in enumerate(_BERNOULLI, 1):
+        total = total + moved ** -(n + 2.0 * index) * (number * rising / math.factorial(2 * index))
+        rising *= (n + 2 * index) * (n + 2 * index + 1)
+    above = total * ((-1) ** (n + 1) * math.factorial(n))
+    if n == 1:  # pi² / sin²(pi x), which PyTorch does not reduce: large where it is infinite
+        sine = low.where((x * math.pi)("Sin"), 1)
+        return low.where(math.pi**2 / (sine * sine) - above, above)
+    derivative = np.polynomial.Polynomial([0, 1])
+    for _ in range(n):
+        derivative = -derivative.deriv() * np.polynomial.Polynomial([1, 0, 1])
+    part = (x - x("Round")) * math.pi
+    slope = polynomial(1.0 / low.where(part("Tan"), 1), [float(factor) for factor in derivative.coef[::-1]])
+    return low.where(above * (-1) ** n - slope * math.pi ** (n + 1), above)
 
 
-_MOST_ORDER = 20
-
-
-@aten("mvlgamma", "special_multigammaln", layout=ANY)
-def _mvlgamma(node: AtenNode, g: Operators, self: Value, p: int) -> Value:
-    x = wide_term(node, g, self)
-    g.builder.check_table(p)
-    total = _log_gamma(x)
+@formula("mvlgamma", "special_multigammaln", wide=True)
+def _mvlgamma(self: Term, p: int) -> Term:
+    self.g.builder.check_table(p)
+    total = _log_gamma(self)
     for index in range(1, p):
-        total = total + _log_gamma(x - index / 2)
-    return (total + p * (p - 1) / 4 * math.log(math.pi)).value
-
-
-@aten("xlogy", "special_xlogy", "special_xlog1py", layout=ANY)
-def _xlogy(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
-    """Return 0 where the factor is 0, unless the other one is no number."""
-    x, y = wide_term(node, g, self), wide_term(node, g, other)
-    log = y.log1p() if operator(node) == "special_xlog1py" else y("Log")
-    return y.is_nan().where(y, x.same(0).where(0, x * log)).value
+        total = total + _log_gamma(self - index / 2)
+    return total + p * (p - 1) / 4 * math.log(math.pi)
