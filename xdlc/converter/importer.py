@@ -28,6 +28,9 @@ from xdlc.converter.session.set_inputs import fixed_inputs, in_words
 from xdlc.converter.udo.nodes import Declarations, UdoNodes, Undeclared
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
 
+_MOST_NEAR = 64
+"""Most operators without a mapping whose nearest names are looked for, which takes a millisecond each."""
+
 
 class GraphInput(NamedTuple):
     """An input of a source graph.
@@ -185,6 +188,7 @@ class _GraphImport:
         ends = options.out_name or [*graph.outputs, *(state.written for state in graph.states)]
         self._ends = [graph.aliases.get(name, name) for name in ends]
         self._handlers = handlers
+        self._near: dict[str, str] = {}
         context = self._context = ImportContext(source, diagnostics)
         types = ((node.domain, node.type) for node in graph.all_nodes())
         self._udos = UdoNodes(
@@ -285,9 +289,10 @@ class _GraphImport:
         refusal = unmapped(node, where)
         reason = "" if node.domain else self._handlers.reason(node.type)
         refusal.problem += f": {reason}" if reason else ""
-        is_early = len(self._context.diagnostics.problems) < 64  # finding names takes a millisecond
-        names = [name for _, name in self._handlers.all()] if is_early else []
-        near = nearest_names(node.type, names, most=1, cutoff=0.85)
+        if node.type not in self._near and len(self._near) < _MOST_NEAR:
+            names = [name for _, name in self._handlers.all()]
+            self._near[node.type] = nearest_names(node.type, names, most=1, cutoff=0.85)
+        near = self._near.get(node.type, "")
         refusal.fix = f"{near}; or {refusal.fix}" if near and not reason else refusal.fix
         other = self._udos.uncovered(node, where)
         refusal.fix = f"{other}; or {refusal.fix}" if other else refusal.fix

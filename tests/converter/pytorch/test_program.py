@@ -226,15 +226,18 @@ def test_stored_tensors_that_nothing_reads_are_no_problem(tmp_path):
     assert "'w'" in caught.value.where
 
 
-def test_custom_operators_are_user_defined(tmp_path):
+@pytest.mark.parametrize(
+    ("target", "operator"), [("acme.mix.Tensor", "acme::mix"), ("aten.mix.Tensor", "operator mix")]
+)
+def test_custom_operators_are_user_defined(tmp_path, target, operator):
     made = TinyProgram()
     x = made.input("x", (2, 3))
     given = [None, [x, made.weight("w", X[0])], [1, 2]]
-    ends = made.op("acme.mix.Tensor", x, *given, limit=0.5, results=[((2, 3), "float32"), ((2,), "int32")])
+    ends = made.op(target, x, *given, limit=0.5, results=[((2, 3), "float32"), ((2,), "int32")])
     path = made.write(tmp_path, ends)
     with pytest.raises(UnsupportedOp) as caught:
         xdlc.convert(path)
-    assert "acme::mix" in caught.value.problem
+    assert operator in caught.value.problem
     config = tmp_path / "udo.json"
     drafted = CliRunner().invoke(udo_config.main, ["from-model", str(path), "-o", str(config)])
     assert drafted.exit_code == 0, drafted.output

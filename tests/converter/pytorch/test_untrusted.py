@@ -11,6 +11,7 @@ import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram, archive
+from xdlc.converter.pytorch import exported
 from xdlc.converter.pytorch.symbols import evaluate
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
@@ -210,6 +211,44 @@ def test_contradictory_programs(tmp_path, place, value):
     path = edited(tmp_path, place, value)
     with pytest.raises(XdlcError):
         xdlc.convert(path)
+
+
+def chain(count):
+    """Return a program of calls one after the other."""
+    made = TinyProgram()
+    value = made.input("x", (2, 3))
+    for _ in range(count):
+        value = made.op("relu", value)
+    return made
+
+
+def nested(depth):
+    """Return a program whose branches nest, the innermost with an operator without a mapping."""
+    made = TinyProgram()
+    x, test = made.input(f"x{depth}", (2, 3)), made.input(f"test{depth}", (), "bool")
+    if depth:
+        graphs = [nested(depth - 1), nested(depth - 1)]
+        made.op("higher_order.cond", test, *graphs, [x, test], results=[((2, 3), "float32")], listed=True)
+    else:
+        made.op("foo.bar.default", x)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("program", "word"),
+    [
+        (lambda: chain(900), "900 calls"),
+        (lambda: nested(6), "900 calls"),
+        (lambda: nested(9), "deep"),
+        (lambda: nested(4), "foo::bar"),
+    ],
+)
+def test_programs_that_are_too_large(tmp_path, monkeypatch, program, word):
+    monkeypatch.setattr(exported, "_MOST_CALLS", 900)
+    begin = time.process_time()
+    with pytest.raises(UnsupportedOp, match=word):
+        program().convert(tmp_path)
+    assert time.process_time() - begin < 2
 
 
 @pytest.mark.parametrize(

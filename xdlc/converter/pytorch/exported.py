@@ -26,8 +26,9 @@ from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 _MAJOR = 8
 _OLD = "serialized_exported_program.json"
 """The program in archives of torch 2.7 and older."""
-_MOST_VALUES = 1 << 17
-_MOST_DEPTH = 16
+_MOST_CALLS, _GRAPH = 24_000, 16
+"""Calls that a program may have, and how many of them a graph counts for."""
+_MOST_DEPTH = 8
 
 
 @dataclass(slots=True)
@@ -137,7 +138,7 @@ class _Reader:
         self._document = document
         self._parameters = parameters
         self._where = where
-        self._values = 0
+        self._calls = 0
         self._depth = 0
         self._examples: dict[str, int] = {}
 
@@ -201,12 +202,16 @@ class _Reader:
         """Return a graph.
 
         Raises:
-            ValueError: If it is too large, or nests too deep.
+            UnsupportedOp: If the program is too large, or graphs nest too deep.
+            ValueError: If it is damaged.
         """
-        self._values += len(document["tensor_values"]) + len(document["nodes"])
+        self._calls += len(document["nodes"]) + _GRAPH
         self._depth += 1
-        if self._values > _MOST_VALUES or self._depth > _MOST_DEPTH:
-            raise ValueError("it has too many values, or graphs nest too deep")
+        if self._calls > _MOST_CALLS:
+            raise UnsupportedOp(f"has more than {_MOST_CALLS} calls", fix="convert a part of the network")
+        if self._depth > _MOST_DEPTH:
+            problem = f"has graphs that nest more than {_MOST_DEPTH} deep"
+            raise UnsupportedOp(problem, fix="take the inner branches and loops out of the outer ones")
         values = {name: self._meta(meta) for name, meta in document["tensor_values"].items()}
         symbols = {
             name: number

@@ -28,7 +28,7 @@ from xdlc.converter.pytorch.views import (
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _MOST_STEPS = 64
-_MOST_VALUES = 1 << 20
+_MOST_VALUES = 1 << 16
 _COPY = "change a copy of it: call clone() before"
 _UNKNOWN = "whether a tensor that is changed is a view or a copy of another one depends on its strides"
 _RANDOM = frozenset(
@@ -205,10 +205,12 @@ class _Walk:
             if known is False:
                 continue
             doubt = _UNKNOWN if known is None else ""
-            if len(base.steps) == _MOST_STEPS:
+            steps = base.steps
+            if len(steps) >= _MOST_STEPS:
+                steps = steps[:_MOST_STEPS]
                 doubt = f"more than {_MOST_STEPS} views of one another, of which one is changed"
             step = Step(made, index, argument, index if many else None, doubt)
-            self._tensors[output] = Tensor(base.storage, (*base.steps, step), output, base.storage.version)
+            self._tensors[output] = Tensor(base.storage, (*steps, step), output, base.storage.version)
 
     def _again(self, step: Step, value: str) -> str:
         """Return the result of a call that makes a view, of another value."""

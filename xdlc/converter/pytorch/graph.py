@@ -271,7 +271,8 @@ class _Builder:
             if value is not None and not _has_slots(value)
         }
         space, _, type = call.target.partition(".")
-        if space != "aten" and aten.find(space, type) is None:
+        domain = "" if space == "aten" else space
+        if aten.find(domain, type) is None:
             type = type.partition(".")[0]  # UDOs are of operators, not of overloads
         outputs = [self._named(name) if name else "" for name in call.outputs]
         metas = [graph.values.get(name) for name in call.outputs]
@@ -293,7 +294,7 @@ class _Builder:
             outputs,
             attributes,
             own,
-            "" if space == "aten" else space,
+            domain,
             stated=stated,
             arguments=arguments,
             dtypes=dtypes,

@@ -45,6 +45,7 @@ _PLAIN: dict[str, Any] = {
     "T": int | float | complex | Value | SequenceValue,
 }
 """Types of arguments by kind; a tensor of one element may be a number."""
+_MOST_OPS = 40_000
 G = TypeVar("G", bound=Callable[..., Any])
 
 
@@ -118,6 +119,10 @@ class AtenHandlers(Handlers):
 
             def handle(node: Node, g: Operators) -> Sequence[AnyValue]:
                 assert isinstance(node, AtenNode)
+                if len(g.builder.graph.ops) > _MOST_OPS:
+                    raise node.problem(
+                        f"more than {_MOST_OPS} ops precede it", "convert a part of the network"
+                    )
                 if not takes_complex and any(isinstance(value, SequenceValue) for value in node.inputs):
                     return self._of_complex(node, g, handle)
                 given = (

@@ -22,6 +22,8 @@ UNROLLED_NODES = 1 << 14
 """Most nodes that unrolled loops of a model may expand to."""
 SEQUENCE_ELEMENTS = 1 << 20
 """Most elements that the sequences of a model may list, each counted as often as it is listed."""
+RETRIED_NODES = 1 << 12
+"""Most nodes of branches that are imported a second time, as if dimensions were dynamic."""
 DENSE_BYTES = 1 << 30
 """Most bytes of the sparse tensors of a model when they are dense."""
 
@@ -95,11 +97,13 @@ class Budget:
         unrolled_nodes: Nodes of iterations of loops, and of elements of sequences.
         sequence_elements: Elements of sequences.
         dense_bytes: Bytes of sparse tensors made dense.
+        retried_nodes: Nodes of branches that are imported a second time.
     """
 
     unrolled_nodes: Allowance = field(default_factory=lambda: Allowance(UNROLLED_NODES))
     sequence_elements: Allowance = field(default_factory=lambda: Allowance(SEQUENCE_ELEMENTS))
     dense_bytes: Allowance = field(default_factory=lambda: Allowance(DENSE_BYTES))
+    retried_nodes: Allowance = field(default_factory=lambda: Allowance(RETRIED_NODES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,6 +221,7 @@ class Computed(Body):
         inputs: Names of its inputs.
         outputs: Names of its outputs.
         function: Returns the outputs for the inputs.
+        size: Number of nodes that it expands to.
     """
 
     def __init__(
@@ -228,9 +229,16 @@ class Computed(Body):
         inputs: Sequence[str],
         outputs: Sequence[str],
         function: Callable[[Sequence[AnyValue]], Sequence[AnyValue]],
+        size: int = 1,
     ) -> None:
         super().__init__(inputs, outputs)
         self._function = function
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """Number of nodes that it expands to."""
+        return self._size
 
     def add_nodes(self, context: ImportContext) -> None:
         """Bind the results of the function."""

@@ -78,6 +78,8 @@ def _branch(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list
     sub, results = _attempt(importer, branch, name)
     if results is not None or importer.context.frame.opens or not sub.captured:
         return sub, results
+    if not importer.context.budget.retried_nodes.take(branch.size):
+        return sub, None
     problems = forget()
     with importer.context.entered(opens=True):
         opened, results = _attempt(importer, branch, name)
@@ -115,7 +117,7 @@ def apply_if(
             given = [context.values[name] for name in names]
             return inline(context, branch, dict(zip(branch.inputs, given, strict=True)))
 
-        return Computed((), branch.outputs, compute)
+        return Computed((), branch.outputs, compute, branch.size)
 
     then, other = map(closed, branches)
     return importer.apply_any("If", [condition], {"then_branch": then, "else_branch": other}, outputs)

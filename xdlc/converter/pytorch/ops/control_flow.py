@@ -119,25 +119,9 @@ def _scanned(
         return inline(g.context, body, dict(zip(body.inputs, (*values, *held), strict=True)))
 
     formals = [f"row{index}" for index in range(len(states) + len(sequences))]
-    loop = _Row(formals, [f"result{index}" for index in range(len(body.outputs))], step)
-    loop.row = body
+    loop = Computed(formals, [f"result{index}" for index in range(len(body.outputs))], step, body.size)
     attributes: dict[str, Any] = {"body": loop, "num_scan_inputs": len(sequences)}
     return g.apply_any("Scan", [*states, *sequences], attributes, len(body.outputs))
-
-
-class _Row(Computed):
-    """A run of a graph for one row, as the body of a Scan.
-
-    Attributes:
-        row: The graph.
-    """
-
-    row: Body
-
-    @property
-    def size(self) -> int:
-        """Number of nodes."""
-        return self.row.size
 
 
 _REFUSED = {
