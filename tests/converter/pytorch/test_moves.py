@@ -292,3 +292,16 @@ def test_changes_take_functional_forms_of_other_names(tmp_path: Path) -> None:
     wanted = SQUARE**SQUARE
     np.fill_diagonal(wanted, 7)
     np.testing.assert_allclose(xdlc.run(model, {"x": SQUARE})[model.main.outputs[0].name], wanted, 1e-5)
+
+
+def test_parts_are_written_at_computed_places(tmp_path: Path) -> None:
+    """A place that the data decides counts from the end where it is negative."""
+    made = TinyProgram()
+    x, row = made.input("x", (3, 4)), made.input("row", (4,))
+    at = made.op("item", made.input("at", (1,), "int64"), number="u0")
+    made.op("select_scatter", x, row, 0, at, shape=(3, 4))
+    model = made.convert(tmp_path)
+    for place in (1, -1):
+        fed = {"x": SQUARE, "row": ROW[:4], "at": np.asarray([place])}
+        found = xdlc.run(model, fed)[model.main.outputs[0].name]
+        np.testing.assert_array_equal(found, _filled(SQUARE, place, ROW[:4]))

@@ -180,10 +180,12 @@ _REFUSED: dict[str, str] = {
             values _coalesce _coalesced _indices _nnz _spdiags _spsolve _to_dense _values
             """,
         "its tensors are sequences of several lengths in one": """
-            nested_to_padded_tensor to_padded_tensor _pack_padded_sequence _pack_sequence _pad_packed_sequence
+            nested_to_padded_tensor segment_reduce to_padded_tensor _pack_padded_sequence _pack_sequence
+            _pad_packed_sequence
             """,
         "it depends on how tensors lie in memory": """
-            is_set_to resize resize_as set storage_offset stride sym_storage_offset sym_stride _resize_output
+            as_strided_scatter is_set_to resize resize_as set storage_offset stride sym_storage_offset
+            sym_stride _resize_output
             """,
         "it serves training": """
             batch_norm_elemt batch_norm_gather_stats batch_norm_stats embedding_renorm
@@ -210,7 +212,9 @@ _REFUSED: dict[str, str] = {
             special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
             special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w
             """,
-        "it belongs to statistics": "corrcoef cov",
+        "it belongs to statistics": "bincount corrcoef cov",
+        "it integrates or differentiates samples": "cumulative_trapezoid gradient trapezoid trapz",
+        "it finds equal parts of a tensor": "unique_consecutive unique_dim unique_dim_consecutive",
         "either sign of its vectors is right": "linalg_eigh linalg_svd svd _linalg_eigh _linalg_svd",
         "its matrix is not symmetric": "linalg_eig linalg_eigvals _linalg_eigvals",
         "its pivots are blocks of two sizes": "linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve",

@@ -68,11 +68,8 @@ def sizes_of(g: Operators, x: Value) -> list[Size]:
     Raises:
         UnsupportedOp: If its rank is open.
     """
-    found = x.dims if x.dims is not None else dims(x)
-    return [
-        size if size is not None else g("Shape", [x], start=axis, end=axis + 1)
-        for axis, size in enumerate(found)
-    ]
+    found = enumerate(x.dims if x.dims is not None else dims(x))
+    return [g("Shape", [x], start=axis, end=axis + 1) if size is None else size for axis, size in found]
 
 
 def replaced(sizes: Sequence[Size], axis: int, *others: Size, count: int = 1) -> list[Size]:

@@ -165,10 +165,10 @@ def _kept(node: AtenNode, g: Operators, x: Value, axis: int, mask: Value) -> Val
 
 @aten("masked_select")
 def _masked_select(node: AtenNode, g: Operators, self: Value, mask: Value) -> Value:
-    x = self
-    if self.dims is None or self.dims != mask.dims:
-        x, mask = shapes.together(g, [self, mask])
-    return _kept(node, g, shapes.rank_one(g, x), 0, shapes.rank_one(g, mask))
+    is_alike = self.dims is not None and self.dims == mask.dims
+    pair = [self, mask] if is_alike else shapes.together(g, [self, mask])
+    x, mask = (shapes.rank_one(g, value) for value in pair)
+    return _kept(node, g, x, 0, mask)
 
 
 # ------------------------------------------------------------------ places

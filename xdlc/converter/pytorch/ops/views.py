@@ -82,9 +82,8 @@ def _unsqueeze(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
 
 @aten("atleast_1d", "atleast_2d", "atleast_3d", names={"tensors": "self"})
 def _at_least(node: AtenNode, g: Operators, self: Value | Sequence[Value]) -> Value | list[Value]:
-    if not isinstance(self, Value):
-        return [at_least(g, each, int(node.type[8])) for each in self]
-    return at_least(g, self, int(node.type[8]))
+    rank = int(node.type[len("atleast_")])
+    return at_least(g, self, rank) if isinstance(self, Value) else [at_least(g, each, rank) for each in self]
 
 
 def at_least(g: Operators, x: Value, rank: int) -> Value:
