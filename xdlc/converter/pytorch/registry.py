@@ -215,9 +215,13 @@ _REFUSED: dict[str, str] = {
         "it belongs to statistics": "bincount corrcoef cov",
         "it integrates or differentiates samples": "cumulative_trapezoid gradient trapezoid trapz",
         "it finds equal parts of a tensor": "unique_consecutive unique_dim unique_dim_consecutive",
-        "either sign of its vectors is right": "linalg_eigh linalg_svd svd _linalg_eigh _linalg_svd",
-        "its matrix is not symmetric": "linalg_eig linalg_eigvals _linalg_eigvals",
+        "QNN has no operation for singular values or eigenvalues, which take many steps": """
+            linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_lstsq linalg_matrix_rank
+            linalg_pinv linalg_svd linalg_svdvals nuclear_norm pinverse svd _linalg_eigh _linalg_eigvals
+            _linalg_svd
+            """,
         "its pivots are blocks of two sizes": "linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve",
+        "it serves numerical analysis": "linalg_matrix_exp linalg_tensorsolve matrix_exp triangular_solve",
         "its pooling regions are random": "fractional_max_pool2d fractional_max_pool3d",
     }.items()
     for name in names.split()

@@ -1,317 +1,333 @@
-"""Handlers of linear algebra: inverses, determinants, factors."""
+"""Handlers of linear algebra of matrices of known sizes: factors are written out, column by column."""
 
 # ruff: noqa: N803 - the arguments have the names of the schemas
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops import _factors as factors
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value
+from xdlc.errors import UnsupportedOp
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32
 
+_MOST = 32
+"""Columns of a factorization that is written out; each takes about ten operations."""
 
-def _is_read(node: AtenNode, g: Operators, index: int) -> bool:
-    return len(node.outputs) > index and node.outputs[index] in g.read
+
+def _inverted(g: Operators, x: Value) -> Value:
+    return g.apply("Inverse", [x], domain="com.microsoft")[0]
+
+
+def _sizes(x: Value) -> tuple[int, int]:
+    """Return rows and columns of matrices whose factors are to be written out."""
+    rows, columns = dims(x)[-2:]
+    if not 0 < min(rows, columns) <= _MOST:
+        raise UnsupportedOp(
+            f"a factorization of [{rows}, {columns}] has no operation in QNN, and 1 to {_MOST} columns "
+            "are written out",
+            fix="compute this part outside of the model",
+        )
+    return rows, columns
+
+
+def _block(g: Operators, x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
+    starts, ends = zip(rows, columns, strict=True)
+    return g("Slice", [x, vector(g, starts), vector(g, ends), vector(g, [-2, -1])])
 
 
 def _first(g: Operators, flags: Value) -> Value:
     """Return the place of the first true flag along the last axis, int32, counted from 1; 0 for none."""
-    held = g.builder.cast(flags, INT32)
-    place = g.builder.cast(g("ArgMax", [held], axis=flags.rank - 1, keepdims=0), INT32)
-    some = g("ReduceMax", [held, vector(g, [flags.rank - 1])], keepdims=0)
+    held, axis = g.builder.cast(flags, INT32), flags.rank - 1
+    place = g.builder.cast(g("ArgMax", [held], axis=axis, keepdims=0), INT32)
+    some = g("ReduceMax", [held, vector(g, [axis])], keepdims=0)
     return g("Mul", [g("Add", [place, number(g, place, 1)]), some])
 
 
+def _joined(g: Operators, parts: list[Value], axis: int) -> Value:
+    return parts[0] if len(parts) == 1 else g("Concat", parts, axis=parts[0].rank + axis)
+
+
+def _grid(x: Value) -> tuple[Array, Array]:
+    """Return the numbers of rows [m, 1] and columns [n] of matrices."""
+    return np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
+
+
+def _chosen(g: Operators, mask: Array, yes: Value, no: Value) -> Value:
+    return g("Where", [g.builder.const(mask), yes, no])
+
+
+def _triangle(g: Operators, x: Value, *, upper: bool, unit: bool = False) -> Value:
+    """Return the upper or lower triangle, with ones on its diagonal if ``unit``."""
+    rows, columns = _grid(x)
+    inside = rows <= columns if upper else rows >= columns
+    made = _chosen(g, inside, x, number(g, x, 0))
+    return _chosen(g, rows == columns, number(g, x, 1), made) if unit else made
+
+
 def _diagonal(g: Operators, x: Value) -> Value:
-    """Return the diagonal of square matrices, as their last axis."""
     *lead, rows, columns = dims(x)
-    count = min(rows, columns)
     flat = reshape(g, x, (*lead, rows * columns))
-    return g("Gather", [flat, vector(g, np.arange(count) * (columns + 1))], axis=len(lead))
+    return g("Gather", [flat, vector(g, np.arange(min(rows, columns)) * (columns + 1))], axis=len(lead))
+
+
+# ---------------------------------------------------------------------------------------------- LU factors
+
+
+def _lu(g: Operators, x: Value) -> tuple[Value, Value]:
+    """Return U with L below its diagonal, and the row that each was exchanged with, counted from 0."""
+    (rows, columns), pivots = _sizes(x), []
+    place, across = _grid(x)
+    for step in range(min(rows, columns)):
+        column = g("Abs", [_block(g, x, (step, rows), (step, step + 1))])
+        best = g("ArgMax", [column], axis=x.rank - 2, keepdims=0)
+        pivots.append(g("Add", [best, number(g, best, step)]))
+        moved = g("Unsqueeze", [_exchanged(g, rows, step, pivots[-1]), vector(g, [-1])])
+        x = g("GatherElements", [x, g("Expand", [moved, vector(g, x.shape)])], axis=x.rank - 2)
+        divisor = _block(g, x, (step, step + 1), (step, step + 1))
+        divisor = g("Where", [g("Equal", [divisor, number(g, x, 0)]), number(g, x, 1), divisor])
+        factor = g("Div", [_block(g, x, (0, rows), (step, step + 1)), divisor])
+        rest = g("Sub", [x, g("Mul", [factor, _block(g, x, (step, step + 1), (0, columns))])])
+        rest = _chosen(g, (place > step) & (across > step), rest, x)
+        x = _chosen(g, (place > step) & (across == step), factor, rest)
+    return x, _joined(g, pivots, -1)
+
+
+def _exchanged(g: Operators, rows: int, step: int, pivot: Value) -> Value:
+    """Return the places of rows of which one was exchanged with a pivot [..., 1]."""
+    places, here = g.builder.const(np.arange(rows)), number(g, pivot, step)
+    moved = g("Where", [g("Equal", [places, pivot]), here, places])
+    return g("Where", [g("Equal", [places, here]), pivot, moved])
+
+
+def _permutation(g: Operators, pivots: Value, like: Value) -> Value:
+    """Return matrices P with P L U = A for pivots of ``_lu``."""
+    rows = like.shape[-2]
+    order = g.builder.const(np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy())
+    for step in range(pivots.shape[-1]):
+        pivot = g("Gather", [pivots, vector(g, [step])], axis=pivots.rank - 1)
+        order = g("GatherElements", [order, _exchanged(g, rows, step, pivot)], axis=order.rank - 1)
+    places = g.builder.const(np.arange(rows)[:, None])
+    return g.builder.cast(g("Equal", [places, g("Unsqueeze", [order, vector(g, [-2])])]), like.dtype)
+
+
+def _unpacked(g: Operators, packed: Value) -> list[Value]:
+    (rows, columns), count = packed.shape[-2:], min(packed.shape[-2:])
+    lower, upper = (
+        _block(g, packed, *ends) for ends in (((0, rows), (0, count)), ((0, count), (0, columns)))
+    )
+    return [_triangle(g, lower, upper=False, unit=True), _triangle(g, upper, upper=True)]
 
 
 def _singular(g: Operators, packed: Value) -> Value:
-    """Return the place of the first zero on the diagonal of U."""
-    diagonal = _diagonal(g, packed)
-    return _first(g, g("Equal", [diagonal, number(g, diagonal, 0)]))
+    """Return the place of the first pivot that is 0."""
+    return _first(g, g("Equal", [_diagonal(g, packed), number(g, packed, 0)]))
 
 
-def _no_info(node: AtenNode, g: Operators, x: Value) -> Value:
-    """Return the flag of success of matrices."""
-    return g.builder.const(np.zeros(x.shape[:-2], np.int32))
+@aten("linalg_lu")
+def _linalg_lu(node: AtenNode, g: Operators, A: Value) -> list[Value]:
+    packed, pivots = _lu(g, A)
+    return [_permutation(g, pivots, A), *_unpacked(g, packed)]
+
+
+@aten(
+    "linalg_lu_factor", "linalg_lu_factor_ex", "_lu_with_info", ignores=("check_errors",), names={"self": "A"}
+)
+def _lu_factor(node: AtenNode, g: Operators, A: Value) -> list[Value]:
+    packed, pivots = _lu(g, A)
+    counted = g.builder.cast(g("Add", [pivots, number(g, pivots, 1)]), INT32)
+    return [packed, counted, _singular(g, packed)]
+
+
+@aten("lu_unpack")
+def _lu_unpack(node: AtenNode, g: Operators, LU_data: Value, LU_pivots: Value) -> list[Value]:
+    _sizes(LU_data)
+    pivots = positions(g, LU_pivots)
+    return [_permutation(g, g("Sub", [pivots, number(g, pivots, 1)]), LU_data), *_unpacked(g, LU_data)]
+
+
+@aten("linalg_lu_solve", "lu_solve", names={"self": "B", "LU_data": "LU", "LU_pivots": "pivots"})
+def _lu_solve(
+    node: AtenNode, g: Operators, LU: Value, pivots: Value, B: Value, left: bool = True, adjoint: bool = False
+) -> Value:
+    swaps, *factors = _lu_unpack(node, g, LU, pivots)
+    lower, upper = (_inverted(g, part) for part in factors)
+    whole = g("MatMul", [g("MatMul", [upper, lower]), swapped(g, swaps)])
+    return _times(g, swapped(g, whole) if adjoint else whole, B, left=left)
 
 
 # ---------------------------------------------------------------------------------------------- determinants
 
 
-@aten("linalg_det", "det", "_linalg_det")
-def _det(node: AtenNode, g: Operators, A: Value | None = None, self: Value | None = None) -> list[Value]:
-    x = A if A is not None else self
-    assert x is not None
-    if node.type == "_linalg_det":
-        found = factors.lu(g, x)
-        return [g("Det", [x]), found.packed, _counted(g, found.pivots)]
-    return [g("Det", [x])]
+@aten("linalg_det", "det", "_linalg_det", names={"self": "A"})
+def _det(node: AtenNode, g: Operators, A: Value) -> Value:
+    return g("Det", [A])
 
 
-def _counted(g: Operators, pivots: Value) -> Value:
-    """Return pivots as LAPACK has them: counted from 1, int32."""
-    return g.builder.cast(g("Add", [pivots, number(g, pivots, 1)]), INT32)
+def _sign_and_log(g: Operators, x: Value) -> tuple[Value, Value]:
+    packed, pivots = _lu(g, x)
+    diagonal, axis = _diagonal(g, packed), vector(g, [-1])
+    stayed = g("Equal", [pivots, vector(g, range(pivots.shape[-1]))])
+    signs = g("Where", [stayed, number(g, x, 1), number(g, x, -1)])
+    sign = g("ReduceProd", [g("Mul", [g("Sign", [diagonal]), signs]), axis], keepdims=0)
+    return sign, g("ReduceSum", [g("Log", [g("Abs", [diagonal])]), axis], keepdims=0)
 
 
-def _sign_and_log(g: Operators, x: Value) -> tuple[Value, Value, factors.Factors]:
-    found = factors.lu(g, x)
-    diagonal = _diagonal(g, found.packed)
-    axis = vector(g, [diagonal.rank - 1])
-    count = diagonal.shape[-1]
-    stayed = g("Equal", [found.pivots, vector(g, range(count))])
-    one = number(g, x, 1)
-    swaps = g("Where", [stayed, one, number(g, x, -1)])
-    signs = g("Mul", [g("Sign", [diagonal]), swaps])
-    sign = g("ReduceProd", [signs, axis], keepdims=0)
-    logs = g("ReduceSum", [g("Log", [g("Abs", [diagonal])]), axis], keepdims=0)
-    return sign, logs, found
-
-
-@aten("linalg_slogdet", "slogdet", "_linalg_slogdet")
-def _slogdet(node: AtenNode, g: Operators, A: Value | None = None, self: Value | None = None) -> list[Value]:
-    x = A if A is not None else self
-    assert x is not None
-    sign, logs, found = _sign_and_log(g, x)
-    more = [found.packed, _counted(g, found.pivots)] if node.type.startswith("_") else []
-    return [sign, logs, *more]
+@aten("linalg_slogdet", "slogdet", "_linalg_slogdet", names={"self": "A"})
+def _slogdet(node: AtenNode, g: Operators, A: Value) -> list[Value]:
+    return list(_sign_and_log(g, A))
 
 
 @aten("logdet")
 def _logdet(node: AtenNode, g: Operators, self: Value) -> Value:
-    sign, logs, _ = _sign_and_log(g, self)
+    sign, logs = _sign_and_log(g, self)
     return g("Where", [g("Less", [sign, number(g, sign, 0)]), number(g, logs, math.nan), logs])
 
 
 # ---------------------------------------------------------------------------------------------- inverses
 
 
-@aten("inverse", "linalg_inv", "linalg_inv_ex", ignores=("check_errors",))
-def _inverse(node: AtenNode, g: Operators, A: Value | None = None, self: Value | None = None) -> list[Value]:
-    x = A if A is not None else self
-    assert x is not None
-    made = [factors.inverse(g, x)]
-    if _is_read(node, g, 1):
-        made.append(_singular(g, factors.lu(g, x).packed))
-    return made
+def _is_read(node: AtenNode, g: Operators) -> bool:
+    return any(name in g.read for name in node.outputs[1:])
 
 
-def _solved(g: Operators, inverse: Value, right: Value, *, left: bool, is_vector: bool) -> Value:
-    if is_vector:
-        column = g("Unsqueeze", [right, vector(g, [-1])])
-        return g("Squeeze", [g("MatMul", [inverse, column]), vector(g, [-1])])
+@aten("inverse", "linalg_inv", "linalg_inv_ex", ignores=("check_errors",), names={"self": "A"})
+def _inverse(node: AtenNode, g: Operators, A: Value) -> list[Value]:
+    return [_inverted(g, A), *([_singular(g, _lu(g, A)[0])] if _is_read(node, g) else [])]
+
+
+def _times(g: Operators, inverse: Value, right: Value, *, left: bool) -> Value:
     return g("MatMul", [inverse, right] if left else [right, inverse])
 
 
-@aten("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex", ignores=("check_errors",))
+@aten("linalg_solve", "linalg_solve_ex", ignores=("check_errors",))
 def _solve(node: AtenNode, g: Operators, A: Value, B: Value, left: bool) -> list[Value]:
     is_vector = B.rank == 1 or (A.rank - 1 == B.rank and dims(A)[:-1] == dims(B))
-    made = [_solved(g, factors.inverse(g, A), B, left=left, is_vector=is_vector)]
-    if any(_is_read(node, g, index) for index in (1, 2, 3)):
-        found = factors.lu(g, A)
-        info = _singular(g, found.packed)
-        more = [found.packed, _counted(g, found.pivots)] if node.type.startswith("_") else []
-        made += [*more, info]
-    return made
+    right = g("Unsqueeze", [B, vector(g, [-1])]) if is_vector else B
+    made = _times(g, _inverted(g, A), right, left=left or is_vector)
+    made = g("Squeeze", [made, vector(g, [-1])]) if is_vector else made
+    return [made, *([_singular(g, _lu(g, A)[0])] if _is_read(node, g) else [])]
+
+
+@aten("_linalg_solve_ex", ignores=("check_errors",))
+def _solve_alone(node: AtenNode, g: Operators, A: Value, B: Value, left: bool) -> Value:
+    return _solve(node, g, A, B, left)[0]
 
 
 @aten("linalg_solve_triangular")
 def _solve_triangular(
     node: AtenNode, g: Operators, self: Value, B: Value, upper: bool, left: bool, unitriangular: bool
 ) -> Value:
-    inverse = factors.inverse(g, factors.triangle(g, self, upper=upper, unit=unitriangular))
-    return _solved(g, inverse, B, left=left, is_vector=False)
-
-
-@aten("triangular_solve")
-def _triangular_solve(
-    node: AtenNode, g: Operators, self: Value, A: Value, upper: bool, transpose: bool, unitriangular: bool
-) -> list[Value]:
-    inverse = factors.inverse(g, factors.triangle(g, A, upper=upper, unit=unitriangular))
-    made = g("MatMul", [swapped(g, inverse) if transpose else inverse, self])
-    lead = made.shape[:-2]
-    return [made, g("Expand", [A, vector(g, [*lead, *A.shape[-2:]])]) if lead != A.shape[:-2] else A]
+    return _times(g, _inverted(g, _triangle(g, self, upper=upper, unit=unitriangular)), B, left=left)
 
 
 @aten("linalg_tensorinv")
 def _tensorinv(node: AtenNode, g: Operators, self: Value, ind: int) -> Value:
-    shape = dims(self)
-    size = math.prod(shape[ind:])
-    return reshape(g, factors.inverse(g, reshape(g, self, (size, size))), (*shape[ind:], *shape[:ind]))
+    shape, size = dims(self), math.prod(dims(self)[ind:])
+    return reshape(g, _inverted(g, reshape(g, self, (size, size))), (*shape[ind:], *shape[:ind]))
 
 
-@aten("linalg_tensorsolve")
-def _tensorsolve(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
-    shape, size = dims(self), other.size
-    made = factors.inverse(g, reshape(g, self, (size, size)))
-    return reshape(g, g("MatMul", [made, reshape(g, other, (size, 1))]), shape[other.rank :])
-
-
-# ---------------------------------------------------------------------------------------------- factors
-
-
-@aten("linalg_lu")
-def _lu(node: AtenNode, g: Operators, A: Value, pivot: bool) -> list[Value]:
-    _check_pivot(node, pivot)
-    found = factors.lu(g, A)
-    return [factors.permutation(g, found.order, A), *_unpacked(g, found.packed)]
-
-
-def _check_pivot(node: AtenNode, pivot: bool) -> None:
-    if not pivot:
-        raise node.problem("a factorization without pivots, which runs on GPUs only", "set pivot=True")
-
-
-def _unpacked(g: Operators, packed: Value) -> tuple[Value, Value]:
-    rows, columns = packed.shape[-2:]
-    count = min(rows, columns)
-    lower = factors.block(g, packed, (0, rows), (0, count))
-    upper = factors.block(g, packed, (0, count), (0, columns))
-    return factors.triangle(g, lower, upper=False, unit=True), factors.triangle(g, upper, upper=True)
-
-
-@aten("linalg_lu_factor", "linalg_lu_factor_ex", "_lu_with_info", ignores=("check_errors",))
-def _lu_factor(
-    node: AtenNode, g: Operators, pivot: bool, A: Value | None = None, self: Value | None = None
-) -> list[Value]:
-    _check_pivot(node, pivot)
-    x = A if A is not None else self
-    assert x is not None
-    found = factors.lu(g, x)
-    return [found.packed, _counted(g, found.pivots), _singular(g, found.packed)]
-
-
-def _order(g: Operators, pivots: Value, rows: int) -> Value:
-    counted = positions(g, pivots)
-    return factors.order_of(g, g("Sub", [counted, number(g, counted, 1)]), rows)
-
-
-@aten("lu_unpack")
-def _lu_unpack(
-    node: AtenNode, g: Operators, LU_data: Value, LU_pivots: Value, unpack_data: bool, unpack_pivots: bool
-) -> list[Value]:
-    empty = g.builder.const(np.zeros(0, LU_data.dtype.numpy))
-    rows, _ = factors.check(LU_data)
-    first = empty
-    if unpack_pivots:
-        first = factors.permutation(g, _order(g, LU_pivots, rows), LU_data)
-    return [first, *(_unpacked(g, LU_data) if unpack_data else (empty, empty))]
-
-
-def _lu_solved(
-    g: Operators, packed: Value, pivots: Value, right: Value, *, left: bool, adjoint: bool
-) -> Value:
-    rows, _ = factors.check(packed)
-    lower, upper = (
-        factors.inverse(g, factors.triangle(g, packed, upper=up, unit=not up)) for up in (False, True)
-    )
-    swaps = factors.permutation(g, _order(g, pivots, rows), packed)
-    whole = g("MatMul", [g("MatMul", [upper, lower]), swapped(g, swaps)])
-    whole = swapped(g, whole) if adjoint else whole
-    return g("MatMul", [whole, right] if left else [right, whole])
-
-
-@aten("linalg_lu_solve")
-def _linalg_lu_solve(
-    node: AtenNode, g: Operators, LU: Value, pivots: Value, B: Value, left: bool, adjoint: bool
-) -> Value:
-    return _lu_solved(g, LU, pivots, B, left=left, adjoint=adjoint)
-
-
-@aten("lu_solve")
-def _lu_solve(node: AtenNode, g: Operators, self: Value, LU_data: Value, LU_pivots: Value) -> Value:
-    return _lu_solved(g, LU_data, LU_pivots, self, left=True, adjoint=False)
+# ---------------------------------------------------------------------------------------------- Cholesky
 
 
 @aten("cholesky", "linalg_cholesky", "linalg_cholesky_ex", ignores=("check_errors",))
 def _cholesky(node: AtenNode, g: Operators, self: Value, upper: bool) -> list[Value]:
-    x = swapped(g, self) if upper else self
-    made, squares = factors.cholesky(g, x)
-    good = g("Greater", [squares, number(g, squares, 0)])
-    return [swapped(g, made) if upper else made, _first(g, g("Not", [good]))]
+    x, size = swapped(g, self) if upper else self, _sizes(self)[0]
+    columns, squares = [], []
+    for step in range(size):
+        square = _block(g, x, (step, step + 1), (step, step + 1))
+        squares.append(g("Squeeze", [square, vector(g, [-1])]))
+        column = g("Div", [_block(g, x, (0, size), (step, step + 1)), g("Sqrt", [square])])
+        columns.append(_chosen(g, np.arange(size)[:, None] >= step, column, number(g, x, 0)))
+        x = g("Sub", [x, g("MatMul", [columns[-1], swapped(g, columns[-1])])])
+    made, found = _joined(g, columns, -1), _joined(g, squares, -1)
+    bad = g("Not", [g("Greater", [found, number(g, found, 0)])])
+    return [swapped(g, made) if upper else made, _first(g, bad)]
 
 
-def _of_triangle(g: Operators, x: Value, *, upper: bool) -> Value:
-    """Return the inverse of L Lᵀ for a triangle L, or of Lᵀ L for an upper one."""
-    inverse = factors.inverse(g, factors.triangle(g, x, upper=upper))
+@aten("cholesky_inverse", "cholesky_solve")
+def _by_cholesky(
+    node: AtenNode, g: Operators, self: Value, upper: bool, input2: Value | None = None
+) -> Value:
+    inverse = _inverted(g, _triangle(g, self if input2 is None else input2, upper=upper))
     pair = (inverse, swapped(g, inverse)) if upper else (swapped(g, inverse), inverse)
-    return g("MatMul", pair)
+    made = g("MatMul", pair)
+    return made if input2 is None else g("MatMul", [made, self])
 
 
-@aten("cholesky_inverse")
-def _cholesky_inverse(node: AtenNode, g: Operators, self: Value, upper: bool) -> Value:
-    return _of_triangle(g, self, upper=upper)
+# ---------------------------------------------------------------------------------------------- reflections
 
 
-@aten("cholesky_solve")
-def _cholesky_solve(node: AtenNode, g: Operators, self: Value, input2: Value, upper: bool) -> Value:
-    return g("MatMul", [_of_triangle(g, input2, upper=upper), self])
+def _reflections(g: Operators, x: Value) -> tuple[Value, Value]:
+    """Return R with the vectors of reflections below its diagonal, and their factors, as LAPACK's geqrf."""
+    (rows, columns), factors = _sizes(x), []
+    place, across = _grid(x)
+    zero, one = number(g, x, 0), number(g, x, 1)
+    for step in range(min(rows, columns)):
+        column = _block(g, x, (0, rows), (step, step + 1))
+        alpha = _block(g, column, (step, step + 1), (0, 1))
+        tail = _chosen(g, place > step, column, zero)
+        rest = g("ReduceSum", [g("Mul", [tail, tail]), vector(g, [-2])], keepdims=1)
+        size = g("Sqrt", [g("Add", [g("Mul", [alpha, alpha]), rest])])
+        none = g("Equal", [rest, zero])
+        beta = g("Where", [g("Less", [alpha, zero]), size, g("Neg", [size])])
+        gap, divisor = g("Sub", [beta, alpha]), g("Where", [none, one, beta])
+        factor = g("Where", [none, zero, g("Div", [gap, divisor])])
+        tail = g("Div", [tail, g("Where", [none, one, g("Neg", [gap])])])
+        held = _chosen(g, place == step, one, tail)
+        share = g("Mul", [g("MatMul", [swapped(g, held), x]), factor])
+        head = _chosen(g, place == step, g("Where", [none, alpha, beta]), column)
+        head = _chosen(g, place > step, tail, head)
+        rest = _chosen(g, across > step, g("Sub", [x, g("Mul", [held, share])]), x)
+        x = _chosen(g, across == step, head, rest)
+        factors.append(g("Squeeze", [factor, vector(g, [-1])]))
+    return x, _joined(g, factors, -1)
 
 
-def _eye(g: Operators, lead: Sequence[int], rows: int, columns: int, like: Value) -> Value:
-    made = np.eye(rows, columns, dtype=like.dtype.numpy)
-    return g.builder.const(np.broadcast_to(made, (*lead, rows, columns)).copy())
+def _reflected(g: Operators, vectors: Value, factors: Value, x: Value, *, transpose: bool = False) -> Value:
+    """Return Q x, or Qᵀ x, for Q the product of reflections of ``_reflections``."""
+    rows, _ = _sizes(vectors)
+    lower = _triangle(g, vectors, upper=False, unit=True)
+    count = dims(factors)[-1]
+    for step in range(count) if transpose else reversed(range(count)):
+        column = _block(g, lower, (0, rows), (step, step + 1))
+        factor = g("Gather", [factors, vector(g, [step])], axis=factors.rank - 1)
+        share = g("MatMul", [swapped(g, column), x])
+        x = g("Sub", [x, g("Mul", [column, g("Mul", [share, g("Unsqueeze", [factor, vector(g, [-1])])])])])
+    return x
 
 
-@aten("linalg_qr", "qr")
-def _qr(
-    node: AtenNode,
-    g: Operators,
-    A: Value | None = None,
-    mode: str = "reduced",
-    self: Value | None = None,
-    some: bool = True,
-) -> list[Value]:
-    x = A if A is not None else self
-    assert x is not None
-    found = factors.reflections(g, x)
-    rows, columns = x.shape[-2:]
-    lead, count = x.shape[:-2], min(rows, columns)
+def _orthogonal(g: Operators, vectors: Value, factors: Value, columns: int) -> Value:
+    *lead, rows, _ = dims(vectors)
+    eye = np.broadcast_to(np.eye(rows, columns, dtype=vectors.dtype.numpy), (*lead, rows, columns))
+    return _reflected(g, vectors, factors, g.builder.const(eye.copy()))
+
+
+@aten("linalg_qr", "qr", names={"self": "A"})
+def _qr(node: AtenNode, g: Operators, A: Value, mode: str = "reduced", some: bool = True) -> list[Value]:
+    packed, factors = _reflections(g, A)
+    rows, columns = A.shape[-2:]
+    count = rows if mode == "complete" or not some else min(rows, columns)
+    upper = _triangle(g, _block(g, packed, (0, count), (0, columns)), upper=True)
     if mode == "r":
-        return [g.builder.const(np.zeros(0, x.dtype.numpy)), found.upper]
-    whole = mode == "complete" or not some
-    identity = _eye(g, lead, rows, rows if whole else count, x)
-    made = factors.reflected(g, found.vectors, found.factors, identity)
-    upper = factors.padded(g, found.upper, (0, rows - count), (0, 0)) if whole else found.upper
-    return [made, upper]
+        return [g.builder.const(np.zeros(0, A.dtype.numpy)), upper]
+    return [_orthogonal(g, packed, factors, count), upper]
 
 
 @aten("geqrf")
 def _geqrf(node: AtenNode, g: Operators, self: Value) -> list[Value]:
-    rows, columns = factors.check(self)
-    found, count = factors.reflections(g, self), min(rows, columns)
-    upper = factors.padded(g, found.upper, (0, rows - count), (0, 0))
-    lower = factors.padded(g, found.vectors, (0, 0), (0, columns - count))
-    return [g("Add", [upper, lower]), found.factors]
+    return list(_reflections(g, self))
 
 
-@aten("linalg_householder_product", "orgqr")
-def _householder(
-    node: AtenNode,
-    g: Operators,
-    input: Value | None = None,
-    tau: Value | None = None,
-    self: Value | None = None,
-    input2: Value | None = None,
-) -> Value:
-    vectors, scales = input if input is not None else self, tau if tau is not None else input2
-    assert vectors is not None
-    assert scales is not None
-    *lead, rows, columns = dims(vectors)
-    return factors.reflected(g, vectors, scales, _eye(g, lead, rows, columns, vectors))
+@aten("linalg_householder_product", "orgqr", names={"self": "input", "input2": "tau"})
+def _householder(node: AtenNode, g: Operators, input: Value, tau: Value) -> Value:
+    return _orthogonal(g, input, tau, dims(input)[-1])
 
 
 @aten("ormqr")
@@ -319,6 +335,5 @@ def _ormqr(
     node: AtenNode, g: Operators, self: Value, input2: Value, input3: Value, left: bool, transpose: bool
 ) -> Value:
     if left:
-        return factors.reflected(g, self, input2, input3, transpose=transpose)
-    turned = factors.reflected(g, self, input2, swapped(g, input3), transpose=not transpose)
-    return swapped(g, turned)
+        return _reflected(g, self, input2, input3, transpose=transpose)
+    return swapped(g, _reflected(g, self, input2, swapped(g, input3), transpose=not transpose))

@@ -176,21 +176,16 @@ def _chain(
 
 @aten("matrix_power", "linalg_matrix_power")
 def _matrix_power(node: AtenNode, g: Operators, self: Value, n: int) -> Value:
-    size = dims(self)[-1]
-    if n < 0:
-        self = g.apply("Inverse", [self], domain="com.microsoft")[0]
-    if not n:
-        eye = g.builder.const(np.eye(size, dtype=self.dtype.numpy))
-        return g("Expand", [eye, vector(g, self.shape)])
-    power, made, count = self, None, abs(n)
-    while True:
-        if count & 1:
+    power = g.apply("Inverse", [self], domain="com.microsoft")[0] if n < 0 else self
+    made: Value | None = None
+    for bit in reversed(bin(abs(n))[2:]):
+        if bit == "1":
             made = power if made is None else g("MatMul", [made, power])
-        count >>= 1
-        if not count:
-            assert made is not None
-            return made
         power = g("MatMul", [power, power])
+    if made is not None:
+        return made
+    eye = np.eye(dims(self)[-1], dtype=self.dtype.numpy)
+    return g("Expand", [g.builder.const(eye), vector(g, self.shape)])
 
 
 @aten("bilinear")
@@ -206,34 +201,8 @@ def _bilinear(
     return reshape(g, made, (*lead, units))
 
 
-@aten("linalg_matrix_exp", "matrix_exp")
-def _matrix_exp(node: AtenNode, g: Operators, self: Value) -> Value:
-    """Return the exponential: its Taylor polynomial of a fraction, squared as often as the norm requires."""
-    size, most = dims(self)[-1], 16
-    sums = g("ReduceSum", [g("Abs", [self]), vector(g, [self.rank - 2])], keepdims=1)
-    norm = g("ReduceMax", [sums, vector(g, [self.rank - 1])], keepdims=1)
-    scaled, times = self, []
-    for _ in range(most):  # halved where the norm is above 1
-        above = g("Greater", [norm, number(g, norm, 1)])
-        times.append(above)
-        half = g("Where", [above, number(g, norm, 0.5), number(g, norm, 1)])
-        scaled, norm = g("Mul", [scaled, half]), g("Mul", [norm, half])
-    identity = g.builder.const(np.eye(size, dtype=self.dtype.numpy))
-    made = g("Add", [g("Mul", [scaled, number(g, scaled, 1 / 10)]), identity])
-    for order in range(9, 0, -1):
-        product = g("MatMul", [scaled, made])
-        made = g("Add", [g("Mul", [product, number(g, product, 1 / order)]), identity])
-    for above in times:
-        made = g("Where", [above, g("MatMul", [made, made]), made])
-    return made
-
-
 @aten("linalg_vander")
 def _vander(node: AtenNode, g: Operators, x: Value, N: int | None) -> Value:  # noqa: N803 - the schema's name
-    x = g.builder.cast(x if x.rank else reshape(g, x, (1,)), node.dtype)
-    count = dims(x)[-1] if N is None else N
-    parts = [g.builder.const(np.ones((*x.shape, 1), x.dtype.numpy))]
-    column = g("Unsqueeze", [x, vector(g, [-1])])
-    for _ in range(1, count):
-        parts.append(g("Mul", [parts[-1], column]) if len(parts) > 1 else column)
-    return g("Concat", parts, axis=x.rank) if count > 1 else parts[0]
+    x = operand(node, g, x if x.rank else reshape(g, x, (1,)))
+    exponents = g.builder.const(np.arange(dims(x)[-1] if N is None else N).astype(x.dtype.numpy))
+    return g("Pow", [g("Unsqueeze", [x, vector(g, [-1])]), exponents])
