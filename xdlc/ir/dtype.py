@@ -53,6 +53,13 @@ class DType:
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
+    @property
+    def float_info(self) -> Any:
+        """Facts of a floating-point type under the names of ``numpy.finfo``, which does not take bfloat16."""
+        import ml_dtypes
+
+        return ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
+
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """Size in bytes of a dense tensor of ``shape``; 4-bit types pack two values a byte."""
         return (math.prod(shape) * self.bits + 7) // 8

@@ -219,6 +219,26 @@ def test_an_encoder_layer_is_its_parts(tmp_path):
     np.testing.assert_allclose(got, want, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("target", "given"),
+    [
+        ("softmax.int", [-1]),
+        ("log_softmax.int", [0]),
+        ("rms_norm", [[4]]),
+        ("scaled_dot_product_attention", ["x", "x", None, 0.0, True]),
+    ],
+)
+def test_bfloat16_is_computed_with_float32(tmp_path, target, given):
+    values = {}
+    for dtype in ("float32", "bfloat16"):
+        made = TinyProgram()
+        x = made.input("x", (1, 3, 4), dtype)
+        end = made.op(target, x, *[x if each == "x" else each for each in given], shape=(1, 3, 4))
+        model = made.convert(tmp_path, [end])
+        values[dtype] = xdlc.run(model, {"x": X[:1].astype(model.main.inputs[0].dtype.numpy)})["output_0"]
+    np.testing.assert_allclose(values["bfloat16"].astype(np.float32), values["float32"], rtol=0.02, atol=0.02)
+
+
 def test_complex_values_are_pairs(tmp_path):
     made = TinyProgram()
     x = made.input("x", (4,))

@@ -21,7 +21,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 from xdlc.ir import DType
-from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
+from xdlc.ir.dtype import BFLOAT16, BOOL8, FLOAT32, INT32
 
 
 def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
@@ -52,10 +52,14 @@ def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: boo
     return g(name, [x, vector(g, chosen)], keepdims=int(keep))
 
 
-def softmax(g: Operators, x: Value, *, beta: float = 1.0, log: bool = False) -> Value:
-    """Return the softmax, or its logarithm, along the last axis of ``beta`` times ``x``."""
+def softmax(g: Operators, x: Value, *, beta: float = 1.0, log: bool = False, axis: int = -1) -> Value:
+    """Return the softmax, or its logarithm, of ``beta`` times ``x`` along an axis.
+
+    That of bfloat16 is computed with float32, as frameworks do; ONNX rounds each partial sum.
+    """
     scaled = x if beta == 1.0 else g("Mul", [x, number(g, x, beta)])
-    return g("LogSoftmax" if log else "Softmax", [scaled], axis=-1)
+    wide = cast(g, scaled, FLOAT32) if x.dtype is BFLOAT16 else scaled
+    return cast(g, g("LogSoftmax" if log else "Softmax", [wide], axis=axis), x.dtype)
 
 
 def l2_normalized(g: Operators, x: Value, axes: Sequence[int], epsilon: float) -> Value:

@@ -89,7 +89,7 @@ def segments(
     may_drop = not (place.is_static and not bool((place.numpy() < 0).any()))
     if may_drop:
         place = where(g, g("Less", [place, number(g, place, 0)]), number(g, place, count), place)
-    finite = np.finfo(x.dtype.numpy) if x.dtype.is_float else None
+    finite = x.dtype.float_info if x.dtype.is_float else None
     lowest, highest = (finite.min, finite.max) if finite else x.dtype.limits
     neutral = {"Sum": 0, "Prod": 1, "Max": lowest, "Min": highest}
     size = (count + may_drop, *rest)

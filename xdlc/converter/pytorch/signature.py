@@ -27,7 +27,7 @@ def output_names(document: Mapping[str, Any], count: int) -> list[str]:
         return plain  # names alone are no reason to refuse a program
     if len(paths) != count:
         return plain
-    return [_joined(path) or name for path, name in zip(paths, plain, strict=True)]
+    return [joined(path) or name for path, name in zip(paths, plain, strict=True)]
 
 
 def _paths(
@@ -58,7 +58,7 @@ def _paths(
         yield from _paths(child, fields, (*path, key))
 
 
-def _joined(path: Sequence[Any]) -> str:
+def joined(path: Sequence[Any]) -> str:
     """Return a path as a name; empty if it consists of positions alone."""
     if all(isinstance(key, int) for key in path):
         return ""

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from xdlc.converter.nhwc.products import swapped
+from xdlc.converter.nhwc.reduce import softmax
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._forms import operand
@@ -22,30 +23,29 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 @aten("softmax", "_softmax", "special_softmax", ignores=("half_to_float", "dtype"))
 def _softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    return _along(node, g, "Softmax", self, dim)
+    return _along(node, g, self, dim)
 
 
 @aten("log_softmax", "_log_softmax", "special_log_softmax", ignores=("half_to_float", "dtype"))
 def _log_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    return _along(node, g, "LogSoftmax", self, dim)
+    return _along(node, g, self, dim, log=True)
 
 
-def _along(node: AtenNode, g: Operators, type: str, x: Value, dim: int) -> Value:
+def _along(node: AtenNode, g: Operators, x: Value, dim: int, *, log: bool = False) -> Value:
     x = operand(node, g, x)
     if not x.rank:
-        whole = g(type, [reshape(g, x, (1,))], axis=0)
-        return reshape(g, whole, ())
-    return g(type, [x], axis=axis_of(dim, x.rank))
+        return reshape(g, softmax(g, reshape(g, x, (1,)), log=log), ())
+    return softmax(g, x, log=log, axis=axis_of(dim, x.rank))
 
 
 @aten("_safe_softmax", ignores=("dtype",))
 def _safe_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     x = operand(node, g, self)
     if not x.rank:
-        return _along(node, g, "Softmax", x, dim)
+        return _along(node, g, x, dim)
     axis = axis_of(dim, x.rank)
-    finite = g("Max", [x, number(g, x, float(np.finfo(x.dtype.numpy).min))])
-    return g("Mul", [g("Softmax", [finite], axis=axis), _alive(g, x, axis)])
+    finite = g("Max", [x, number(g, x, float(x.dtype.float_info.min))])
+    return g("Mul", [softmax(g, finite, axis=axis), _alive(g, x, axis)])
 
 
 def _alive(g: Operators, scores: Value, axis: int) -> Value:
@@ -72,11 +72,11 @@ def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: 
         kind: 0 for a mask [L, S], 1 for [N, S], else it has the shape of the scores.
     """
     if mask is None:
-        return g("Softmax", [x], axis=axis)
+        return softmax(g, x, axis=axis)
     mask = cast(g, mask, BOOL8)
     if kind == 1:
         mask = g("Unsqueeze", [mask, vector(g, [1, 2])])
-    return g("Softmax", [g("Where", [mask, number(g, x, -math.inf), x])], axis=axis)
+    return softmax(g, g("Where", [mask, number(g, x, -math.inf), x]), axis=axis)
 
 
 # ---------------------------------------------------------------------------------------------- attention
@@ -121,7 +121,7 @@ def _attention(
     added, alive = _mask(node, g, mask, scores, causal=is_causal)
     if added is not None:
         scores = g("Add", [scores, added])
-    weights = g("Softmax", [scores], axis=scores.rank - 1)
+    weights = softmax(g, scores)
     if alive is not None:
         weights = g("Mul", [weights, alive])
     return [_scores(g, weights, value, groups)]
@@ -145,7 +145,7 @@ def _mask(
     PyTorch sets the weights of a query that sees no key to 0; a finite lowest number in the place of -inf
     keeps them from being NaN.
     """
-    lowest = max(_LOWEST, float(np.finfo(scores.dtype.numpy).min)) / 2
+    lowest = max(_LOWEST, float(scores.dtype.float_info.min)) / 2
     if causal:
         queries, keys = dims(scores, [-2, -1])
         check_table(queries, keys)

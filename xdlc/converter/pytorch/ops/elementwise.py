@@ -146,7 +146,7 @@ def _nan_to_num(self: Term, nan: float | None, posinf: float | None, neginf: flo
     dtype = self.value.dtype
     if not dtype.is_float:
         return self
-    most = 3.3895313892515355e38 if dtype.name == "bfloat16" else float(np.finfo(dtype.numpy).max)
+    most = float(dtype.float_info.max)
     known = self.is_nan().where(nan or 0.0, self)
     known = known.same(math.inf).where(most if posinf is None else posinf, known)
     return known.same(-math.inf).where(-most if neginf is None else neginf, known)

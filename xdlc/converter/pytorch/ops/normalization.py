@@ -199,7 +199,7 @@ def _rms_norm(
     weight: Value | None,
     eps: float | None,
 ) -> Value:
-    smallest = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
+    smallest = float(np.finfo(np.float32).eps) if eps is None else eps  # that of what it computes with
     scale = _filled(g, input, normalized_shape, weight, 1)
     return g("RMSNormalization", [input, scale], axis=-len(normalized_shape), epsilon=smallest)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from xdlc.converter.pytorch.script.machine import Machine
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, INT64, type_of
 from xdlc.converter.pytorch.script.values import Object, Tensor
+from xdlc.converter.pytorch.signature import joined
 from xdlc.converter.pytorch.tensors import dtype_of, unpickled
 from xdlc.converter.session.set_inputs import fixed_inputs
 from xdlc.errors import UnsupportedOp, XdlcError
@@ -26,6 +27,7 @@ from xdlc.errors import UnsupportedOp, XdlcError
 _PREPACKED = ("xnnpack", "vulkan", "metal", "mkldnn", "tensorrt")
 _CLASSES = "__torch__.torch.classes."
 _NUMBERS = {"int": INT64, "float": FLOAT32, "bool": BOOL, "number": FLOAT32}
+_MOST_DEPTH = 64
 
 
 @dataclass(slots=True)
@@ -291,17 +293,20 @@ def _tuples(inputs: Sequence[ScriptInput], given: Sequence[Any]) -> list[Any]:
 
 
 def _named(result: Any) -> list[tuple[str, Any]]:
-    """Return the results of a network by name: keys of a dictionary, else ``output_0`` and so on."""
-    if isinstance(result, dict):
-        return [(str(key), value) for key, value in result.items()]
-    flat, left = [], [result]
-    while left:
-        value = left.pop(0)
-        if isinstance(value, list | tuple):
-            left = [*value, *left]
-        elif value is not None:
-            flat.append(value)
-    for value in flat:
+    """Return the results of a network by name: keys of dictionaries, else ``output_0`` and so on."""
+    flat = list(_leaves(result, ()))
+    for _, value in flat:
         if not isinstance(value, Tensor | int | float):
             raise UnsupportedOp(f"an output is a {type(value).__name__}", fix="return tensors")
-    return [(f"output_{index}", value) for index, value in enumerate(flat)]
+    return [(joined(path) or f"output_{index}", value) for index, (path, value) in enumerate(flat)]
+
+
+def _leaves(result: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Iterate over what containers hold, without None, by positions and keys from the outermost on."""
+    if len(path) > _MOST_DEPTH:
+        raise UnsupportedOp("the containers of the outputs nest too deep", fix="return tensors")
+    if isinstance(result, dict | list | tuple):
+        for key, value in result.items() if isinstance(result, dict) else enumerate(result):
+            yield from _leaves(value, (*path, key))
+    elif result is not None:
+        yield path, result

@@ -162,7 +162,7 @@ def causal_mask(
     hidden = key > query
     if window:
         hidden |= key <= query - window
-    lowest = float(np.finfo(like.dtype.numpy).min)
+    lowest = float(like.dtype.float_info.min)
     filler = min(2.0 * node.attr("mask_filter_value", FILTER), 2.0 * FILTER)
     if extra is not None or filler < lowest:
         filler = lowest
