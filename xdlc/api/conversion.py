@@ -223,7 +223,8 @@ def _source(
 def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
     """Return the file to which torch exports a network in memory; leave the options for reading it."""
     examples, dims = options.pop("example_inputs", None), options["input_dims"]
-    if examples is None and (not isinstance(dims, Mapping | None) or live.has_tensors(dims)):
+    is_shapes = isinstance(dims, Mapping) and not any(hasattr(each, "shape") for each in dims.values())
+    if examples is None and not is_shapes:
         examples, dims = dims, None
     dynamic = options.pop("dynamic_shapes", None)
     path, shapes = live.export(model, folder, examples, dynamic, as_onnx=as_onnx)

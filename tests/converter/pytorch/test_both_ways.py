@@ -144,6 +144,7 @@ def test_both_ways_compute_what_torch_computes(torch, name):
 @pytest.mark.corpus
 def test_both_ways_agree_on_the_corpus(torch, corpus):
     files = [*(corpus / "pytorch").glob("*/*.pt2")]
+    files = [path for path in files if not path.name.startswith("gen_")]  # the others are small ones
     assert files
     for path in files:
         trusted = {"torch_exporter": "onnx", "trust": True}

@@ -139,21 +139,3 @@ def test_a_reshape_of_unknown_strides(tmp_path, reads):
     else:
         got = xdlc.run(made.convert(tmp_path, [flat]), {"x": X})
         np.testing.assert_allclose(got[next(iter(got))], np.maximum(X, 0).reshape(6))
-
-
-def test_a_graph_reads_what_the_graph_around_has_now(tmp_path):
-    made = TinyProgram()
-    x, flag = made.input("x", (3, 2)), made.input("flag", (), "bool")
-    w = made.weight("some.weight", np.float32([1, 2]))
-    y = made.op("clone", x)
-    made.op("add_.Tensor", y, w)
-
-    def reading(g, target, *values):
-        g.values.update((value, made.values[value]) for value in values)
-        return [g.op(target, *values)]
-
-    then = graph(((3, 2),), ops=lambda g, a: reading(g, "add.Tensor", y, w))
-    other = graph(((3, 2),), ops=lambda g, a: reading(g, "neg", y))
-    (end,) = made.op("higher_order.cond", flag, then, other, [x], results=[((3, 2), "float32")])
-    (got,) = run(made, tmp_path, [end], {"x": X, "flag": np.asarray(True)})
-    np.testing.assert_allclose(got, X + 2 * np.float32([1, 2]))

@@ -15,7 +15,7 @@ from xdlc.errors import UnsupportedOp, UsageError
 
 OPTIONS = ("torch_exporter", "trust")
 """Options that choose a way to a graph; the importer itself does not have them."""
-_TORCH, _ONNX = "torch", "onnx"
+_EXPORTERS = ("torch", "onnx")
 _MOST_SECONDS = 1800
 _MEMORY = 16 << 30
 
@@ -26,10 +26,10 @@ def uses_onnx(options: Mapping[str, Any]) -> bool:
     Raises:
         UsageError: If they name another one that does not exist.
     """
-    exporter = options.get("torch_exporter", _TORCH)
-    if exporter not in (_TORCH, _ONNX):
-        raise UsageError(f"no exporter {exporter!r}", fix=f"exporters: {_TORCH}, {_ONNX}")
-    return bool(exporter == _ONNX)
+    exporter = options.get("torch_exporter", "torch")
+    if exporter not in _EXPORTERS:
+        raise UsageError(f"no exporter {exporter!r}", fix=f"exporters: {', '.join(_EXPORTERS)}")
+    return bool(exporter == "onnx")
 
 
 def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]], *, trusted: bool) -> Path:
@@ -58,7 +58,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
         "kind": "program" if recognize(source) is TORCH_EXPORT else "script",
         "shapes": {name: list(shape) for name, shape in shapes.items()},
         "seconds": _MOST_SECONDS,
-        "nbytes": _most_memory(source),
+        "nbytes": _MEMORY + 16 * source.stat().st_size,
     }
     command = [sys.executable, "-P", str(Path(__file__).with_name("loading.py")), json.dumps(request)]
     try:
@@ -77,8 +77,3 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     check_surroundings(RuntimeError(text))
     problem = f"torch.onnx cannot export the file: {first_lines(text)}"
     raise UnsupportedOp(problem, where=str(source), fix="omit --torch_exporter, or export the network anew")
-
-
-def _most_memory(source: Path) -> int:
-    """Return the most bytes that a process that loads a file may take."""
-    return _MEMORY + 16 * source.stat().st_size

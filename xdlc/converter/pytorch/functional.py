@@ -7,21 +7,21 @@ to the root; views that are read later are made again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
-from xdlc.converter.pytorch.carrying import carried, origins
 from xdlc.converter.pytorch.inlining import inlined
+from xdlc.converter.pytorch.registry import aten
 from xdlc.converter.pytorch.schemas import functional_name, schema, with_defaults
 from xdlc.converter.pytorch.views import (
+    COPY,
     Step,
     Storage,
     Tensor,
     inverse,
-    is_view,
-    part,
+    step_of,
     strided_source,
     viewed_argument,
 )
@@ -29,11 +29,8 @@ from xdlc.errors import UnsupportedOp, XdlcError
 
 _MOST_STEPS = 64
 _MOST_VALUES = 1 << 16
-_COPY = "change a copy of it: call clone() before"
-_UNKNOWN = "whether a tensor that is changed is a view or a copy of another one depends on its strides"
-_RANDOM = frozenset(
-    ["bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"]
-)
+_OPERANDS = {"cond": ("arg3",), "while_loop": ("arg2", "arg3")}
+"""Arguments that inputs of graphs are, by the operator that runs these and may carry further results."""
 
 
 @dataclass(slots=True)
@@ -42,8 +39,8 @@ class Functional:
 
     Attributes:
         graph: The graph.
-        written: Value at the end by the name of an input that is changed, or of a value of a graph around.
-        passed: Positions of the outputs that are inputs, or values of a graph around, or views of these.
+        written: Value at the end by the name of an input that is changed.
+        passed: Positions of the outputs that are inputs, or views of these.
     """
 
     graph: CallGraph
@@ -57,11 +54,8 @@ def functional(graph: CallGraph) -> Functional:
     Raises:
         UnsupportedOp: If a tensor is changed in a way that has no functional form.
     """
-    return _functional(inlined(graph), None)
-
-
-def _functional(graph: CallGraph, outer: _Walk | None) -> Functional:
-    walk = _Walk(graph, outer)
+    graph = inlined(graph)
+    walk = _Walk(graph)
     for call in graph.calls:
         try:
             walk.add(call)
@@ -69,64 +63,32 @@ def _functional(graph: CallGraph, outer: _Walk | None) -> Functional:
             error.where = error.where or f"call {next(filter(None, call.outputs), '')!r} ({call.target})"
             raise
     outputs = [Ref(walk.read(item)) if isinstance(item, Ref) else item for item in graph.outputs]
-    written = {name: walk.read(name) for name in walk.changed()}
-    passed = walk.passed(graph.outputs) if outer is not None else frozenset()
+    storages = [walk.tensor(item).storage if isinstance(item, Ref) else None for item in graph.outputs]
+    passed = frozenset(
+        index for index, each in enumerate(storages) if each and (each.is_input or each.is_passed)
+    )
+    written = {name: walk.read(name) for name in graph.inputs if walk.tensor(name).storage.version}
     return Functional(replace(graph, outputs=outputs, calls=walk.calls, values=walk.values), written, passed)
 
 
-def _names(graph: CallGraph) -> set[str]:
-    """Return the names of all values of a graph and of the graphs inside it."""
-    found = {*graph.values, *graph.inputs, *graph.symbols}
-    for call in graph.calls:
-        found.update(call.outputs)
-        for value in call.arguments.values():
-            found |= _names(value) if isinstance(value, CallGraph) else set()
-    return found
-
-
 class _Walk:
-    """Walk over the calls of a graph in the order in which they run.
+    """Walk over the calls of a graph in the order in which they run."""
 
-    Args:
-        graph: The graph.
-        outer: The walk over the graph around.
-    """
-
-    def __init__(self, graph: CallGraph, outer: _Walk | None) -> None:
+    def __init__(self, graph: CallGraph) -> None:
         self.calls: list[Call] = []
         self.values: dict[str, Meta] = dict(graph.values)
-        self._outer = outer
         self._tensors: dict[str, Tensor] = {}
-        self._taken: set[str] = outer._taken if outer is not None else _names(graph)
+        self._taken = {*graph.values, *graph.inputs, *graph.symbols}
+        self._taken.update(output for call in graph.calls for output in call.outputs)
         self._numbers = self._count = 0
         self._bases: dict[str, str] = {}
         for name in graph.inputs:
-            self._tensors[name] = Tensor(Storage(name, name), (), name)
+            self._tensors[name] = Tensor(Storage(name, name, is_input=True), (), name)
 
-    def changed(self) -> list[str]:
-        """Return the names of inputs, and of values of the graphs around, that have other values now."""
-        roots = (tensor.storage for name, tensor in self._tensors.items() if name == tensor.storage.root)
-        made = {output for call in self.calls for output in call.outputs}
-        return [storage.root for storage in roots if storage.version and storage.root not in made]
-
-    def passed(self, outputs: Sequence[Any]) -> frozenset[int]:
-        """Return the positions of tensors that share elements with inputs, or values of a graph around."""
-        made = {output for call in self.calls for output in call.outputs}
-        storages = [self._tensor(item).storage if isinstance(item, Ref) else None for item in outputs]
-        return frozenset(
-            index for index, each in enumerate(storages) if each and (each.is_passed or each.root not in made)
-        )
-
-    def _tensor(self, name: str) -> Tensor:
-        """Return a tensor; one that the graph does not make is of a graph around."""
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor."""
         if name not in self._tensors:
-            value = name
-            if self._outer is not None:
-                value = self._outer.read(name)
-                meta = self._outer.values.get(value)
-                if meta is not None:
-                    self.values.setdefault(value, meta)
-            self._tensors[name] = Tensor(Storage(name, value), (), value)
+            raise UnsupportedOp(f"{name!r} is read, which the graph neither takes nor makes")
         return self._tensors[name]
 
     def read(self, name: str) -> str:
@@ -135,12 +97,12 @@ class _Walk:
         Raises:
             UnsupportedOp: If that is not known.
         """
-        tensor = self._tensor(name)
+        tensor = self.tensor(name)
         storage = tensor.storage
         if tensor.version != storage.version:
             doubt = storage.doubt or next((step.doubt for step in tensor.steps if step.doubt), "")
             if doubt:
-                raise UnsupportedOp(doubt, fix=_COPY)
+                raise UnsupportedOp(doubt, fix=COPY)
             value = storage.value
             for step in tensor.steps:
                 value = self._again(step, value)
@@ -150,8 +112,7 @@ class _Walk:
     def add(self, call: Call) -> None:
         """Add a call in functional form."""
         space, _, name = call.target.partition(".")
-        arguments = schema(name) if space == "aten" else None
-        written = [each.name for each in arguments or () if each.is_written]
+        written = [each.name for each in schema(name) or () if each.is_written] if space == "aten" else []
         if written and call.arguments.get("training", True) is not False:
             self._change(call, name, written)
         elif any(isinstance(value, CallGraph) for value in call.arguments.values()):
@@ -163,74 +124,37 @@ class _Walk:
             )
         else:
             if space == "aten" and name.startswith("as_strided"):
-                given = call.arguments["self"]
-                source = strided_source(call, given, self._tensor(given), self.values)
-                call = replace(call, arguments=call.arguments | {"self": Ref(source)})
-            made = self._append(call)
-            self._add_views(call, made)
+                source = strided_source(call, self.tensor(call.arguments["self"]), self.values)
+                call = replace(call, arguments=call.arguments | {"self": source})
+            self._add_views(call, self._append(call))
 
     def _append(self, call: Call) -> Call:
         """Add a call of the values that tensors have now; return it."""
         names = {str(ref): self.read(ref) for ref in call.refs()}
         arguments = {key: renamed(value, names) for key, value in call.arguments.items()}
-        made = replace(call, arguments=arguments)
-        self._emit(made)
-        return made
+        return self._emit(replace(call, arguments=arguments))
 
-    def _emit(self, call: Call) -> None:
-        """Add a call as it is.
+    def _emit(self, call: Call) -> Call:
+        """Add a call as it is; return it.
 
         Raises:
             UnsupportedOp: If there are too many values by now.
         """
         self._count += 1 + len(call.outputs)
         if self._count > _MOST_VALUES:
-            raise UnsupportedOp(f"has more than {_MOST_VALUES} values in functional form", fix=_COPY)
+            raise UnsupportedOp(f"has more than {_MOST_VALUES} values in functional form", fix=COPY)
         self.calls.append(call)
+        return call
 
-    # ------------------------------------------------------------------ views
+    def _operator(self, call: Call, name: str, arguments: Mapping[str, Any], like: str) -> str:
+        """Add an operator in the place of a call; return its result, which is like another value."""
+        made, given = self._fresh(like), with_defaults(name, arguments)
+        self._emit(replace(call, target=f"aten.{name}", arguments=given, outputs=[made]))
+        return made
 
-    def _add_views(self, call: Call, made: Call) -> None:
-        """Note which results of a call are views, of what."""
-        argument = viewed_argument(call)
-        source = call.arguments.get(argument)
-        for index, output in enumerate(call.outputs):
-            many = isinstance(source, list) and index < len(source)
-            each = source[index] if isinstance(source, list) and many else source
-            self._tensors[output] = Tensor(Storage(output, output), (), output)
-            if not isinstance(each, Ref):
-                continue
-            base = self._tensor(each)
-            known = is_view(call, self.values.get(base.value), self.values.get(output))
-            if known is False:
-                continue
-            doubt = _UNKNOWN if known is None else ""
-            steps = base.steps
-            if len(steps) >= _MOST_STEPS:
-                steps = steps[:_MOST_STEPS]
-                doubt = f"more than {_MOST_STEPS} views of one another, of which one is changed"
-            step = Step(made, index, argument, index if many else None, doubt)
-            self._tensors[output] = Tensor(base.storage, (*steps, step), output, base.storage.version)
-
-    def _again(self, step: Step, value: str) -> str:
-        """Return the result of a call that makes a view, of another value."""
-        call, output = step.call, step.call.outputs[step.index]
-        form = part(call, step.index, value, self.values)
-        if form is not None:
-            outputs, target = [self.fresh(output, output)], f"aten.{form[0]}"
-            self._emit(replace(call, target=target, arguments=with_defaults(*form), outputs=outputs))
-            return outputs[0]
-        outputs = [self.fresh(name, name) for name in call.outputs]
-        viewed: Any = Ref(value)
-        if step.position is not None:
-            viewed = list(call.arguments[step.argument])
-            viewed[step.position] = Ref(value)
-        self._emit(replace(call, arguments=call.arguments | {step.argument: viewed}, outputs=outputs))
-        return outputs[step.index]
-
-    def fresh(self, name: str, like: str) -> str:
+    def _fresh(self, like: str) -> str:
         """Return a name that is not taken, of a value with the shape and type of another."""
-        made = base = self._bases.get(name, name)
+        made = base = self._bases.get(like, like)
         while made in self._taken:
             self._numbers += 1
             made = f"{base}_{self._numbers}"
@@ -238,6 +162,29 @@ class _Walk:
         self._bases[made] = base
         if like in self.values:
             self.values[made] = self.values[like]
+        return made
+
+    # ------------------------------------------------------------------ views
+
+    def _add_views(self, call: Call, made: Call) -> None:
+        """Note which results of a call are views, of what."""
+        source: Any = call.arguments.get(viewed_argument(call))
+        for index, output in enumerate(call.outputs):
+            self._tensors[output] = Tensor(Storage(output, output), (), output)
+            each = source[min(index, len(source) - 1)] if source and isinstance(source, list) else source
+            step = step_of(made, index, self.values) if isinstance(each, Ref) else None
+            if step is not None:
+                base = self.tensor(each)
+                if len(base.steps) == _MOST_STEPS:
+                    step.doubt = f"more than {_MOST_STEPS} views of one another, of which one is changed"
+                steps = (*base.steps[: _MOST_STEPS - 1], step)
+                self._tensors[output] = Tensor(base.storage, steps, output, base.storage.version)
+
+    def _again(self, step: Step, value: str) -> str:
+        """Return the result of a call that makes a view, of another value."""
+        arguments = step.call.arguments | {step.argument: Ref(value)}
+        made = self._fresh(step.call.outputs[0])
+        self._emit(replace(step.call, arguments=arguments, outputs=[made]))
         return made
 
     # ------------------------------------------------------------------ changes
@@ -248,47 +195,31 @@ class _Walk:
         Raises:
             UnsupportedOp: If it has none.
         """
-        operator, plain = name.partition(".")[0], functional_name(name)
-        if operator in _RANDOM:
-            raise UnsupportedOp("its result is random", fix="export the network for inference")
-        target = call.arguments.get(written[0])
-        forms = schema(plain)
-        if not isinstance(target, Ref) or len(written) > 1 or forms is None or plain == name:
-            problem = f"{name} changes {', '.join(written)}, which has no functional form"
-            fix = "call convert_pt2e(model) before the export" if "obs_f" in name else _COPY
+        plain, target = functional_name(name), call.arguments.get(written[0])
+        forms, reason = schema(plain), aten.reason(plain)
+        if not isinstance(target, Ref) or len(written) > 1 or forms is None or plain == name or reason:
+            problem = reason or f"{name} changes {', '.join(written)}, which has no functional form"
+            fix = "call convert_pt2e(model) before the export" if "obs_f" in name else COPY
             raise UnsupportedOp(problem, fix=fix)
-        if plain in ("detach", "requires_grad"):
-            self._tensors.update((output, self._tensor(target)) for output in call.outputs)
-            return
-        names = {forms[0].name: call.arguments[written[0]]}
-        names |= {key: value for key, value in call.arguments.items() if key != written[0]}
-        if any(each.is_viewed for each in forms):
-            self._reshape(replace(call, target=f"aten.{plain}", arguments=names), target)
-            self._tensors.update((output, self._tensor(target)) for output in call.outputs)
-            return
-        made = self.fresh(target, self._tensor(target).value)
-        self._append(replace(call, target=f"aten.{plain}", arguments=names, outputs=[made]))
-        self._write(target, made)
-        self._tensors.update((output, self._tensor(target)) for output in call.outputs)
-
-    def _reshape(self, call: Call, target: str) -> None:
-        """Add a call that turns a tensor itself into a view, as ``squeeze_`` does."""
-        tensor = self._tensor(target)
-        like = next(iter(call.outputs), target)
-        name = self.fresh(like, like)
-        call = replace(call, outputs=[name])
-        made = self._append(call)
-        step = Step(made, 0, viewed_argument(call))
-        tensor.steps, tensor.value = (*tensor.steps, step), name
+        arguments = {forms[0].name: target}
+        arguments |= {key: value for key, value in call.arguments.items() if key != written[0]}
+        tensor = self.tensor(target)
+        is_view = any(each.is_viewed for each in forms)  # like squeeze_: the tensor itself gets another shape
+        made = self._fresh(next(iter(call.outputs), target) if is_view else tensor.value)
+        done = self._append(replace(call, target=f"aten.{plain}", arguments=arguments, outputs=[made]))
+        if is_view:
+            tensor.steps, tensor.value = (*tensor.steps, Step(done, viewed_argument(done))), made
+        else:
+            self._write(target, made)
+        self._tensors.update((output, tensor) for output in call.outputs)
 
     def _write(self, name: str, value: str) -> None:
         """Let a tensor have another value, and the storage that it is a view of."""
-        tensor = self._tensor(name)
+        tensor = self.tensor(name)
         storage, made = tensor.storage, value
         if storage.is_passed:
-            raise UnsupportedOp(
-                f"{name!r} is changed, and may be an operand of the call that returns it", fix=_COPY
-            )
+            problem = f"{name!r} is changed, and may be an operand of the call that returns it"
+            raise UnsupportedOp(problem, fix=COPY)
         doubt = next((step.doubt for step in tensor.steps if step.doubt), "")
         if doubt:
             storage.doubt = doubt
@@ -297,46 +228,74 @@ class _Walk:
             for step in tensor.steps[:-1]:
                 befores.append(self._again(step, befores[-1]))
             for step, before in zip(reversed(tensor.steps), reversed(befores), strict=False):
-                made = self._written_back(step, before, made)
+                form = inverse(step.call, before, made, self.values)
+                made = made if form is None else self._operator(step.call, *form, like=before)
             storage.value = made
         storage.version += 1
         tensor.value, tensor.version = value, storage.version
 
-    def _written_back(self, step: Step, before: str, value: str) -> str:
-        """Return what a tensor becomes where its view is given another value."""
-        form = inverse(step.call, step.index, before, value, self.values)
-        if form is None:
-            return value
-        made = self.fresh(before, before)
-        arguments = with_defaults(*form)
-        self._emit(replace(step.call, target=f"aten.{form[0]}", arguments=arguments, outputs=[made]))
-        return made
-
     # ------------------------------------------------------------------ graphs inside
 
     def _add_graphs(self, call: Call) -> None:
-        """Add a call that runs graphs; tensors of this graph that they change become results.
+        """Add a call that runs graphs; operands that they change become further results.
 
         Raises:
             UnsupportedOp: If they change a tensor in a way that has no functional form.
         """
         given = {key: value for key, value in call.arguments.items() if isinstance(value, CallGraph)}
-        inner = {key: _functional(value, self) for key, value in given.items()}
-        names = sorted(
-            {each for key in inner for each in origins(call, given[key], inner[key].written).values()}
-        )
-        made = self._append(call)
-        results = {outside: self.fresh(outside, self.read(outside)) for outside in names}
-        graphs = {key: each.graph for key, each in inner.items()}
-        written = {key: each.written for key, each in inner.items()}
-        self.calls[-1] = replace(made, arguments=made.arguments | graphs)
-        if names:
-            self.calls[-1] = carried(call, made, graphs, written, results, self.read)
+        forms = {key: functional(value) for key, value in given.items()}
+        name, made = call.target.partition(".")[2], self._append(call)
+        operands = [item for key in _OPERANDS.get(name, ()) for item in call.arguments.get(key, [])]
+        changed = sorted({form.graph.inputs.index(each) for form in forms.values() for each in form.written})
+        storages = [self.tensor(ref).storage for ref in call.refs()]
+        for index in changed:
+            if index >= len(operands) or not isinstance(operands[index], Ref):
+                raise UnsupportedOp(f"a graph of {name} changes one of its inputs", fix=COPY)
+            if storages.count(self.tensor(operands[index]).storage) > 1:
+                problem = f"a graph inside changes {operands[index]!r}, and reads a view of it"
+                raise UnsupportedOp(problem, fix=COPY)
+        results = [self._fresh(self.read(operands[index])) for index in changed]
+        arguments = made.arguments | {key: form.graph for key, form in forms.items()}
+        if changed:
+            arguments = _carried(name, arguments, forms, changed)
+        self.calls[-1] = replace(made, arguments=arguments, outputs=[*made.outputs, *results])
         for index, output in enumerate(call.outputs):
-            is_passed = any(index in each.passed for each in inner.values())
+            is_passed = any(index in form.passed for form in forms.values())
             self._tensors[output] = Tensor(Storage(output, output, is_passed=is_passed), (), output)
-        for outside, result in results.items():
-            storage = self._tensor(outside).storage
-            if any(ref != outside and self._tensor(ref).storage is storage for ref in call.refs()):
-                raise UnsupportedOp(f"a graph inside changes {outside!r}, and reads a view of it", fix=_COPY)
-            self._write(outside, result)
+        for index, result in zip(changed, results, strict=True):
+            self._write(operands[index], result)
+
+
+def _carried(
+    name: str, arguments: dict[str, Any], forms: Mapping[str, Functional], changed: list[int]
+) -> dict[str, Any]:
+    """Return the arguments of a call whose graphs return the new values of what they change, too.
+
+    Args:
+        name: ``cond`` or ``while_loop``.
+        arguments: Arguments of the call, with graphs in functional form.
+        forms: The graphs.
+        changed: Positions of the inputs of the graphs that one of them changes.
+
+    Raises:
+        UnsupportedOp: If a loop changes one of its variables, or its condition changes anything.
+    """
+    made = dict(arguments)
+    variables = len(arguments["arg2"]) if name == "while_loop" else 0
+    if name == "while_loop" and (changed[0] < variables or forms["arg0"].written):
+        raise UnsupportedOp("a loop changes one of its variables in place", fix=COPY)
+    for key, form in forms.items():
+        inputs, outputs = form.graph.inputs, form.graph.outputs
+        ends = [Ref(form.written.get(inputs[index], inputs[index])) for index in changed]
+        if name == "cond":
+            made[key] = replace(form.graph, outputs=[*outputs, *ends])
+            continue
+        rest = [index for index in range(variables, len(inputs)) if index not in changed]
+        order = [*range(variables), *changed, *rest]
+        if key == "arg1":
+            outputs = [*outputs[:variables], *ends]
+            operands = [[*arguments["arg2"], *arguments["arg3"]][index] for index in order]
+            made["arg2"] = operands[: variables + len(changed)]
+            made["arg3"] = operands[variables + len(changed) :]
+        made[key] = replace(form.graph, inputs=[inputs[index] for index in order], outputs=outputs)
+    return made

@@ -22,7 +22,6 @@ INSTALL = "install it: `pip install xdlc[torch]`"
 _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of the names of layers that compute something else in training."""
 _MOST_TEXT = 400
-_MOST_NAME = 64
 _PACKED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b")
 _TENSORS = "take and return tensors, and containers of them; networks of transformers: use_cache=False"
 _OTHER_WAY = "rewrite that part; or let torch make ONNX of it: importer_options={'torch_exporter': 'onnx'}"
@@ -35,15 +34,6 @@ def is_live(model: object) -> bool:
         and each.__name__ in ("Module", "ExportedProgram", "ScriptFunction")
         for each in type(model).__mro__
     )
-
-
-def has_tensors(value: object) -> bool:
-    """Return whether a value is a tensor of torch, or a container of them."""
-    if isinstance(value, Mapping):
-        return any(map(has_tensors, value.values()))
-    if isinstance(value, tuple | list):
-        return any(map(has_tensors, value))
-    return any(each.__module__ == "torch" and each.__name__ == "Tensor" for each in type(value).__mro__)
 
 
 def export(
@@ -64,9 +54,10 @@ def export(
             ProblemList.
     """
     torch = _torch()
-    args, kwargs = _arguments(examples)
+    kwargs = dict(examples) if isinstance(examples, Mapping) else {}
+    args = () if kwargs or examples is None else examples if isinstance(examples, tuple) else (examples,)
     kind = type(model).__name__
-    name = re.sub(r"\W", "", kind)[:_MOST_NAME] or "model"
+    path = folder / (re.sub(r"\W", "", kind)[:64] or "model")
     is_program = isinstance(model, torch.export.ExportedProgram)
     is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     if examples is None and not is_program:
@@ -74,20 +65,21 @@ def export(
             f"a {kind} is traced with inputs, and there are none",
             fix="give a tuple of tensors: xdlc.convert(module, (torch.zeros(1, 3, 224, 224),))",
         )
+    if not is_program and not is_script:
+        _check_mode(torch, model)
     with _quiet(), torch.no_grad():
         if as_onnx:
-            return _as_onnx(torch, model, folder / f"{name}.onnx", args, kwargs, dynamic_shapes), {}
+            options: dict[str, Any] = {"dynamo": False}
+            if not is_script:
+                options = {"dynamo": True, "verbose": False, "dynamic_shapes": dynamic_shapes}
+            return _as_onnx(torch, model, path.with_suffix(".onnx"), args, options | {"kwargs": kwargs}), {}
         if is_script:
-            return _as_script(torch, model, folder / f"{name}.pt", args)
-        program = model
+            return _as_script(torch, model, path.with_suffix(".pt"), args)
         if not is_program:
-            _check_mode(torch, model)
-            if _is_packed(model):
-                return _as_script(torch, _scripted(torch, model, args, kwargs), folder / f"{name}.pt", args)
-            program = _traced(torch, _with_plain_weights(torch, model), args, kwargs, dynamic_shapes)
-        path = folder / f"{name}.pt2"
+            model = _traced(torch, _with_plain_weights(torch, model), args, kwargs, dynamic_shapes)
+        path = path.with_suffix(".pt2")
         try:
-            torch.export.save(program, path)
+            torch.export.save(model, path)
         except Exception as error:
             problem = f"torch.export.save cannot store the program: {first_lines(error)}"
             raise UnsupportedOp(problem, where=kind, fix=_OTHER_WAY) from error
@@ -106,21 +98,10 @@ def _torch() -> Any:
     except Exception as error:
         problem = f"the package torch cannot be imported: {first_lines(error)}"
         raise UsageError(problem, fix=INSTALL) from error
-    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if version < _OLDEST:
-        raise UsageError(
-            f"torch is of version {torch.__version__}; modules are exported by 2.5 and newer",
-            fix=INSTALL,
-        )
+    if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < _OLDEST:
+        problem = f"torch is of version {torch.__version__}; modules are exported by 2.5 and newer"
+        raise UsageError(problem, fix=INSTALL)
     return torch
-
-
-def _arguments(examples: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(examples, Mapping):
-        return (), dict(examples)
-    if isinstance(examples, tuple):
-        return examples, {}
-    return (examples,) if examples is not None else (), {}
 
 
 def _check_mode(torch: Any, module: Any) -> None:
@@ -142,26 +123,18 @@ def _check_mode(torch: Any, module: Any) -> None:
         )
 
 
-def _is_packed(module: Any) -> bool:
-    """Return whether layers hold weights in objects of C++, which scripts take and torch.export does not."""
-    return any(_PACKED.match(type(each).__module__) for each in module.modules())
-
-
-def _scripted(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return a module traced to a script.
+def _with_plain_weights(torch: Any, module: Any) -> Any:
+    """Return a module whose weights are tensors, instead of objects of torchao that hold several.
 
     Raises:
-        UnsupportedOp: If torch cannot.
+        UnsupportedOp: If layers hold weights in objects of C++.
     """
-    try:
-        return torch.jit.trace(module, args or None, example_kwarg_inputs=kwargs or None)
-    except Exception as error:
-        problem = f"torch.jit.trace cannot trace the module: {first_lines(error)}"
-        raise UnsupportedOp(problem, where=type(module).__name__, fix=_OTHER_WAY) from error
-
-
-def _with_plain_weights(torch: Any, module: Any) -> Any:
-    """Return a module whose weights are tensors, instead of objects of torchao that hold several."""
+    if any(_PACKED.match(type(each).__module__) for each in module.modules()):
+        raise UnsupportedOp(
+            "layers hold packed weights, which torch.export does not take",
+            where=type(module).__name__,
+            fix="convert torch.jit.trace(module, inputs), which does, or quantize with PT2E",
+        )
     plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     held = (*module.parameters(), *module.buffers())
     if all(type(each) in plain or not type(each).__module__.startswith("torchao") for each in held):
@@ -177,7 +150,7 @@ def _traced(
     """Return the program of a module.
 
     Raises:
-        XdlcError: If torch cannot trace it.
+        XdlcError: If torch cannot trace it; with all problems that ``draft_export`` lists.
     """
     errors: list[Exception] = []
     for strict in (False, True):
@@ -197,8 +170,8 @@ def _traced(
     if len(problems) > 1:
         raise ProblemList(problems, where=where) from errors[0]
     problem = f"torch.export cannot trace the module: {first_lines(errors[0])}"
-    is_odd = "not a known type" in problem
-    raise UnsupportedOp(problem, where=where, fix=_TENSORS if is_odd else _OTHER_WAY) from errors[0]
+    fix = _TENSORS if "not a known type" in problem else _OTHER_WAY
+    raise UnsupportedOp(problem, where=where, fix=fix) from errors[0]
 
 
 def _drafted(text: str) -> str:
@@ -228,33 +201,19 @@ def _as_script(
     torch.jit.save(model, str(path))
     graph = model.graph if isinstance(model, torch.jit.ScriptFunction) else model.forward.graph
     names = [each.debugName().partition(".")[0] for each in graph.inputs()]
-    names = names[len(names) - len(args) :] if len(names) >= len(args) else names
-    tensors = {name: value for name, value in zip(names, args, strict=False) if has_tensors(value)}
-    return path, {name: tuple(value.shape) for name, value in tensors.items() if hasattr(value, "shape")}
+    given = zip(names[max(len(names) - len(args), 0) :], args, strict=False)
+    return path, {name: tuple(value.shape) for name, value in given if hasattr(value, "shape")}
 
 
-def _as_onnx(
-    torch: Any,
-    model: Any,
-    path: Path,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    dynamic_shapes: Any,
-) -> Path:
+def _as_onnx(torch: Any, model: Any, path: Path, args: tuple[Any, ...], options: dict[str, Any]) -> Path:
     """Write a network as ONNX, by torch's own exporter.
 
     Raises:
         UnsupportedOp: If it cannot.
         UsageError: If a package that it needs is not installed.
     """
-    is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
-    options: dict[str, Any] = {"dynamo": False} if is_script else {"dynamo": True, "verbose": False}
-    if dynamic_shapes is not None and not is_script:
-        options["dynamic_shapes"] = dynamic_shapes
-    if not is_script and not isinstance(model, torch.export.ExportedProgram):
-        _check_mode(torch, model)
     try:
-        torch.onnx.export(model, args, str(path), kwargs=kwargs, **options)
+        torch.onnx.export(model, args, str(path), **options)
     except ImportError as error:
         raise UsageError(
             f"torch.onnx needs a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
@@ -269,8 +228,7 @@ def _as_onnx(
 def first_lines(error: object, skip: str = "For ") -> str:
     """Return the beginning of a message of torch, in one line."""
     text = str(error).strip() or type(error).__name__
-    lines = [line.strip() for line in text.split(f"\n{skip}")[0].splitlines() if line.strip()]
-    joined = " ".join(lines)
+    joined = " ".join(text.split(f"\n{skip}")[0].split())
     return joined if len(joined) <= _MOST_TEXT else f"{joined[:_MOST_TEXT]}..."
 
 
@@ -289,4 +247,4 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-__all__ = ["INSTALL", "check_surroundings", "export", "first_lines", "has_tensors", "is_live"]
+__all__ = ["INSTALL", "check_surroundings", "export", "first_lines", "is_live"]

@@ -19,27 +19,23 @@ def main(request: dict[str, Any]) -> None:
     import torch
 
     warnings.simplefilter("ignore")
-    source, target = request["source"], request["target"]
     with torch.no_grad():
         if request["kind"] == "program":
             _register()
-            torch.onnx.export(torch.export.load(source), (), target, dynamo=True, verbose=False)
+            program = torch.export.load(request["source"])
+            torch.onnx.export(program, (), request["target"], dynamo=True, verbose=False)
             return
         jit: Any = torch.jit
-        script = jit.load(source, map_location="cpu").eval()
-        given = list(script.forward.graph.inputs())[1:]
+        script = jit.load(request["source"], map_location="cpu").eval()
+        given = {each.debugName().partition(".")[0]: each.type() for each in script.forward.graph.inputs()}
+        names = list(given)[1:]  # after the module itself
         shapes = {name.partition(".")[0]: shape for name, shape in request["shapes"].items()}
-        args = []
-        for each in given:
-            name = each.debugName().partition(".")[0]
-            if name not in shapes:
-                names = [one.debugName().partition(".")[0] for one in given]
-                raise ValueError(f"the shapes of the inputs {', '.join(names)} are needed")
-            kind = each.type()
-            dtype = kind.dtype() if isinstance(kind, torch.TensorType) else None
-            args.append(torch.zeros(shapes[name], dtype=dtype or torch.float32))
-        names = [each.debugName().partition(".")[0] for each in given]
-        torch.onnx.export(script, tuple(args), target, dynamo=False, input_names=names)
+        if not shapes.keys() >= {*names}:
+            raise ValueError(f"the shapes of the inputs {', '.join(names)} are needed")
+        dtypes = [getattr(given[name], "dtype", lambda: None)() for name in names]
+        pairs = zip(names, dtypes, strict=True)
+        args = tuple(torch.zeros(shapes[name], dtype=dtype or torch.float32) for name, dtype in pairs)
+        torch.onnx.export(script, args, request["target"], dynamo=False, input_names=names)
 
 
 def _register() -> None:

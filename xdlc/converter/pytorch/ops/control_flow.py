@@ -42,9 +42,7 @@ def _cond(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
     operands = _operands(node, g, "arg3")
     for branch in branches:
         _check(node, branch, len(operands), len(node.outputs))
-    (condition,) = _operands(node, g, "arg0")
-    if condition.dtype.numpy.kind != "b":
-        condition = g("Cast", [condition], to=9)
+    condition = g("Cast", _operands(node, g, "arg0"), to=9)
     return apply_if(g, condition, branches, operands, len(node.outputs))
 
 
