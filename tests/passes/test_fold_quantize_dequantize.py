@@ -31,6 +31,28 @@ def folded(text):
     return graph
 
 
+UNREAD = """
+graph unread {
+  input %x float32[1,4,4,8]
+  q = Quantize(%x) -> %q_out ufixed8[1,4,4,8] per_tensor(scale=0.03, offset=-100)
+  d = Dequantize(%q_out) -> %d_out float32[1,4,4,8]
+  s = ElementWiseNeuron(%d_out) {operation=uint32 6} -> %s_out float32[1,4,4,8]
+  r = Quantize(%s_out) -> %r_out sfixed8[1,4,4,8] per_tensor(scale=0.0078125)
+  i = Reinterpret@xdlc(%r_out) -> %i_out int8[1,4,4,8]
+  c = Cast(%i_out) -> %c_out float32[1,4,4,8]
+  b = Reinterpret@xdlc(%i_out) -> %b_out sfixed8[1,4,4,8] per_tensor(scale=0.0078125)
+  e = Dequantize(%b_out) -> %y float32[1,4,4,8]
+  return %y
+}
+"""
+
+
+def test_signed_values_that_an_unread_operation_reads_are_unsigned():
+    graph = folded(UNREAD)
+    assert [op.type for op in graph.ops] == ["ElementWiseNeuron"]
+    assert graph.outputs[0].dtype is dt.UFIXED8
+
+
 @needs_htp
 def test_stored_bytes_come_out_of_htp():
     graph = folded(BYTES)

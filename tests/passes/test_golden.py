@@ -96,9 +96,9 @@ def test_passes_run_in_the_order_that_they_require():
         "hoist_transposes",
         "merge_views_around",
         "narrow_bounded_integers",
+        "prune",
         "shift_signed",
         "fold_quantize_dequantize",
-        "prune",
         "trim_clamp",
     ]
     assert [entry.name for entry in passes.stage("htp")] == [

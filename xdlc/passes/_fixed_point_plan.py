@@ -67,18 +67,21 @@ class Plan:
     reals: dict[Op, set[Tensor]] = field(default_factory=dict)
 
     def decide(self) -> None:
-        ops = list(self.graph.ops)
-        for op in reversed(ops):
-            for tensor in op.outputs:
-                self._note_wanted(tensor)
+        self.note_wanted()
         for tensor in self.graph.inputs if self.io else ():
             self._note_wanted(tensor)
             if tensor in self.wanted:
                 self.forms[tensor] = self.wanted[tensor]
-        for op in ops:
+        for op in list(self.graph.ops):
             self._place(op)
 
     # ------------------------------------------------------------------ what consumers require
+
+    def note_wanted(self) -> None:
+        """Record the storage type that every consumer rounds the results of operations to."""
+        for op in reversed(list(self.graph.ops)):
+            for tensor in op.outputs:
+                self._note_wanted(tensor)
 
     def _note_wanted(self, tensor: Tensor) -> None:
         if not _is_open(tensor) or self.graph.is_output(tensor):

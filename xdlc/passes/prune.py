@@ -8,7 +8,7 @@ from xdlc.ir import Graph
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fold_quantize_dequantize",))
+@graph_pass(stage="converter")
 @dataclass(frozen=True, slots=True)
 class Prune:
     """Remove ops whose results nobody reads, and tensors that no op touches."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdlc import ir
@@ -10,7 +10,7 @@ from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as types
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
-from xdlc.passes._fixed_point_plan import is_reinterpret
+from xdlc.passes._fixed_point_plan import Plan, is_reinterpret
 from xdlc.passes._fixed_point_rules import moves
 from xdlc.passes._static_fixed_point import shifted
 from xdlc.passes.base import graph_pass
@@ -21,10 +21,11 @@ _UNSIGNED = {
     types.INT8: types.UINT8,
     types.INT16: types.UINT16,
 }
+_BORDERS = ("Quantize", "Dequantize", "Convert")
 _WHY = "HTP computes with unsigned values, the source stores signed ones"
 
 
-@graph_pass(stage="converter", op_types=("Quantize", "Dequantize"))
+@graph_pass(stage="converter", after=("prune",), op_types=("Quantize", "Dequantize"))
 @dataclass(frozen=True, slots=True)
 class ShiftSigned:
     """Let computed values be rounded to unsigned integers where the source rounds to signed ones.
@@ -43,13 +44,15 @@ class ShiftSigned:
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
         changed, seen = False, set[Tensor]()
+        plan = Plan(graph, io=False)
+        plan.note_wanted()
         for op in list(graph.ops):
             for tensor in (*op.inputs, *op.outputs):
                 if tensor is None or tensor in seen or not _is_signed(tensor):
                     continue
                 group = _group(graph, tensor)
                 seen |= group.keys()
-                changed |= _shift(graph, group)
+                changed |= _shift(plan, group)
         return changed
 
 
@@ -95,12 +98,13 @@ def _group(graph: Graph, tensor: Tensor) -> dict[Tensor, None]:
     return found
 
 
-def _shift(graph: Graph, group: dict[Tensor, None]) -> bool:
+def _shift(plan: Plan, group: dict[Tensor, None]) -> bool:
     """Make a group unsigned, or copies of what is dequantized; return whether anything changed."""
+    graph = plan.graph
     if any(_meets_udo(graph, tensor) for tensor in group):
         return False
     if not all(_is_free(graph, tensor) for tensor in group):
-        results = [_split(graph, tensor) for tensor in group if _is_signed(tensor)]
+        results = [_split(graph, tensor) for tensor in group if _is_signed(tensor) and _helps(plan, tensor)]
         return any(results)
     for tensor in group:
         dtype, encoding = _unsigned(tensor)
@@ -117,7 +121,7 @@ def _is_free(graph: Graph, tensor: Tensor) -> bool:
         return False
     if tensor.dtype not in _UNSIGNED or (tensor.dtype.is_fixed and not _is_signed(tensor)):
         return False
-    borders = ("Quantize", "Dequantize") if tensor.dtype.is_fixed else ()
+    borders = _BORDERS if tensor.dtype.is_fixed else ()
     return all(
         (op.type in borders and op.package == ir.NATIVE_PACKAGE) or _only_moves(op, tensor)
         for op in _beside(graph, tensor)
@@ -131,27 +135,46 @@ def _only_moves(op: Op, tensor: Tensor) -> bool:
     return tensor in _kept(op) and all(index in positions for index in read)
 
 
-def _meets_udo(graph: Graph, tensor: Tensor) -> bool:
-    """Return whether a UDO makes the floats that are rounded to a tensor, or reads those that it denotes."""
+def _maker(tensor: Tensor) -> Op | None:
+    """Return the op that computes the floats that are rounded to a tensor, if one does."""
     op = tensor.producer
     while op is not None and (op.type == "Quantize" or moves(op)):
         op = op.inputs[0].producer if op.inputs[0] is not None else None
-    if op is not None and is_udo(op):
-        return True
+    return op
+
+
+def _users(graph: Graph, tensor: Tensor) -> Iterator[Op]:
+    """Yield the ops that compute with the numbers that a tensor denotes."""
     waiting, seen = list(graph.consumers(tensor)), set[Op]()
     while waiting:
         op = waiting.pop()
         if op in seen:
             continue
         seen.add(op)
-        if is_udo(op):
-            return True
         if op.type == "Dequantize" or moves(op):
             waiting += [reader for result in op.outputs for reader in graph.consumers(result)]
-    return False
+        else:
+            yield op
+
+
+def _meets_udo(graph: Graph, tensor: Tensor) -> bool:
+    """Return whether a UDO makes the floats that are rounded to a tensor, or reads those that it denotes."""
+    maker = _maker(tensor)
+    return (maker is not None and is_udo(maker)) or any(map(is_udo, _users(graph, tensor)))
 
 
 # ---------------------------------------------------------------------- both forms
+
+
+def _helps(plan: Plan, tensor: Tensor) -> bool:
+    """Return whether an op beside a tensor may compute in fixed point: all of its floats are rounded."""
+    maker = _maker(tensor)
+    beside = [*_users(plan.graph, tensor), *([] if maker is None else [maker])]
+    return any(
+        all(not out.dtype.is_float or out in plan.wanted for out in op.outputs)
+        for op in beside
+        if op.package == ir.NATIVE_PACKAGE and op.type not in _BORDERS
+    )
 
 
 def _split(graph: Graph, tensor: Tensor) -> bool:

@@ -448,3 +448,14 @@ def test_zero_among_stored_integers_is_another_number(models, kind):
     source.node(kind, ["q", *pads], "p")
     source.node("DequantizeLinear", ["p", *parameters], "y")
     check(models, source, {"x": reals(1, 2, 3, 3)})
+
+
+def test_signed_values_that_no_operation_computes_with_stay_signed(models):
+    """Reals that are an output keep the convolution on reals, where unsigned copies change nothing."""
+    source = Source()
+    parameters = source.encoding("y", 1 / 128, np.int8(0))
+    source.node("Sigmoid", [source.quantized("x", 0.03, np.int8(3))], "y")
+    stored = source.node("QuantizeLinear", ["y", *parameters], "q")
+    source.node("DequantizeLinear", [stored, *parameters], "z")
+    graph = check(models, source, {"x": reals(3, 4)}, ("y", "q", "z"))
+    assert kinds(graph)["Convert"] == 0

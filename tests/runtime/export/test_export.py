@@ -22,6 +22,7 @@ from xdlc.ir import (
     Tensor,
     b8,
     make_op,
+    parse,
     static,
     u32,
 )
@@ -228,6 +229,21 @@ def test_a_pair_of_transposes_costs_nothing(tmp_path):
     )
     (path,) = xdlc.to_onnx(_model(graph), tmp_path / "m.onnx")
     assert [node.op_type for node in onnx.load(path).graph.node] == ["Relu"]
+
+
+def test_factors_of_ones_come_back_under_their_name(tmp_path):
+    graph = parse("""
+    graph net {
+      input %x float32[2,3,4]
+      static %n_weight float32[4] = [1, 1, 1, 1]
+      n = RmsNorm(%x, %n_weight) {axes=uint32[1] = [2], epsilon=float32 0.01} -> %n_out float32[2,3,4]
+      r = ElementWiseNeuron(%n_out) {operation=uint32 4} -> %y float32[2,3,4]
+      return %y
+    }
+    """).main
+    (path,) = xdlc.to_onnx(_model(graph), tmp_path / "m.onnx")
+    op, _ = xdlc.convert(path).main.ops
+    assert (op.type, op.name, op.inputs[1].name) == ("RmsNorm", "n", "n_weight")
 
 
 def test_views_of_other_encodings_round_again(tmp_path):

@@ -21,15 +21,20 @@ def _mean(b: Builder, x: str, axes: Sequence[int]) -> str:
 
 
 def _affine(op: Op, b: Builder, value: str, shape: Sequence[int] | None = None) -> str:
+    """Return ``value * gamma + beta``, without factors that are ones: importers drop these, too."""
     dtype = b.dtype(args.operand(op, 0))
     for index, type in ((1, "Mul"), (2, "Add")):
         tensor = args.optional(op, index)
-        if tensor is not None:
+        if tensor is not None and not (type == "Mul" and _is_ones(tensor)):
             factor = b.read(tensor, dtype=dtype)
             if shape is not None and tuple(shape) != tensor.shape:
                 factor = b.reshape(factor, shape)
             value = b.node(type, [value, factor])
     return value
+
+
+def _is_ones(tensor: Tensor) -> bool:
+    return tensor.data is not None and tensor.encoding is None and bool((tensor.numpy() == 1).all())
 
 
 def _scaled(b: Builder, source: Tensor, x: str, axes: Sequence[int], epsilon: float) -> str:
