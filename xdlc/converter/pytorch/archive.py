@@ -28,17 +28,7 @@ _COST = {b"{": 240, b"[": 72, b",": 64}
 
 
 class Archive:
-    """A zip archive of PyTorch.
-
-    Args:
-        path: The file.
-        source: The mapped file that holds it; default: the file itself.
-        start: Its first byte there.
-        size: Its number of bytes.
-
-    Attributes:
-        path: The file.
-        source: The mapped file.
+    """A zip archive of PyTorch, from ``start`` of a mapped file on; default: all of the file at ``path``.
 
     Raises:
         ModelError: If it is no whole archive.
@@ -74,16 +64,10 @@ class Archive:
             raise ModelError(problem, where=str(self.path), fix="save the model on another machine")
 
     def inner(self, name: str) -> Archive:
-        """Return the archive that a record is.
-
-        Raises:
-            ModelError: If the record is missing, or no whole archive.
-        """
-        start, size = self.record(name)
-        return Archive(self.path, self.source, start, size)
+        """Return the archive that a record is."""
+        return Archive(self.path, self.source, *self.record(name))
 
     def damaged(self, reason: str) -> ModelError:
-        """Return the error of an archive that is damaged."""
         return ModelError(f"the archive is damaged: {reason}", where=str(self.path), fix=AGAIN)
 
     def names(self, start: str = "", end: str = "") -> list[str]:
@@ -103,17 +87,12 @@ class Archive:
         return self._place(entry), entry.file_size
 
     def __contains__(self, name: str) -> bool:
-        """Return whether there is a record."""
         return name in self._entries
 
     def _entry(self, name: str) -> zipfile.ZipInfo:
-        entry = self._entries.get(name)
-        if entry is None:
+        if name not in self._entries:
             raise self.damaged(f"it has no record {name!r}")
-        if entry.flag_bits & 1:
-            problem = f"record {name!r} is encrypted"
-            raise ModelError(problem, where=str(self.path), fix="give the file as torch writes it")
-        return entry
+        return self._entries[name]
 
     def _place(self, entry: zipfile.ZipInfo) -> int:
         """Return the first byte of a record that is inside the file."""
@@ -143,10 +122,7 @@ class Archive:
         if entry.compress_type == zipfile.ZIP_STORED:
             return held
         try:
-            inflating = zlib.decompressobj(-zlib.MAX_WBITS)
-            text = (
-                inflating.decompress(held, size + 1) if entry.compress_type == zipfile.ZIP_DEFLATED else b""
-            )
+            text = zlib.decompressobj(-zlib.MAX_WBITS).decompress(held, size + 1)
         except zlib.error as error:
             raise self.damaged(f"record {name!r}: {error}") from error
         if len(text) != size:
@@ -154,11 +130,7 @@ class Archive:
         return text
 
     def parsed(self, name: str) -> Any:
-        """Return the value of a record of JSON.
-
-        Raises:
-            ModelError: As of ``read``, and if it is no JSON.
-        """
+        """Return the value of a record of JSON."""
         text = self.read(name)
         cost = sum(text.count(mark) * nbytes for mark, nbytes in _COST.items())
         cost += len(text) * (2 if text.isascii() else 5)
@@ -181,19 +153,12 @@ class _Window(io.RawIOBase):
         self._start, self._at, self._end = start, start, end
 
     def seekable(self) -> bool:
-        """Return that positions can be set."""
         return True
 
     def tell(self) -> int:
-        """Return the position."""
         return self._at - self._start
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position and return it.
-
-        Raises:
-            OSError: If it is before the start.
-        """
         base = {os.SEEK_SET: self._start, os.SEEK_CUR: self._at, os.SEEK_END: self._end}[whence]
         if base + offset < self._start:
             raise OSError("a position is before the start")
@@ -201,15 +166,9 @@ class _Window(io.RawIOBase):
         return self.tell()
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            ValueError: If they are too many.
-        """
         left = max(self._end - self._at, 0)
         count = left if size is None or size < 0 else min(size, left)
         if count > _MOST_DIRECTORY:
             raise ValueError("its directory is too long")
-        taken = bytes(self._source.view(self._at, count))
         self._at += count
-        return taken
+        return bytes(self._source.view(self._at - count, count))

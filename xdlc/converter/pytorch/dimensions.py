@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.pytorch.bindings import Bindings
 from xdlc.converter.pytorch.exported import Program
-from xdlc.converter.pytorch.symbols import Unknown, evaluate, shown, symbols_of
+from xdlc.converter.pytorch.symbols import Bindings, Unknown, evaluate, shown, symbols_of
 from xdlc.converter.session.boundary import DeclaredInput, input_shapes
 from xdlc.errors import UsageError
 

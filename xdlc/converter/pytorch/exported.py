@@ -17,7 +17,7 @@ from typing import Any
 from xdlc.converter.pytorch.archive import AGAIN, Archive
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.parameters import Parameter, Parameters
-from xdlc.converter.pytorch.schemas import REQUIRED, schema
+from xdlc.converter.pytorch.schemas import with_defaults
 from xdlc.converter.pytorch.signature import output_names
 from xdlc.converter.pytorch.symbols import symbol_name
 from xdlc.converter.pytorch.tensors import EXPORTED
@@ -107,28 +107,12 @@ def understood(where: str) -> Iterator[None]:
 
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
-_PLAIN = {
-    "as_int": int,
-    "as_ints": int,
-    "as_bool": bool,
-    "as_bools": bool,
-    "as_string": str,
-    "as_strings": str,
-    "as_operator": str,
-}
+_PLAIN = {"as_int": int, "as_bool": bool, "as_string": str, "as_operator": str}
 """Type of arguments by kind."""
-_HELD = {
-    "parameter": "parameter_name",
-    "buffer": "buffer_name",
-    "tensor_constant": "tensor_constant_name",
-}
-"""Kinds of inputs that are stored tensors, and where their names are."""
-_WRITTEN = {
-    "buffer_mutation": "buffer_name",
-    "parameter_mutation": "parameter_name",
-    "user_input_mutation": "user_input_name",
-}
-"""Kinds of outputs that are next values of inputs, and where the names of those are."""
+_NAMED = ("as_tensor", "as_optional_tensor", "as_nested_tensor", "as_sym_int", "as_sym_bool", "as_sym_float")
+"""Kinds of arguments that are names of values, or values of another kind."""
+_HELD = ("parameter", "buffer", "tensor_constant")
+"""Kinds of inputs that are stored tensors."""
 
 
 class _Reader:
@@ -174,8 +158,7 @@ class _Reader:
             value = self.argument(entry["value"])
             made.notices.append(f"argument {entry['name']!r} of the network is {value!r} for good")
         elif kind in _HELD:
-            name = entry[_HELD[kind]]
-            made.parameters[entry["arg"]["name"]] = self._parameters.find(name)
+            made.parameters[entry["arg"]["name"]] = self._parameters.find(entry[f"{kind}_name"])
         elif kind != "token":
             problem = f"has an input of kind {kind}, which no DLC has"
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
@@ -189,8 +172,8 @@ class _Reader:
             made.outputs.append("")
             if kind == "user_output":
                 made.outputs[-1] = next(names)
-            elif kind in _WRITTEN:
-                name = entry[_WRITTEN[kind]]
+            elif kind.endswith("_mutation"):
+                name = entry[f"{kind.removesuffix('_mutation')}_name"]
                 made.written[by_name.get(name, name)] = output
             elif kind != "token":
                 problem = f"has an output of kind {kind}: it is a program of training"
@@ -199,12 +182,7 @@ class _Reader:
     # ------------------------------------------------------------------ graphs
 
     def graph(self, document: Mapping[str, Any]) -> CallGraph:
-        """Return a graph.
-
-        Raises:
-            UnsupportedOp: If the program is too large, or graphs nest too deep.
-            ValueError: If it is damaged.
-        """
+        """Return a graph."""
         self._calls += len(document["nodes"]) + _GRAPH
         self._depth += 1
         if self._calls > _MOST_CALLS:
@@ -219,7 +197,7 @@ class _Reader:
             for name, value in (document.get(kind) or {}).items()
             if (number := self._symbol(value)) is not None
         }
-        inputs = [self._input_name(each) for each in document["inputs"]]
+        inputs = [next(iter(_names(each)), "") for each in document["inputs"]]
         outputs = [self.argument(each) for each in document["outputs"]]
         calls = [self._call(each) for each in document["nodes"]]
         made = Counter(name for call in calls for name in call.outputs if name)
@@ -229,13 +207,6 @@ class _Reader:
         if twice is not None:
             raise ValueError(f"value {twice!r} is computed twice")
         return CallGraph(inputs, outputs, calls, values, symbols)
-
-    @staticmethod
-    def _input_name(value: Mapping[str, Any]) -> str:
-        ((_, arg),) = value.items()
-        if isinstance(arg, Mapping):
-            return str(arg.get("name", arg.get("as_name", "")))
-        return ""
 
     def _meta(self, meta: Mapping[str, Any]) -> Meta:
         sizes, strides = (tuple(self._symbol(each) for each in meta[key]) for key in ("sizes", "strides"))
@@ -259,75 +230,50 @@ class _Reader:
         for index, entry in enumerate(node["inputs"]):
             arguments[entry["name"] or f"arg{index}"] = self.argument(entry["arg"])
         if target.startswith("aten."):
-            for each in schema(target[5:]) or ():
-                if each.default is not REQUIRED:
-                    arguments.setdefault(each.name, each.default)
-        outputs = [name for each in node["outputs"] for name in self._output_names(each)]
+            arguments |= with_defaults(target[5:], arguments)
+        outputs = [name for each in node["outputs"] for name in _names(each)]
         metadata = node.get("metadata") or {}
         modules = metadata.get("nn_module_stack", "").split(";")[-1].split(",")
         module = modules[1].partition("@")[0] if len(modules) > 2 else ""  # norm@1: the second call of norm
         return Call(target, arguments, outputs, module, _line(metadata.get("stack_trace", "")))
 
-    @staticmethod
-    def _output_names(value: Mapping[str, Any]) -> list[str]:
-        ((kind, held),) = value.items()
-        if kind == "as_none":
-            return [""]
-        many = held if isinstance(held, list) else [held]
-        return [str(each.get("name", each.get("as_name", ""))) for each in many]
-
     def argument(self, value: Mapping[str, Any]) -> Any:
-        """Return an argument as a Python value.
-
-        Raises:
-            ValueError: If it is of a kind that is not known.
-        """
+        """Return an argument as a Python value."""
         ((kind, held),) = value.items()
-        if kind == "as_tensor":
-            return Ref(held["name"])
-        if kind == "as_tensors":
-            return [Ref(each["name"]) for each in held]
-        if kind in (
-            "as_optional_tensors",
-            "as_nested_tensors",
-            "as_sym_ints",
-            "as_sym_bools",
-            "as_sym_floats",
-        ):
-            return [self._item(each) for each in held]
-        if kind == "as_none":
-            return None
+        return self._of_kind(kind, held)
+
+    def _of_kind(self, kind: str, held: Any) -> Any:
+        if isinstance(held, list):
+            single = kind.removesuffix("s").removesuffix("_list")
+            return [self._of_kind(single, each) for each in held]
+        if kind in _PLAIN and type(held) is not _PLAIN[kind]:
+            raise TypeError(f"{str(held)[:40]!r} is no argument of kind {kind}")
+        if kind in _PLAIN:
+            return held
+        if kind in _NAMED:
+            if "as_name" in held:
+                return SymbolRef(held["as_name"])
+            return Ref(held["name"]) if "name" in held else self.argument(held)
         if kind == "as_scalar_type":
             return ScalarType(EXPORTED.get(held, -1))
-        if kind in _PLAIN:
-            if not all(type(each) is _PLAIN[kind] for each in (held if isinstance(held, list) else [held])):
-                raise TypeError(f"{str(held)[:40]!r} is no argument of kind {kind}")
-            return held
-        if kind in ("as_int_lists", "as_float_lists"):
-            return [self.argument({kind.removesuffix("_lists") + "s": each}) for each in held]
-        if kind == "as_optional_tensor":
-            return self._item(held)
-        if kind == "as_complex":
-            return complex(held["real"], held["imag"])
         if kind == "as_float":
             return float(held)
-        if kind == "as_floats":
-            return [float(each) for each in held]
-        if kind in ("as_sym_int", "as_sym_bool", "as_sym_float"):
-            return self._item(held)
+        if kind == "as_complex":
+            return complex(held["real"], held["imag"])
         if kind == "as_graph":
             return self.graph(held["graph"])
-        if kind in ("as_memory_format", "as_layout", "as_device"):
+        if kind in ("as_none", "as_memory_format", "as_layout", "as_device"):
             return None
         raise ValueError(f"an argument is of the unknown kind {kind}")
 
-    def _item(self, value: Any) -> Any:
-        """Return an item of a list of numbers or tensors."""
-        if isinstance(value, list):
-            return [self._item(each) for each in value]
-        if "as_name" in value:
-            return SymbolRef(value["as_name"])
-        return Ref(value["name"]) if "name" in value else self.argument(value)
+
+def _names(value: Mapping[str, Any]) -> list[str]:
+    """Return the names of an input or result of a call, empty for what has none."""
+    ((_, held),) = value.items()
+    many = held if isinstance(held, list) else [held]
+    return [
+        str(each.get("name", each.get("as_name", ""))) if isinstance(each, Mapping) else "" for each in many
+    ]
 
 
 def _line(trace: str) -> str:

@@ -10,15 +10,16 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
-from xdlc.converter.pytorch.bindings import Bindings, Shapes
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.exported import Program
-from xdlc.converter.pytorch.frozen_weights import frozen_names
 from xdlc.converter.pytorch.functional import functional
+from xdlc.converter.pytorch.parameters import frozen_names
 from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
-from xdlc.converter.pytorch.symbols import shown
+from xdlc.converter.pytorch.symbols import Bindings, shown
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.node import Node, TypeName
+from xdlc.converter.udo.nodes import Undeclared
+from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _DROPPED = frozenset(
@@ -31,6 +32,22 @@ _DROPPED = frozenset(
 _MOST_INITIAL = 1 << 18
 _FLOAT64 = 7
 _COMPLEX = (8, 9, 10)
+
+
+class Shapes(Undeclared):
+    """What a program states of its values, for user-defined operations.
+
+    Attributes:
+        values: Shapes and types by name.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, tuple[list[int | None], ir.DType | None]] = {}
+
+    def find(self, name: str) -> Declared:
+        """Return what is stated of a value."""
+        shape, dtype = self.values.get(name, (None, None))
+        return Declared(None if shape is None else tuple(shape), dtype, bool(name))
 
 
 def source_graph(
@@ -78,9 +95,8 @@ class _Builder:
             self._name(value, name)
         wide = [value for value, meta in form.graph.values.items() if meta.dtype == _FLOAT64]
         if wide:
-            program.notices.append(
-                f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
-            )
+            notice = f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
+            program.notices.append(notice)
         ends = self._ends(form.graph.outputs)
         states = self._states(written, ends)
         self._hold(form.graph, written)
@@ -115,11 +131,8 @@ class _Builder:
         for name, output in zip(self._program.outputs, outputs, strict=True):
             number = self._symbol(output, self._program.graph) if isinstance(output, SymbolRef) else None
             if isinstance(output, Ref) and getattr(values.get(output), "dtype", None) in _COMPLEX:
-                raise UnsupportedOp(
-                    f"output {name!r} has complex numbers, which no DLC holds",
-                    where=self._program.path,
-                    fix="return torch.view_as_real of it",
-                )
+                problem = f"output {name!r} has complex numbers, which no DLC holds"
+                raise self._refused(problem, "return torch.view_as_real of it")
             if isinstance(output, Ref | SymbolRef | bool | int | float) and name:
                 ends[self._free(name)] = output if number is None else number
             elif name:
@@ -127,28 +140,18 @@ class _Builder:
         return ends
 
     def _states(self, written: Mapping[str, str], ends: dict[str, Any]) -> list[GraphState]:
-        """Return the state that changed tensors are; add their next values to the outputs.
-
-        Raises:
-            UnsupportedOp: If the program is of training, or a tensor shares its elements with another.
-        """
+        """Return the state that changed tensors are; add their next values to the outputs."""
         program = self._program
         places = Counter(held.place[:1] for held in program.parameters.values() if held.place)
         states = []
         for value, next_value in written.items():
             held = program.parameters.get(value)
             if held is not None and held.name.endswith("num_batches_tracked"):
-                raise UnsupportedOp(
-                    f"was exported in training mode: it counts batches in {held.name!r}",
-                    where=program.path,
-                    fix="call model.eval(), and export it again",
-                )
+                problem = f"was exported in training mode: it counts batches in {held.name!r}"
+                raise self._refused(problem, "call model.eval(), and export it again")
             if held is not None and held.place and places[held.place[:1]] > 1:
-                raise UnsupportedOp(
-                    f"changes {held.name!r}, whose elements another tensor shares",
-                    where=program.path,
-                    fix="give each buffer that the network changes elements of its own",
-                )
+                problem = f"changes {held.name!r}, whose elements another tensor shares"
+                raise self._refused(problem, "give each buffer that the network changes elements of its own")
             name = self._names.get(value) or self._name(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)
@@ -161,21 +164,17 @@ class _Builder:
         return states
 
     def _first(self, name: str, data: ir.TensorData) -> Any:
-        """Return the first value of a state: a number if all elements are the same, else nested lists.
-
-        Raises:
-            UnsupportedOp: If those are too long.
-        """
+        """Return the first value of a state: a number if all elements are the same, else nested lists."""
         flat = data.numpy().reshape(-1)
         if not flat.size or (flat == flat[0]).all():
             return flat[0].item() if flat.size else 0
         if flat.size > _MOST_INITIAL:
-            raise UnsupportedOp(
-                f"changes {name!r}, whose first value has {flat.size} different elements",
-                where=self._program.path,
-                fix="make it an input of the network",
-            )
+            problem = f"changes {name!r}, whose first value has {flat.size} different elements"
+            raise self._refused(problem, "make it an input of the network")
         return data.numpy().tolist()
+
+    def _refused(self, problem: str, fix: str) -> UnsupportedOp:
+        return UnsupportedOp(problem, where=self._program.path, fix=fix)
 
     def _stated(self, value: str) -> str:
         """Return the name that the program has for an input or a stored tensor."""
@@ -226,7 +225,6 @@ class _Builder:
         return made
 
     def _name(self, value: str, name: str) -> str:
-        """Choose the name of a value."""
         return self._names.setdefault(value, self._free(name))
 
     def _named(self, value: str) -> str:
@@ -281,11 +279,9 @@ class _Builder:
         for name, shape, dtype in zip(outputs, stated, dtypes, strict=True):
             if shape is not None:
                 self.shapes.values[name] = (shape, dtype)
-        own = (
-            f"{call.module}.{type.partition('.')[0]}"
-            if call.module
-            else next(filter(None, call.outputs), type)
-        )
+        own = next(filter(None, call.outputs), type)
+        if call.module:
+            own = f"{call.module}.{type.partition('.')[0]}"
         self._own_names[own] += 1
         own = own if self._own_names[own] == 1 else f"{own}_{self._own_names[own] - 1}"
         return AtenNode(

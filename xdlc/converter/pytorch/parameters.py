@@ -6,14 +6,16 @@ torch 2.9 and newer store a raw record for each storage and a configuration in J
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.pytorch.archive import AGAIN, Archive
-from xdlc.converter.pytorch.pickled import StoredTensor
-from xdlc.converter.pytorch.tensors import EXPORTED, stored, unpickled
+from xdlc.converter.pytorch.calls import Call, CallGraph, Ref
+from xdlc.converter.pytorch.pickled import Storage, StoredTensor
+from xdlc.converter.pytorch.tensors import EXPORTED, unpickled
 from xdlc.converter.pytorch.unpickling import unpickle
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
@@ -38,15 +40,7 @@ class Parameter:
 
 
 class Parameters:
-    """The stored tensors of one program.
-
-    Args:
-        archive: The archive.
-        model: Name of the program in it; None in archives that name none.
-
-    Raises:
-        ModelError: If a configuration or pickle is damaged.
-    """
+    """The stored tensors of the program that an archive has under a name, None in archives that name none."""
 
     def __init__(self, archive: Archive, model: str | None) -> None:
         self._archive = archive
@@ -61,7 +55,6 @@ class Parameters:
                 self._unpickle(name)
 
     def _unpickle(self, name: str) -> None:
-        """Add the tensors of a record that ``torch.save`` has made."""
         where = f"{self._archive.path}: record {name!r}"
         if not self._archive.record(name)[1]:
             return
@@ -90,23 +83,21 @@ class Parameters:
             raise _object(where)
         meta = entry["tensor_meta"]
         sizes, strides = (tuple(_number(each) for each in meta[key]) for key in ("sizes", "strides"))
-        offset, number = _number(meta["storage_offset"]), EXPORTED.get(meta["dtype"], -1)
-        start, nbytes = self._archive.record(record) if all(sizes) else (0, 0)
-        data = stored(self._archive.source, start, nbytes, number, sizes, strides, offset, where)
-        return Parameter(name, data, (start, offset, number, sizes, strides))
+        storage = Storage(EXPORTED.get(meta["dtype"], -1), record)
+        held = StoredTensor(storage, _number(meta["storage_offset"]), sizes, strides)
+        return Parameter(name, unpickled(self._archive, "", held, where), (record, *held))
 
     def _of_pickle(self, name: str, where: str) -> Parameter:
         archive, value = self._pickled[name]
         if not isinstance(value, StoredTensor) or value.quantizer:
             raise _object(where)
-        return Parameter(name, unpickled(archive, "data/", value), value)
+        return Parameter(name, unpickled(archive, "data/", value), (value.storage.key, *value))
 
 
 def _number(value: Mapping[str, Any]) -> int:
-    number = value["as_int"]
-    if type(number) is not int:
-        raise TypeError(f"{number!r} is no integer")
-    return number
+    if type(value["as_int"]) is not int:
+        raise TypeError(f"{value['as_int']!r} is no integer")
+    return value["as_int"]
 
 
 def _object(where: str) -> XdlcError:
@@ -116,3 +107,59 @@ def _object(where: str) -> XdlcError:
         fix="export a network whose parameters are plain tensors: those of torchao become such by "
         "torchao.utils.unwrap_tensor_subclass(model)",
     )
+
+
+# ---------------------------------------------------------------------- names
+
+_FROZEN = re.compile(r"(?:.*\.)?_frozen_param\d+(?:_\d+)?")
+_UNWRAPPED = re.compile(r"(.*)\.parametrizations\.(\w+)\.original0")
+_INTEGERS = frozenset(range(5))  # c10/core/ScalarType.h
+_RESTORING = "dequantize"
+_KEEPING = ("to", "_to_copy", "t", "transpose", "permute", "view", "reshape", "clone", "contiguous", "detach")
+"""Operators between the stored integers and the layer: of another type, shape or order."""
+
+
+def frozen_names(graph: CallGraph, parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that weights had before quantization, by value, from the modules that read them.
+
+    ``convert_pt2e`` replaces a weight by its integers as a buffer ``_frozen_paramN`` of the outermost module,
+    so that encodings for ``net.0.weight`` would find nothing.  The call that reads it states its module
+    still.  torchao's are ``net.0.parametrizations.weight.original0`` after ``unwrap_tensor_subclass``.
+
+    Args:
+        graph: The calls of a program.
+        parameters: Names in the state_dict by value.
+    """
+    wanted = {value for value, name in parameters.items() if _FROZEN.fullmatch(name)}
+    unwrapped = {value: made for value, name in parameters.items() if (made := _UNWRAPPED.fullmatch(name))}
+    if not wanted and not unwrapped:
+        return {}
+    readers: dict[str, list[Call]] = {}
+    for call in graph.calls:
+        for ref in call.refs():
+            readers.setdefault(ref, []).append(call)
+    read = {name for value, name in parameters.items() if value in readers}
+    found: dict[str, str] = {}
+    for value in parameters:
+        name = ""
+        if value in wanted:
+            name = next(_weights(value, readers, set()), "")
+        elif value in unwrapped and graph.values[value].dtype in _INTEGERS:
+            name = ".".join(unwrapped[value].groups())
+        if name and name not in read and name not in found.values():
+            found[value] = name
+    return found
+
+
+def _weights(value: str, readers: Mapping[str, list[Call]], seen: set[str]) -> Iterator[str]:
+    """Iterate over the names of weights in layers that read a value after it is restored."""
+    if value in seen:
+        return
+    seen.add(value)
+    for call in readers.get(value, ()):
+        operator = call.target.split(".")[1]
+        if operator.startswith(_RESTORING) or operator in _KEEPING:
+            for output in call.outputs:
+                yield from _weights(output, readers, seen)
+        elif call.module and call.arguments.get("weight") == Ref(value):
+            yield f"{call.module}.weight"

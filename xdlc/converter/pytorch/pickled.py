@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 MOST_ARGUMENTS = 16
 _MOST_DEPTH = 200
+_TOO_DEEP = f"its values nest more than {_MOST_DEPTH} deep, or contain themselves"
 _MOST_RANK = 64
 
 
@@ -87,9 +88,13 @@ def _quantized(storage: Any, offset: Any, shape: Any, strides: Any, quantizer: A
     return _tensor(storage, offset, shape, strides)._replace(quantizer=quantizer)
 
 
-def _first(value: Any, *_: Any) -> Any:
-    """Return the first argument."""
-    return value
+def _from_type(function: Any, _: Any, arguments: Any, *__: Any) -> Any:
+    """Return the tensor of a class with a function of its own, made as a plain tensor."""
+    if function not in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"):
+        raise TypeError(f"a tensor is made by {function}")
+    if not isinstance(arguments, tuple) or len(arguments) > MOST_ARGUMENTS:
+        raise TypeError("a tensor has too many arguments")
+    return FUNCTIONS[function](*arguments)
 
 
 def _dict(values: Any = (), *_: Any) -> dict[Any, Any]:
@@ -99,32 +104,23 @@ def _dict(values: Any = (), *_: Any) -> dict[Any, Any]:
     return {}
 
 
+_LISTS = ("intlist", "doublelist", "boollist", "tensorlist")
+_PASSING = [
+    "torch._utils._rebuild_parameter",
+    "torch._utils._rebuild_parameter_with_state",
+    *(f"torch.jit._pickle.build_{name}" for name in _LISTS),
+    "torch.jit._pickle.restore_type_tag",
+    "torch.Size",
+]
+"""Functions whose result is their first argument."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_tensor_v3": _typed_tensor,
     "torch._utils._rebuild_qtensor": _quantized,
-    "torch._utils._rebuild_parameter": _first,
-    "torch._utils._rebuild_parameter_with_state": _first,
-    "torch._tensor._rebuild_from_type_v2": lambda function, _, arguments, *__: _from_type(
-        function, arguments
-    ),
-    "torch.jit._pickle.build_intlist": _first,
-    "torch.jit._pickle.build_doublelist": _first,
-    "torch.jit._pickle.build_boollist": _first,
-    "torch.jit._pickle.build_tensorlist": _first,
-    "torch.jit._pickle.restore_type_tag": _first,
-    "torch.Size": _first,
+    "torch._tensor._rebuild_from_type_v2": _from_type,
     "collections.OrderedDict": _dict,
+    **dict.fromkeys(_PASSING, lambda value, *_: value),
 }
-
-
-def _from_type(function: Any, arguments: Any) -> Any:
-    """Return the tensor of a class with a function of its own, made as a plain tensor."""
-    if function not in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"):
-        raise TypeError(f"a tensor is made by {function}")
-    if not isinstance(arguments, tuple) or len(arguments) > MOST_ARGUMENTS:
-        raise TypeError("a tensor has too many arguments")
-    return FUNCTIONS[function](*arguments)
 
 
 _STORED = (
@@ -148,29 +144,18 @@ def check_depth(value: Any) -> None:
     Raises:
         ValueError: If so.
     """
-    depths: dict[int, int] = {}
-    open: list[tuple[Any, Iterator[Any], int]] = [(value, iter(_parts(value)), 0)]
-    within = {id(value)}
-    while open:
-        held, parts, depth = open.pop()
-        for part in parts:
-            if id(part) in within:
-                raise ValueError("a value contains itself")
-            if id(part) in depths:
-                depth = max(depth, depths[id(part)])
-                continue
-            if isinstance(part, list | tuple | dict | Record):
-                open += [(held, parts, depth), (part, iter(_parts(part)), 0)]
-                within.add(id(part))
-                break
-        else:
-            within.discard(id(held))
-            depths[id(held)] = depth + 1
-            if open:
-                parent, rest, so_far = open.pop()
-                open.append((parent, rest, max(so_far, depth + 1)))
-        if len(open) > _MOST_DEPTH or depth > _MOST_DEPTH:
-            raise ValueError(f"its values nest more than {_MOST_DEPTH} deep")
+    if _depth(value, 0, {}) > _MOST_DEPTH:
+        raise ValueError(_TOO_DEEP)
+
+
+def _depth(value: Any, level: int, known: dict[int, int]) -> int:
+    """Return how deep a value at a level nests; results of all values are kept."""
+    if level > _MOST_DEPTH:
+        raise ValueError(_TOO_DEEP)
+    if id(value) not in known:
+        inner = (part for part in _parts(value) if isinstance(part, list | tuple | dict | Record))
+        known[id(value)] = 1 + max((_depth(part, level + 1, known) for part in inner), default=0)
+    return known[id(value)]
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ schema: tensors as values, lists of them as lists, numbers, texts, data types as
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -164,69 +165,35 @@ class AtenHandlers(Handlers):
 
     def reason(self, type: str) -> str:
         """Return why an operator has no handler."""
-        return _REFUSED.get(type.partition(".")[0], "")
+        name = type.partition(".")[0]
+        return next((reason for reason, names in _REFUSED.items() if re.fullmatch(names, name)), "")
 
 
-_REFUSED: dict[str, str] = {
-    name: reason
-    for reason, names in {
-        "its result is random": """
-            bernoulli binomial cauchy exponential geometric log_normal multinomial normal normal_functional
-            poisson rand rand_like randint randint_like randn randn_like random randperm uniform
-            _sample_dirichlet _standard_gamma
-            """,
-        "its tensors are sparse": """
-            coalesce ccol_indices col_indices crow_indices hspmm indices row_indices smm sspaddmm to_dense
-            values _coalesce _coalesced _indices _nnz _spdiags _spsolve _to_dense _values
-            """,
-        "its tensors are sequences of several lengths in one": """
-            nested_to_padded_tensor segment_reduce to_padded_tensor _pack_padded_sequence _pack_sequence
-            _pad_packed_sequence
-            """,
-        "it depends on how tensors lie in memory": """
-            as_strided_scatter is_set_to resize resize_as set storage_offset stride sym_storage_offset
-            sym_stride _resize_output
-            """,
-        "it serves training": """
-            batch_norm_elemt batch_norm_gather_stats batch_norm_stats embedding_renorm
-            fused_moving_avg_obs_fake_quant glu_jvp _amp_update_scale _batch_norm_with_update
-            """,
-        "its weights are packed for a library of kernels": """
-            _convert_weight_to_int4pack _dyn_quant_matmul_4bit _mixed_dtypes_linear _weight_int4pack_mm
-            _wrapped_linear_prepack _wrapped_quantized_linear_prepacked fbgemm_linear_fp16_weight
-            fbgemm_linear_int8_weight
-            """,
-        "it takes as many steps as the data requires": """
-            gcd igamma igammac lcm special_gammainc special_gammaincc special_zeta
-            """,
-        "it is a Bessel function": """
-            i0 special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
-            special_i0 special_i0e special_i1 special_i1e special_modified_bessel_i0
-            special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1
-            special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
-            """,
-        "it is an orthogonal polynomial whose degree may depend on data": """
-            special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v
-            special_chebyshev_polynomial_w special_hermite_polynomial_h special_hermite_polynomial_he
-            special_laguerre_polynomial_l special_legendre_polynomial_p
-            special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u
-            special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w
-            """,
-        "it belongs to statistics": "bincount corrcoef cov",
-        "it integrates or differentiates samples": "cumulative_trapezoid gradient trapezoid trapz",
-        "it finds equal parts of a tensor": "unique_consecutive unique_dim unique_dim_consecutive",
-        "QNN has no operation for singular values or eigenvalues, which take many steps": """
-            linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_lstsq linalg_matrix_rank
-            linalg_pinv linalg_svd linalg_svdvals nuclear_norm pinverse svd _linalg_eigh _linalg_eigvals
-            _linalg_svd
-            """,
-        "its pivots are blocks of two sizes": "linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve",
-        "it serves numerical analysis": "linalg_matrix_exp linalg_tensorsolve matrix_exp triangular_solve",
-        "its pooling regions are random": "fractional_max_pool2d fractional_max_pool3d",
-    }.items()
-    for name in names.split()
+_REFUSED = {
+    "its result is random": "bernoulli|binomial|cauchy|exponential|geometric|log_normal|multinomial|normal.*|"
+    "poisson|rand.*|uniform|_sample_dirichlet|_standard_gamma|fractional_max_pool[23]d",
+    "its tensors are sparse": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
+    "sspaddmm|_?to_dense|_nnz|_spdiags|_spsolve",
+    "its tensors are sequences of several lengths in one": ".*to_padded_tensor|_pa(ck|d)_.*sequence|"
+    "segment_reduce",
+    "it depends on how tensors lie in memory": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
+    "as_strided_scatter",
+    "it serves training": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
+    "glu_jvp|_amp_update_scale|_batch_norm_with_update",
+    "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
+    "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
+    "it takes as many steps as the data requires": "gcd|lcm|igammac?|special_gammaincc?|special_zeta",
+    "it is a Bessel function": "i0|special_(airy_ai|i[01]e?|(modified_|scaled_modified_)?bessel_.*)",
+    "it is an orthogonal polynomial whose degree may depend on data": "special_.*_polynomial_.*",
+    "it belongs to statistics": "bincount|corrcoef|cov",
+    "it integrates or differentiates samples": "cumulative_trapezoid|gradient|trapezoid|trapz",
+    "it finds equal parts of a tensor": "unique_(consecutive|dim|dim_consecutive)",
+    "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
+    "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",
+    "it serves numerical analysis": "(linalg_)?matrix_exp|linalg_tensorsolve|triangular_solve",
+    "its pivots are blocks of two sizes": "linalg_ldl_.*",
 }
-"""Why operators that are known have no handler."""
+"""Patterns of operators that are known and have no handler, by the reason."""
 
 
 def _bound(

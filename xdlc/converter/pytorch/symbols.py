@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
+
+from xdlc.converter.pytorch.calls import Meta
 
 _MOST_TEXT = 1 << 12
 _MOST = 1 << 62
@@ -15,44 +19,32 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Mul": lambda *items: math.prod(items),
     "Max": max,
     "Min": min,
-    "Mod": lambda a, b: a % b,
-    "PythonMod": lambda a, b: a % b,
-    "FloorDiv": lambda a, b: a // b,
-    "CleanDiv": lambda a, b: a // b,
+    **dict.fromkeys(["Mod", "PythonMod"], operator.mod),
+    **dict.fromkeys(["FloorDiv", "CleanDiv"], operator.floordiv),
     "CeilDiv": lambda a, b: -(-a // b),
+    **dict.fromkeys(["IntTrueDiv", "FloatTrueDiv", "Rational"], operator.truediv),
     "FloorToInt": math.floor,
     "CeilToInt": math.ceil,
     "TruncToInt": math.trunc,
-    "IntTrueDiv": lambda a, b: a / b,
-    "FloatTrueDiv": lambda a, b: a / b,
     "ToFloat": float,
     "Integer": int,
     "Abs": abs,
-    "Rational": lambda a, b: a / b,
-    "PowByNatural": lambda a, b: _power(a, b),
-    "Pow": lambda a, b: _power(a, b),
-    "BitwiseFn_bitwise_and": lambda a, b: a & b,
-    "BitwiseFn_bitwise_or": lambda a, b: a | b,
-    "Equality": lambda a, b: a == b,
-    "Eq": lambda a, b: a == b,
-    "Ne": lambda a, b: a != b,
-    "Unequality": lambda a, b: a != b,
-    "StrictLessThan": lambda a, b: a < b,
-    "LessThan": lambda a, b: a <= b,
-    "StrictGreaterThan": lambda a, b: a > b,
-    "GreaterThan": lambda a, b: a >= b,
-    "And": lambda *items: reduce(lambda a, b: a and b, items),
-    "Or": lambda *items: reduce(lambda a, b: a or b, items),
-    "Not": lambda a: not a,
+    **dict.fromkeys(["Pow", "PowByNatural"], lambda a, b: _power(a, b)),
+    "BitwiseFn_bitwise_and": operator.and_,
+    "BitwiseFn_bitwise_or": operator.or_,
+    **dict.fromkeys(["Eq", "Equality"], operator.eq),
+    **dict.fromkeys(["Ne", "Unequality"], operator.ne),
+    "StrictLessThan": operator.lt,
+    "LessThan": operator.le,
+    "StrictGreaterThan": operator.gt,
+    "GreaterThan": operator.ge,
+    "And": lambda *items: all(items),
+    "Or": lambda *items: any(items),
+    "Not": operator.not_,
 }
 """Functions of sympy, and of torch.utils._sympy.functions, that expressions call."""
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "Add",
-    ast.Mult: "Mul",
-    ast.FloorDiv: "FloorDiv",
-    ast.Mod: "Mod",
-    ast.Pow: "Pow",
-}
+_SIGNS = {"Add": ast.Add, "Mul": ast.Mult, "FloorDiv": ast.FloorDiv, "Mod": ast.Mod, "Pow": ast.Pow}
+"""Operators of Python by the function that they are."""
 
 
 class Unknown(Exception):
@@ -78,6 +70,36 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
         raise ValueError(f"expression {expression[:80]!r} has no value: {error}") from error
 
 
+@dataclass(slots=True)
+class Bindings:
+    """Values of the symbols of a program.
+
+    Attributes:
+        values: Values by symbol; those that are missing stay open.
+    """
+
+    values: Mapping[str, int] = field(default_factory=dict)
+
+    def number(self, expression: Any) -> Any:
+        """Return the value of an expression, None if it is open."""
+        try:
+            return evaluate(expression, self.values)
+        except Unknown:
+            return None
+
+    def shape(self, meta: Meta) -> list[int | None]:
+        """Return the shape of a tensor, None for open dimensions.
+
+        Raises:
+            ValueError: If a dimension is no number of elements.
+        """
+        found = [self.number(size) for size in meta.sizes]
+        for size in found:
+            if size is not None and (size != int(size) or size < 0):
+                raise ValueError(f"{size} is no dimension")
+        return [size if size is None else int(size) for size in found]
+
+
 def symbol_name(expression: str) -> str | None:
     """Return the symbol that an expression consists of, None if it is more than that."""
     return _symbol(parsed(expression))
@@ -96,12 +118,12 @@ def _written(node: ast.expr) -> ast.expr:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
         return node
     function, arguments = node.func.id, [_written(argument) for argument in node.args]
-    operator = next((kind for kind, called in _OPERATORS.items() if called == function), None)
+    sign = _SIGNS.get(function)
     if function == "Integer":
         return arguments[0]
-    if operator is None:
+    if sign is None:
         return ast.Call(node.func, arguments, [])
-    return reduce(lambda left, right: ast.BinOp(left, operator(), right), arguments)
+    return reduce(lambda left, right: ast.BinOp(left, sign(), right), arguments)
 
 
 def symbols_of(expression: int | str) -> set[str]:
@@ -153,7 +175,8 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
     if isinstance(node, ast.BinOp):
         if isinstance(node.op, ast.Sub):
             return _value(node.left, symbols) - _value(node.right, symbols)
-        function, arguments = _OPERATORS.get(type(node.op), ""), [node.left, node.right]
+        function = next((name for name, sign in _SIGNS.items() if isinstance(node.op, sign)), "")
+        arguments = [node.left, node.right]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         function, arguments = node.func.id, node.args
         if function == "Float" and isinstance(arguments[0], ast.Constant):  # Float('0.5', precision=53)

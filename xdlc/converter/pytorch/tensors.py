@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -15,14 +13,8 @@ from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import dtype as types
 
 _C10 = {
-    0: types.UINT8,
-    1: types.INT8,
-    2: types.INT16,
-    3: types.INT32,
-    4: types.INT64,
-    5: types.FLOAT16,
-    6: types.FLOAT32,
-    7: types.FLOAT64,
+    **dict(enumerate((types.UINT8, types.INT8, types.INT16, types.INT32, types.INT64))),
+    **dict(enumerate((types.FLOAT16, types.FLOAT32, types.FLOAT64), 5)),
     11: types.BOOL8,
     15: types.BFLOAT16,
 }
@@ -51,32 +43,24 @@ def dtype_of(number: int) -> ir.DType:
     return types.FLOAT32 if found is types.FLOAT64 else found
 
 
-def stored(
-    source: ir.MappedFile,
-    start: int,
-    nbytes: int,
-    number: int,
-    shape: Sequence[int],
-    strides: Sequence[int],
-    offset: int,
-    where: str,
-) -> ir.TensorData:
-    """Return a tensor of a storage as lazy data.
+def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = "") -> ir.TensorData:
+    """Return a stored tensor as lazy data; of a quantized one the integers.
 
     Args:
-        source: The mapped file.
-        start: First byte of the storage.
-        nbytes: Bytes of the storage.
-        number: Data type, as a number of c10.
-        shape: Shape of the tensor.
-        strides: Elements between neighbours along each axis.
-        offset: First element of the tensor.
-        where: Place of the tensor, for errors.
+        archive: The archive.
+        folder: Folder of the records of storages: ``data/``.
+        tensor: The tensor.
+        where: Its place, for errors; default: that of the record.
 
     Raises:
-        ModelError: If the tensor is not inside the storage.
+        ModelError: If it is not inside its storage.
         UnsupportedOp: If no DLC holds its type.
     """
+    record = f"{folder}{tensor.storage.key}"
+    where = where or f"{archive.path}: {record}"
+    number = _INTEGERS.get(tensor.storage.number, tensor.storage.number)
+    offset, shape, strides = tensor.offset, tensor.shape, tensor.strides
+    start, nbytes = archive.record(record) if all(shape) else (0, 0)
     kept = _C10.get(number, types.FLOAT32).numpy
     dtype = dtype_of(number)
     if len(strides) != len(shape) or min([0, offset, *shape, *strides]) < 0:
@@ -96,12 +80,12 @@ def stored(
         return ir.ArrayData(np.empty(shape, dtype.numpy))
     start += offset * kept.itemsize
     if dense == count:
-        held = mapped(source, start, None, [shape[axis] for axis in order], kept, where)
+        held = mapped(archive.source, start, None, [shape[axis] for axis in order], kept, where)
         return _cast(held.transpose([order.index(axis) for axis in range(len(shape))]), dtype, where)
     if count > max(min(_MOST_SPREAD * nbytes, _MOST_COPIED), nbytes) // kept.itemsize:
         raise ModelError(f"spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN)
     steps = [stride * kept.itemsize for stride in strides]
-    flat = mapped(source, start, None, [last + 1 - offset], kept, where)
+    flat = mapped(archive.source, start, None, [last + 1 - offset], kept, where)
     spread = flat.transform(lambda array: as_strided(array, shape, steps).copy(), shape=tuple(shape))
     return _cast(spread, dtype, where)
 
@@ -123,21 +107,3 @@ def _cast(data: ir.TensorData, dtype: ir.DType, where: str) -> ir.TensorData:
         return made
 
     return data.transform(narrowed, dtype=dtype.numpy, by_rows=True)
-
-
-def unpickled(archive: Archive, folder: str, tensor: StoredTensor) -> ir.TensorData:
-    """Return a tensor of a pickle as lazy data; of a quantized one the integers.
-
-    Args:
-        archive: The archive.
-        folder: Folder of the records of storages: ``data/``.
-        tensor: The tensor.
-
-    Raises:
-        ModelError: If it is not inside its storage.
-        UnsupportedOp: If no DLC holds its type.
-    """
-    start, nbytes = archive.record(f"{folder}{tensor.storage.key}")
-    number = _INTEGERS.get(tensor.storage.number, tensor.storage.number)
-    where = f"{archive.path}: {folder}{tensor.storage.key}"
-    return stored(archive.source, start, nbytes, number, tensor.shape, tensor.strides, tensor.offset, where)

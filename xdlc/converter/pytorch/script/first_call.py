@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from xdlc.converter.importer import convert_graph
-from xdlc.converter.pytorch.bindings import Bindings
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.frontend import FRONTEND
 from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.registry import aten
 from xdlc.converter.pytorch.script.evaluation import Evaluation
 from xdlc.converter.pytorch.script.values import Tensor
+from xdlc.converter.pytorch.symbols import Bindings
 from xdlc.converter.session.context import Source
 from xdlc.errors import XdlcError
 

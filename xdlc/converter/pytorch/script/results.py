@@ -11,12 +11,12 @@ from typing import Any, cast
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators, unmapped
 from xdlc.converter.operators.handlers import Handler
-from xdlc.converter.pytorch.bindings import Bindings
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.registry import AtenNode, aten, stated_dtype
 from xdlc.converter.pytorch.script.values import Tensor
+from xdlc.converter.pytorch.symbols import Bindings
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.converter.session.boundary import add_input
 from xdlc.converter.session.context import ImportContext, Source, Unresolved
