@@ -51,27 +51,25 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
             where=str(source),
             fix="add --trust if the file is from a source that you trust, or omit --torch_exporter",
         )
-    target = folder / "model.onnx"
+    target, sizes = folder / "model.onnx", {name.partition(".")[0]: [*each] for name, each in shapes.items()}
     request = {
         "source": str(source.absolute()),
         "target": str(target),
-        "kind": "program" if recognize(source) is TORCH_EXPORT else "script",
-        "shapes": {name: list(shape) for name, shape in shapes.items()},
+        "shapes": None if recognize(source) is TORCH_EXPORT else sizes,
         "seconds": _MOST_SECONDS,
         "nbytes": _MEMORY + 16 * source.stat().st_size,
     }
     command = [sys.executable, "-P", str(Path(__file__).with_name("loading.py")), json.dumps(request)]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_MOST_SECONDS, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, timeout=_MOST_SECONDS, **options)
         lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was ended"]
-        reason = "" if done.returncode == 0 else lines[-1]
+        text = lines[-1]
+        if done.returncode == 0 and target.is_file():
+            return target
     except subprocess.TimeoutExpired:
-        reason = f"it takes more than {_MOST_SECONDS} s"
-    if not reason and target.is_file():
-        return target
-    text = json.loads(reason)["error"] if reason.startswith('{"error"') else reason
+        text = f"it takes more than {_MOST_SECONDS} s"
+    text = json.loads(text)["error"] if text.startswith('{"error"') else text
     if "No module named" in text:
         raise UsageError(f"torch.onnx needs a package: {first_lines(text)}", fix=INSTALL)
     check_surroundings(RuntimeError(text))

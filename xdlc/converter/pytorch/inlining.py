@@ -21,8 +21,6 @@ _REGIONS = {
 _VMAP = "torch._functorch.predispatch."
 _DROPPED = frozenset(["torch._C._set_grad_enabled", "_C._set_grad_enabled"])
 """Calls without meaning for values."""
-_MOST_CALLS = 1 << 17
-_DEPTH = 32
 
 
 def inlined(graph: CallGraph) -> CallGraph:
@@ -31,20 +29,11 @@ def inlined(graph: CallGraph) -> CallGraph:
     Raises:
         UnsupportedOp: If a call has another form than that of torch's programs, or is of vmap.
     """
-    if not any(map(_is_special, graph.calls)):
-        return graph
     walk = _Inlining(graph)
     names: dict[str, Any] = {}
-    walk.add_all(graph.calls, names, 0)
+    walk.add_all(graph.calls, names, is_inside=False)
     outputs = [_substituted(output, names) for output in graph.outputs]
     return CallGraph(graph.inputs, outputs, walk.calls, walk.values, walk.symbols)
-
-
-def _is_special(call: Call) -> bool:
-    space, _, name = call.target.partition(".")
-    if space == "higher_order":
-        return name in _REGIONS or name.startswith("auto_functionalized")
-    return call.target in _DROPPED or call.target.startswith(_VMAP)
 
 
 def _substituted(value: Any, names: dict[str, Any]) -> Any:
@@ -72,22 +61,18 @@ class _Inlining:
         self._taken = {*graph.values, *graph.symbols, *graph.inputs}
         self._taken.update(output for call in graph.calls for output in call.outputs)
 
-    def add_all(self, calls: Sequence[Call], names: dict[str, Any], depth: int) -> None:
+    def add_all(self, calls: Sequence[Call], names: dict[str, Any], *, is_inside: bool) -> None:
         """Add the calls of one graph.
 
         Args:
             calls: The calls.
             names: Replacements of values of this graph.
-            depth: Number of graphs around.
+            is_inside: Whether a graph is around, whose names must not be those of this graph.
 
         Raises:
-            UnsupportedOp: If they are nested too deeply, or are too many.
+            UnsupportedOp: If a call is of vmap.
         """
-        if depth > _DEPTH:
-            raise UnsupportedOp(f"graphs are nested more than {_DEPTH} deep")
         for call in calls:
-            if len(self.calls) > _MOST_CALLS:
-                raise UnsupportedOp(f"the program runs more than {_MOST_CALLS} calls")
             if call.target.startswith(_VMAP):
                 raise UnsupportedOp(
                     "torch.vmap runs a function for each row of a batch, which has no form here",
@@ -96,18 +81,18 @@ class _Inlining:
             if call.target in _DROPPED:
                 continue
             arguments = {key: _substituted(value, names) for key, value in call.arguments.items()}
-            outputs = [self._named(each, names) if depth else each for each in call.outputs]
+            outputs = [self._named(each, names) if is_inside else each for each in call.outputs]
             made = replace(call, arguments=arguments, outputs=outputs)
             space, _, name = call.target.partition(".")
             if space == "higher_order" and name in _REGIONS:
-                results = self._add_region(made, name, depth)
+                results = self._add_region(made, name)
                 names.update(zip(call.outputs, results, strict=False))
             elif space == "higher_order" and name.startswith("auto_functionalized"):
                 self.calls.append(_mutation(made))
             else:
                 self.calls.append(made)
 
-    def _add_region(self, call: Call, name: str, depth: int) -> list[Any]:
+    def _add_region(self, call: Call, name: str) -> list[Any]:
         """Add the calls of a graph that runs once; return its results.
 
         Raises:
@@ -136,7 +121,7 @@ class _Inlining:
         for value, number in graph.symbols.items():
             if value not in inner:
                 self.symbols[self._named(value, inner, SymbolRef)] = number
-        self.add_all(graph.calls, inner, depth + 1)
+        self.add_all(graph.calls, inner, is_inside=True)
         return [_substituted(result, inner) for result in graph.outputs]
 
     def _named(self, name: str, names: dict[str, Any], kind: type[str] = Ref) -> str:
@@ -168,6 +153,3 @@ def _mutation(call: Call) -> Call:
         raise UnsupportedOp(f"{target} changes a part of a tensor, which has no functional form")
     given = {key: value for key, value in given.items() if not key.endswith("_alias")}
     return replace(call, target=target, arguments=given)
-
-
-__all__ = ["inlined"]

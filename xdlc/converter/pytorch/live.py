@@ -16,7 +16,6 @@ from typing import Any
 
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, XdlcError
 
-_OLDEST = (2, 5)
 INSTALL = "install it: `pip install xdlc[torch]`"
 """What to do where torch, or what it needs, is not installed."""
 _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
@@ -49,7 +48,7 @@ def export(
         as_onnx: Whether torch.onnx exports it, instead of torch.export.
 
     Raises:
-        UsageError: If the module is in training mode, its inputs are missing, or torch is too old.
+        UsageError: If the module is in training mode, its inputs are missing, or torch does not work.
         UnsupportedOp: If torch cannot trace the module, or save the program; several reasons make a
             ProblemList.
     """
@@ -69,10 +68,9 @@ def export(
         _check_mode(torch, model)
     with _quiet(), torch.no_grad():
         if as_onnx:
-            options: dict[str, Any] = {"dynamo": False}
-            if not is_script:
-                options = {"dynamo": True, "verbose": False, "dynamic_shapes": dynamic_shapes}
-            return _as_onnx(torch, model, path.with_suffix(".onnx"), args, options | {"kwargs": kwargs}), {}
+            options = {} if is_script else {"verbose": False, "dynamic_shapes": dynamic_shapes}
+            options |= {"kwargs": kwargs, "dynamo": not is_script}
+            return _as_onnx(torch, model, path.with_suffix(".onnx"), args, options), {}
         if is_script:
             return _as_script(torch, model, path.with_suffix(".pt"), args)
         if not is_program:
@@ -90,7 +88,7 @@ def _torch() -> Any:
     """Return the package torch.
 
     Raises:
-        UsageError: If it does not work, or is too old.
+        UsageError: If it does not work.
     """
     try:
         import torch
@@ -98,9 +96,6 @@ def _torch() -> Any:
     except Exception as error:
         problem = f"the package torch cannot be imported: {first_lines(error)}"
         raise UsageError(problem, fix=INSTALL) from error
-    if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < _OLDEST:
-        problem = f"torch is of version {torch.__version__}; modules are exported by 2.5 and newer"
-        raise UsageError(problem, fix=INSTALL)
     return torch
 
 
@@ -112,8 +107,8 @@ def _check_mode(torch: Any, module: Any) -> None:
     """
     if isinstance(module, torch.fx.GraphModule):
         return  # its mode is part of its graph
-    training = [(name, each) for name, each in module.named_modules() if each.training]
-    odd = [name for name, each in training if any(part in type(each).__name__ for part in _TRAINED)]
+    modules = [(name, type(each).__name__) for name, each in module.named_modules() if each.training]
+    odd = [name for name, kind in modules if any(part in kind for part in _TRAINED)]
     if module.training or odd:
         which = "" if module.training else f" of {odd[0]!r}"
         raise UsageError(
@@ -164,7 +159,10 @@ def _traced(
     try:
         draft = torch.export.draft_export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
         for failure in draft._report.failures:
-            problems.append(UnsupportedOp(_drafted(failure.print({})), where=where, fix=_OTHER_WAY))
+            text = failure.print({})
+            line = re.search(r"user stacktrace:\s*(.*)", text)
+            text = first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
+            problems.append(UnsupportedOp(text, where=where, fix=_OTHER_WAY))
     except Exception:
         problems = []
     if len(problems) > 1:
@@ -172,12 +170,6 @@ def _traced(
     problem = f"torch.export cannot trace the module: {first_lines(errors[0])}"
     fix = _TENSORS if "not a known type" in problem else _OTHER_WAY
     raise UnsupportedOp(problem, where=where, fix=fix) from errors[0]
-
-
-def _drafted(text: str) -> str:
-    """Return what a report of ``draft_export`` states of a problem: the problem, and the line of code."""
-    line = re.search(r"user stacktrace:\s*(.*)", text)
-    return first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
 
 
 def check_surroundings(error: Exception) -> None:
@@ -245,6 +237,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
-
-
-__all__ = ["INSTALL", "check_surroundings", "export", "first_lines", "is_live"]

@@ -1,8 +1,7 @@
 """Export of a file of PyTorch to ONNX by torch itself, as a script of a process of its own.
 
 Loading such a file executes code that it holds.  The script stands alone: ``python loading.py REQUEST``.
-The request is JSON with ``source``, ``target``, ``kind``, ``shapes``, ``seconds`` and ``nbytes``; an error is
-printed as JSON.
+The request is JSON with the arguments of ``main``, and so is an error that is printed.
 """
 
 from __future__ import annotations
@@ -13,29 +12,27 @@ import warnings
 from typing import Any
 
 
-def main(request: dict[str, Any]) -> None:
-    """Load a program or a script, and write it as ONNX."""
-    _limit(request["seconds"], request["nbytes"])
+def main(source: str, target: str, shapes: dict[str, list[int]] | None, seconds: int, nbytes: int) -> None:
+    """Load a program, or a script whose inputs have shapes, and write it as ONNX."""
+    _limit(seconds, nbytes)
     import torch
 
     warnings.simplefilter("ignore")
     with torch.no_grad():
-        if request["kind"] == "program":
+        if shapes is None:
             _register()
-            program = torch.export.load(request["source"])
-            torch.onnx.export(program, (), request["target"], dynamo=True, verbose=False)
+            torch.onnx.export(torch.export.load(source), (), target, dynamo=True, verbose=False)
             return
         jit: Any = torch.jit
-        script = jit.load(request["source"], map_location="cpu").eval()
+        script = jit.load(source, map_location="cpu").eval()
         given = {each.debugName().partition(".")[0]: each.type() for each in script.forward.graph.inputs()}
         names = list(given)[1:]  # after the module itself
-        shapes = {name.partition(".")[0]: shape for name, shape in request["shapes"].items()}
         if not shapes.keys() >= {*names}:
             raise ValueError(f"the shapes of the inputs {', '.join(names)} are needed")
         dtypes = [getattr(given[name], "dtype", lambda: None)() for name in names]
         pairs = zip(names, dtypes, strict=True)
         args = tuple(torch.zeros(shapes[name], dtype=dtype or torch.float32) for name, dtype in pairs)
-        torch.onnx.export(script, args, request["target"], dynamo=False, input_names=names)
+        torch.onnx.export(script, args, target, dynamo=False, input_names=names)
 
 
 def _register() -> None:
@@ -60,7 +57,7 @@ def _limit(seconds: int, nbytes: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(json.loads(sys.argv[1]))
+        main(**json.loads(sys.argv[1]))
     except BaseException as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
         sys.exit(1)

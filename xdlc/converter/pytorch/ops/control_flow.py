@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -60,52 +60,12 @@ def _while_loop(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
     return results[:carried]
 
 
-@aten("scan", domain=HIGHER_ORDER)
+@aten("scan", "map_impl", "map", domain=HIGHER_ORDER)
 def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
-    states, sequences, shared = (_operands(node, g, name) for name in ("arg1", "arg2", "arg3"))
-    return _scanned(node, g, node.graph("arg0"), states, sequences, shared)
-
-
-@aten("map_impl", "map", domain=HIGHER_ORDER)
-def _map(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
-    sequences, shared = _operands(node, g, "arg1"), _operands(node, g, "arg2")
-    return _scanned(node, g, node.graph("arg0"), [], sequences, shared)
-
-
-@aten("associative_scan", domain=HIGHER_ORDER)
-def _associative_scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
-    body, sequences = node.graph("arg0"), _operands(node, g, "arg1")
-    shared, count = _operands(node, g, "arg2"), len(sequences)
-    _check(node, body, 2 * count + len(shared), count)
-    if not sequences or (sequences[0].dims or ())[:1] == (1,):
-        return sequences
-    zero, one, end = (g.builder.const(np.asarray([number])) for number in (0, 1, np.iinfo(np.int64).max))
-    heads = [g("Slice", [value, zero, one, zero]) for value in sequences]
-    states = [g("Squeeze", [value, zero]) for value in heads]
-    rests = [g("Slice", [value, one, end, zero]) for value in sequences]
-    results = _scanned(node, g, body.only([*range(count), *range(count)]), states, rests, shared)
-    tails = cast("list[Value]", results[count:])
-    return [g("Concat", [head, tail], axis=0) for head, tail in zip(heads, tails, strict=True)]
-
-
-def _scanned(
-    node: AtenNode,
-    g: Operators,
-    body: Body,
-    states: Sequence[Value],
-    sequences: Sequence[Value],
-    shared: Sequence[Value],
-) -> list[AnyValue]:
-    """Return the final states of a graph that runs for each row of sequences, and its other results stacked.
-
-    Args:
-        node: The node.
-        g: The canonical operators.
-        body: Graph from states, rows and shared values to the next states and other results.
-        states: Initial states.
-        sequences: Values whose first axis is that of the rows.
-        shared: Values that are the same for all rows.
-    """
+    """Return the final states of a graph that runs for each row, and its other results stacked."""
+    given = ("arg1", "arg2", "arg3") if node.type == "scan" else ("", "arg1", "arg2")
+    states, sequences, shared = (_operands(node, g, name) for name in given)
+    body = node.graph("arg0")
     _check(node, body, len(states) + len(sequences) + len(shared), len(states))
     if not sequences:
         raise node.invalid("it has no sequences")
@@ -123,6 +83,7 @@ def _scanned(
 
 
 _REFUSED = {
+    "associative_scan": "its pairs are combined in any order; torch's scan, and cumsum, are imported",
     "flex_attention": "its score function runs for each pair of positions; "
     "torch.nn.functional.scaled_dot_product_attention with a mask is imported",
     "triton_kernel_wrapper_mutation": "a kernel in Triton is code for a GPU",
