@@ -10,6 +10,7 @@ from xdlc.converter.nhwc.shapes import vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.values import Value
+from xdlc.ir.data import Array
 
 
 def operand(node: AtenNode, g: Operators, value: Value | float) -> Value:
@@ -41,3 +42,13 @@ def unbatched(g: Operators, made: Value, x: Value, rank: int | None = None) -> V
     """
     rank = made.rank - 1 if rank is None else rank
     return g("Squeeze", [made, vector(g, [0])]) if x.rank == rank else made
+
+
+def mixed(g: Operators, x: Value, axis: int, table: Array) -> Value:
+    """Return a value with an axis replaced by shares [new, old] of its elements."""
+    if np.array_equal(table, np.eye(*table.shape)):
+        return x
+    order = [*(held for held in range(x.rank) if held != axis), axis]
+    shares = g.builder.const(np.ascontiguousarray(table.T.astype(x.dtype.numpy)))
+    made = g("MatMul", [g("Transpose", [x], perm=order), shares])
+    return g("Transpose", [made], perm=[order.index(held) for held in range(x.rank)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,13 @@ class Windows:
     backward: bool = False
     extra: Numbers = ()
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The windows as ONNX's pools have them, without dilations."""
+        pads = [*self.before, *self.after]
+        given = {"kernel_shape": self.kernel, "strides": self.strides, "pads": pads}
+        return {**given, "ceil_mode": int(self.ceil)}
+
     def counts(self, sizes: Numbers) -> list[int]:
         """Return the size of each axis of the result.
 
@@ -65,24 +73,43 @@ class Windows:
             raise ModelError(f"a window {list(self.kernel)} is larger than the padded input {list(sizes)}")
         return found
 
+    def reach(self, sizes: Numbers) -> list[int]:
+        """Return the padding after each axis that the last window needs."""
+        ends = [
+            (count - 1) * step + width
+            for count, step, width in zip(self.counts(sizes), self.strides, self.kernel, strict=True)
+        ]
+        return [
+            max(after, end - size - before)
+            for after, end, size, before in zip(self.after, ends, sizes, self.before, strict=True)
+        ]
+
     def places(self, sizes: Numbers) -> Array:
         """Return the flat place that each element of a window reads, [elements, windows], -1 for padding."""
-        rank, counts = len(sizes), self.counts(sizes)
+        counts = self.counts(sizes)
         check_table(math.prod(counts), math.prod(self.kernel))
-        flat, outside = np.zeros([1] * (2 * rank), np.int64), np.zeros([1] * (2 * rank), np.bool_)
+        axes = []
         for axis, (size, count) in enumerate(zip(sizes, counts, strict=True)):
             taps = np.arange(self.kernel[axis])[:, None] * self.gaps[axis]
             out, step = np.arange(count), self.strides[axis]
             place = out * step + taps - self.before[axis]
-            lost = np.zeros(place.shape, np.bool_)
             if self.backward:
                 place = out + self.before[axis] - taps
-                lost, place = place % step != 0, place // step
-            form = [1] * (2 * rank)
-            form[axis], form[rank + axis] = place.shape
-            flat = flat * size + place.reshape(form)
-            outside = outside | (lost | (place < 0) | (place >= size)).reshape(form)
-        return np.where(outside, -1, flat).reshape(math.prod(self.kernel), -1)
+                place = np.where(place % step, -1, place // step)
+            axes.append(np.where(place < size, place, -1))
+        return flat_places(axes, sizes)
+
+
+def flat_places(axes: Sequence[Array], sizes: Numbers) -> Array:
+    """Return flat places [elements, windows] for those by axis, [elements, windows] each; < 0 is outside."""
+    rank = len(axes)
+    check_table(*(axis.size for axis in axes))
+    flat, outside = np.zeros([1] * (2 * rank), np.int64), np.zeros([1] * (2 * rank), np.bool_)
+    for index, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
+        form = [1] * (2 * rank)
+        form[index], form[rank + index] = axis.shape
+        flat, outside = flat * size + axis.reshape(form), outside | (axis < 0).reshape(form)
+    return np.where(outside, -1, flat).reshape(math.prod(len(axis) for axis in axes), -1)
 
 
 def taken(g: Operators, x: Value, places: Array, fill: float = 0) -> Value:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import truncate_div
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._forms import batched, spread, unbatched
-from xdlc.converter.pytorch.ops._windows import Numbers, Windows, taken
+from xdlc.converter.pytorch.ops._forms import batched, mixed, spread, unbatched
+from xdlc.converter.pytorch.ops._windows import Numbers, Windows, flat_places, taken
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value, check_table
@@ -24,17 +22,18 @@ def _rank(node: AtenNode) -> int:
     return next(int(letter) for letter in node.type if letter.isdigit())
 
 
-def _window(kernel: Numbers, stride: Numbers, padding: Numbers, rank: int, ceil: bool) -> dict[str, Any]:
-    size = spread(kernel, rank)
-    return {
-        "kernel_shape": size,
-        "strides": spread(stride, rank) if stride else size,
-        "pads": spread(padding, rank) * 2,
-        "ceil_mode": int(ceil),
-    }
+def _names(form: str) -> list[str]:
+    return [form.format(rank) for rank in (1, 2, 3)]
 
 
-@aten("max_pool1d", "max_pool2d", "max_pool3d", layout=CHANNEL_LAST)
+def _windows(
+    rank: int, kernel: Numbers, stride: Numbers, padding: Numbers, gaps: Numbers, *, ceil: bool
+) -> Windows:
+    size, pads = spread(kernel, rank), spread(padding, rank)
+    return Windows(size, spread(stride, rank) if stride else size, pads, pads, spread(gaps, rank), ceil)
+
+
+@aten(*_names("max_pool{}d"), *_names("max_pool{}d_with_indices"), layout=CHANNEL_LAST)
 def _max_pool(
     node: AtenNode,
     g: Operators,
@@ -44,27 +43,54 @@ def _max_pool(
     padding: Numbers,
     dilation: Numbers,
     ceil_mode: bool,
+) -> list[Value]:
+    rank = _rank(node)
+    windows = _windows(rank, kernel_size, stride, padding, dilation, ceil=ceil_mode)
+    x = batched(g, self, rank + 2)
+    if node.type.endswith("indices"):
+        made, places = g.apply("MaxPool", [x], {**windows.attributes, "dilations": windows.gaps}, 2)
+        plane = math.prod(dims(x)[2:])  # ONNX counts over the whole input
+        places = g("Mod", [places, number(g, places, plane)])
+        return [unbatched(g, made, self), unbatched(g, places, self)]
+    if x.dtype.is_float:
+        made = g("MaxPool", [x], dilations=windows.gaps, **windows.attributes)
+    else:
+        sizes = dims(x)[2:]
+        read = taken(g, x, windows.places(sizes), x.dtype.limits[0])
+        made = g("ReduceMax", [read, vector(g, [2])], keepdims=0)
+        made = reshape(g, made, (*x.shape[:2], *windows.counts(sizes)))
+    return [unbatched(g, made, self)]
+
+
+@aten(*_names("avg_pool{}d"), layout=CHANNEL_LAST)
+def _avg_pool(
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    kernel_size: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None = None,
 ) -> Value:
     rank = _rank(node)
-    given = _window(kernel_size, stride, padding, rank, ceil_mode)
+    windows = _windows(rank, kernel_size, stride, padding, [1], ceil=ceil_mode)
     x = batched(g, self, rank + 2)
-    if not x.dtype.is_float:
-        return unbatched(g, _greatest(g, x, _windows(given, spread(dilation, rank))), self)
-    return unbatched(g, g("MaxPool", [x], dilations=spread(dilation, rank), **given), self)
-
-
-def _windows(given: dict[str, Any], gaps: Numbers) -> Windows:
-    pads, rank = given["pads"], len(gaps)
-    ceil = bool(given["ceil_mode"])
-    return Windows(given["kernel_shape"], given["strides"], pads[:rank], pads[rank:], gaps, ceil)
-
-
-def _greatest(g: Operators, x: Value, windows: Windows) -> Value:
-    """Return the greatest integer of each window."""
+    if divisor_override == 0:
+        raise node.invalid("its divisor is 0")
+    if x.dtype.is_float and divisor_override is None:
+        given = {**windows.attributes, "count_include_pad": int(count_include_pad)}
+        return unbatched(g, g("AveragePool", [x], **given), self)
     sizes = dims(x)[2:]
-    read = taken(g, x, windows.places(sizes), x.dtype.limits[0])
-    most = g("ReduceMax", [read, vector(g, [2])], keepdims=0)
-    return reshape(g, most, (*x.shape[:2], *windows.counts(sizes)))
+    if x.dtype.is_float:
+        after = windows.reach(sizes)
+        if any((*windows.before, *after)):
+            x = g("Pad", [x, vector(g, [0, 0, *windows.before, 0, 0, *after])])
+        mean = g("AveragePool", [x], kernel_shape=windows.kernel, strides=windows.strides)
+        whole = math.prod(windows.kernel) / (divisor_override or 1)
+        return unbatched(g, g("Mul", [mean, number(g, mean, whole)]), self)
+    return unbatched(g, _whole_means(g, x, windows, count_include_pad, divisor_override), self)
 
 
 def _whole_means(g: Operators, x: Value, windows: Windows, include: bool, divisor: int | None) -> Value:
@@ -86,157 +112,72 @@ def _whole_means(g: Operators, x: Value, windows: Windows, include: bool, diviso
     return reshape(g, truncate_div(g, total, counts), (*x.shape[:2], *windows.counts(sizes)))
 
 
-@aten("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", layout=CHANNEL_LAST)
-def _max_pool_with_indices(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    kernel_size: Numbers,
-    stride: Numbers,
-    padding: Numbers,
-    dilation: Numbers,
-    ceil_mode: bool,
-) -> list[Value]:
-    rank = _rank(node)
-    given = _window(kernel_size, stride, padding, rank, ceil_mode)
-    given["dilations"] = spread(dilation, rank)
-    planes = batched(g, self, rank + 2)
-    made = g.apply("MaxPool", [planes], given, 2)
-    plane = math.prod(dims(self, range(-rank, 0)))  # ONNX counts over the whole input
-    return [
-        unbatched(g, made[0], self),
-        unbatched(g, g("Mod", [made[1], number(g, made[1], plane)]), self),
-    ]
-
-
-@aten("avg_pool1d", "avg_pool2d", "avg_pool3d", layout=CHANNEL_LAST)
-def _avg_pool(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    kernel_size: Numbers,
-    stride: Numbers,
-    padding: Numbers,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None = None,
-) -> Value:
-    rank = _rank(node)
-    given = _window(kernel_size, stride, padding, rank, ceil_mode)
-    x = batched(g, self, rank + 2)
-    if not x.dtype.is_float:
-        windows = _windows(given, [1] * rank)
-        return unbatched(g, _whole_means(g, x, windows, count_include_pad, divisor_override), self)
-    if divisor_override is not None:
-        return unbatched(g, _window_sum(node, g, x, given, divisor_override), self)
-    return unbatched(g, g("AveragePool", [x], count_include_pad=int(count_include_pad), **given), self)
-
-
-def _window_sum(node: AtenNode, g: Operators, x: Value, given: dict[str, Any], divisor: int) -> Value:
-    """Return the sums of windows over a divisor."""
-    if not divisor:
-        raise node.invalid("its divisor is 0")
-    pads = given.pop("pads")
-    kernel, steps, ceil = given["kernel_shape"], given["strides"], given.pop("ceil_mode")
-    rank, after = len(kernel), []
-    for axis, size in enumerate(dims(x, range(2, x.rank))):
-        room = size + 2 * pads[axis] - kernel[axis]
-        count = -(-room // steps[axis]) if ceil else room // steps[axis]
-        if ceil and count * steps[axis] >= size + pads[axis]:
-            count -= 1
-        after.append(max(pads[axis], count * steps[axis] + kernel[axis] - size - pads[axis]))
-    if any(pads) or any(after):
-        x = g("Pad", [x, vector(g, [0, 0, *pads[:rank], 0, 0, *after])])
-    mean = g("AveragePool", [x], **given)
-    return g("Mul", [mean, number(g, mean, math.prod(kernel) / divisor)])
-
-
 # ---------------------------------------------------------------------------------------------- adaptive
 
 
 def _starts(size: int, count: int) -> tuple[Array, Array]:
     """Return where the windows of an adaptive pool start and end (documentation of AdaptiveAvgPool2d)."""
-    check_table(count)
+    check_table(size, max(count, 1))
     index = np.arange(count)
     return index * size // count, -(-(index + 1) * size // count)
 
 
-def _sizes(node: AtenNode, self: Value, output_size: Numbers, rank: int) -> list[int]:
+def _sizes(node: AtenNode, output_size: Numbers) -> list[int]:
+    rank = _rank(node)
     wanted = spread(output_size, rank)
     if len(wanted) != rank or min(wanted, default=1) < 0:
         raise node.invalid(f"output_size {wanted} of {rank} axes")
     return wanted
 
 
-@aten(
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "_adaptive_avg_pool2d",
-    "_adaptive_avg_pool3d",
-    layout=CHANNEL_LAST,
-)
+def _even(sizes: Numbers, wanted: Numbers) -> dict[str, Numbers] | None:
+    """Return the attributes of a plain pool, None if its windows differ in size."""
+    if any(not want or size % want for size, want in zip(sizes, wanted, strict=True)):
+        return None
+    kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
+    return {"kernel_shape": kernel, "strides": kernel}
+
+
+_AVERAGE = (*_names("adaptive_avg_pool{}d"), "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+
+
+@aten(*_AVERAGE, layout=CHANNEL_LAST)
 def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: Numbers) -> Value:
-    rank = _rank(node)
-    wanted = _sizes(node, self, output_size, rank)
-    x = batched(g, self, rank + 2)
+    wanted = _sizes(node, output_size)
+    x = batched(g, self, len(wanted) + 2)
     if set(wanted) == {1}:
         return unbatched(g, g("GlobalAveragePool", [x]), self)
     sizes = dims(x, range(2, x.rank))
-    if all(want and size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
-        kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
-        return unbatched(g, g("AveragePool", [x], kernel_shape=kernel, strides=kernel), self)
+    plain = _even(sizes, wanted)
+    if plain:
+        return unbatched(g, g("AveragePool", [x], **plain), self)
     for axis, (size, want) in enumerate(zip(sizes, wanted, strict=True), 2):
-        if size == want:
-            continue
-        check_table(size, max(want, 1))
-        first, last = _starts(size, want)
-        place = np.arange(size)[:, None]
-        shares = ((place >= first) & (place < last)) / np.maximum(last - first, 1)
-        order = [*(held for held in range(x.rank) if held != axis), axis]
-        made = g("MatMul", [g("Transpose", [x], perm=order), g.builder.const(shares.astype(x.dtype.numpy))])
-        x = g("Transpose", [made], perm=[order.index(held) for held in range(x.rank)])
+        first, last = (ends[:, None] for ends in _starts(size, want))
+        place = np.arange(size)
+        x = mixed(g, x, axis, ((place >= first) & (place < last)) / np.maximum(last - first, 1))
     return unbatched(g, x, self)
 
 
-@aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", layout=CHANNEL_LAST)
+@aten(*_names("adaptive_max_pool{}d"), layout=CHANNEL_LAST)
 def _adaptive_max_pool(node: AtenNode, g: Operators, self: Value, output_size: Numbers) -> list[Value]:
-    rank = _rank(node)
-    wanted = _sizes(node, self, output_size, rank)
-    x = batched(g, self, rank + 2)
+    wanted = _sizes(node, output_size)
+    x = batched(g, self, len(wanted) + 2)
     batch, channels, *sizes = dims(x)
-    read = [name in g.read for name in node.outputs]
-    if not any(read[1:]) and all(want and size % want == 0 for size, want in zip(sizes, wanted, strict=True)):
-        kernel = [size // want for size, want in zip(sizes, wanted, strict=True)]
-        return [unbatched(g, g("MaxPool", [x], kernel_shape=kernel, strides=kernel), self)]
-    places = _window_places(node, sizes, wanted)
-    flat = reshape(g, x, (batch, channels, math.prod(sizes)))
-    taken = g("Gather", [flat, vector(g, places.reshape(-1))], axis=2)
-    windows = reshape(g, taken, (batch, channels, *places.shape))
-    most = g("ReduceMax", [windows, vector(g, [3])], keepdims=0)
-    which = g("ArgMax", [windows], axis=3, keepdims=0)
-    base = vector(g, np.arange(len(places)) * places.shape[1])
-    found = g("Gather", [vector(g, places.reshape(-1)), g("Add", [which, base])], axis=0)
-    shape = (batch, channels, *wanted)
-    return [unbatched(g, reshape(g, value, shape), self) for value in (most, found)]
-
-
-def _window_places(node: AtenNode, sizes: Sequence[int], wanted: Sequence[int]) -> Array:
-    """Return the flat places [windows, elements] of windows; short ones repeat their last element."""
-    axes = []
+    plain = _even(sizes, wanted)
+    if plain and not any(name in g.read for name in node.outputs[1:]):
+        return [unbatched(g, g("MaxPool", [x], **plain), self)]
+    axes = []  # elements of each window by axis; short ones repeat their last
     for size, want in zip(sizes, wanted, strict=True):
-        first, last = _starts(size, want)
-        width = int((last - first).max(initial=1))
-        check_table(max(want, 1), width)
-        axes.append(np.minimum(first[:, None] + np.arange(width), last[:, None] - 1))
-    check_table(*(axis.size for axis in axes))
-    rank = len(axes)
-    total = np.zeros([1] * (2 * rank), np.int64)
-    for index, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
-        form = [1] * (2 * rank)
-        form[index], form[rank + index] = axis.shape
-        total = total * size + axis.reshape(form)
-    return total.reshape(math.prod(wanted), -1)
+        first, last = (ends[:, None] for ends in _starts(size, want))
+        axes.append(np.minimum(first + np.arange(int((last - first).max(initial=1))), last - 1).T)
+    places = flat_places(axes, sizes)
+    windows = taken(g, x, places)
+    most = g("ReduceMax", [windows, vector(g, [2])], keepdims=0)
+    which = g("ArgMax", [windows], axis=2, keepdims=0)
+    count = places.shape[1]
+    flat = g("Add", [g("Mul", [which, number(g, which, count)]), vector(g, np.arange(count))])
+    found = g("Gather", [vector(g, places.reshape(-1)), flat], axis=0)
+    return [unbatched(g, reshape(g, value, (batch, channels, *wanted)), self) for value in (most, found)]
 
 
 @aten("max_unpool2d", "max_unpool3d", ignores=("stride", "padding"))

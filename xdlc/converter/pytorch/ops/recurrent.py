@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc.recurrent import front
+from xdlc.converter.nhwc.recurrent import LstmWeights, front, lstm
 from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -53,8 +53,7 @@ def _ordered(g: Operators, x: Value, gates: Sequence[int]) -> Value:
 
 def _stacked(g: Operators, values: Sequence[Value]) -> Value:
     """Return values stacked along a new first axis."""
-    held = [front(g, value) for value in values]
-    return held[0] if len(held) == 1 else g("Concat", held, axis=0)
+    return _joined(g, [front(g, value) for value in values], 0)
 
 
 def _layer(
@@ -71,33 +70,28 @@ def _layer(
     """
     type, gates, attributes = _FORMS[kind]
     count, units = len(directions), dims(directions[0].states)[1]
-    inputs: list[Value | None] = [x]
-    inputs += [_stacked(g, [_ordered(g, each.inputs, gates) for each in directions])]
-    inputs += [_stacked(g, [_ordered(g, each.states, gates) for each in directions])]
+    weights = [
+        _stacked(g, [_ordered(g, each, gates) for each in group])
+        for group in zip(*((each.inputs, each.states) for each in directions), strict=True)
+    ]
+    bias = None
     if directions[0].biases:
         rows = [[_ordered(g, bias, gates) for bias in each.biases] for each in directions]
-        inputs += [_stacked(g, [g("Concat", row, axis=0) for row in rows])]
-    else:
-        inputs += [None]
-    inputs += [None, *states]
-    given = dict(attributes)
+        bias = _stacked(g, [g("Concat", row, axis=0) for row in rows])
+    given = {"hidden_size": units, "direction": "bidirectional" if count > 1 else "forward", **attributes}
     if "activations" in given:
         given["activations"] = given["activations"] * count
-    given |= {"hidden_size": units, "direction": "bidirectional" if count > 1 else "forward"}
-    every, *last = g.apply(type, inputs, given, 1 + len(states))
-    steps, batch = dims(x, [0, 1]) if not x.is_dynamic else (0, 0)
+    every, *last = g.apply(type, [x, *weights, bias, None, *states], given, 1 + len(states))
     if count == 1:
         return [g("Squeeze", [every, vector(g, [1])]), *last]
     flat = g("Transpose", [every], perm=[0, 2, 1, 3])
-    shape = vector(g, [steps, batch, count * units] if steps else [0, 0, -1])
-    return [g("Reshape", [flat, shape]), *last]
+    return [g("Reshape", [flat, vector(g, [0, 0, count * units])]), *last]
 
 
 def _projected(
     g: Operators, x: Value, states: Sequence[Value], direction: _Direction, *, reverse: bool
 ) -> list[Value]:
     """Return the results of one direction of an LSTM whose hidden state is projected."""
-    from xdlc.converter.nhwc.recurrent import LstmWeights, lstm
 
     def gates(x: Value) -> dict[str, Value | None]:
         size = dims(x)[0] // 4
@@ -119,84 +113,53 @@ def _projected(
     return [every, *(front(g, state) for state in last)]
 
 
+@aten("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", ignores=("train", "dropout"))
 def _network(
     node: AtenNode,
     g: Operators,
-    x: Value,
-    hx: Sequence[Value],
+    input: Value,
+    hx: Value | Sequence[Value],
     params: Sequence[Value],
     has_biases: bool,
     num_layers: int,
     bidirectional: bool,
     batch_first: bool,
 ) -> list[Value]:
-    kind = node.type.partition(".")[0]
+    kind, x = node.type.partition(".")[0], input
+    given = [hx] if isinstance(hx, Value) else hx
     count = 2 if bidirectional else 1
-    each = len(params) // (num_layers * count) if num_layers > 0 else 0
-    if not each or len(params) != each * num_layers * count or each not in (2, 3, 4, 5):
+    total, lasts = num_layers * count, []
+    each = len(params) // total if total > 0 else 0
+    if not 2 <= each <= 5 or len(params) != each * total:
         raise node.invalid(f"{len(params)} parameters of {num_layers} layers")
     x = g("Transpose", [x], perm=[1, 0, 2]) if batch_first else x
-    total, lasts = num_layers * count, []
-    for layer in range(num_layers):
-        start = layer * count
-        own = [_Direction(params[i * each : (i + 1) * each], has_biases=has_biases)
-               for i in range(start, start + count)]  # fmt: skip
-        states = [_rows(g, state, start, start + count, total) for state in hx]
+    parts = [_Direction(params[i * each : (i + 1) * each], has_biases=has_biases) for i in range(total)]
+    for start in range(0, total, count):
+        own = parts[start : start + count]
+        states = [_rows(g, state, start, start + count) for state in given]
         if own[0].projection is None:
             x, *last = _layer(g, kind, x, states, own)
         else:
             runs = [
-                _projected(g, x, [_rows(g, s, i, i + 1, count) for s in states], direction, reverse=bool(i))
+                _projected(g, x, [_rows(g, state, i, i + 1) for state in states], direction, reverse=bool(i))
                 for i, direction in enumerate(own)
             ]
             x, *last = (
-                parts[0] if count == 1 else g("Concat", list(parts), axis=2 if index == 0 else 0)
-                for index, parts in enumerate(zip(*runs, strict=True))
+                _joined(g, values, 0 if index else 2) for index, values in enumerate(zip(*runs, strict=True))
             )
         lasts.append(last)
-    states = [
-        parts[0] if num_layers == 1 else g("Concat", list(parts), axis=0)
-        for parts in zip(*lasts, strict=True)
-    ]
+    states = [_joined(g, values, 0) for values in zip(*lasts, strict=True)]
     return [g("Transpose", [x], perm=[1, 0, 2]) if batch_first else x, *states]
 
 
-def _rows(g: Operators, x: Value, start: int, stop: int, total: int) -> Value:
-    if stop - start == total:
+def _joined(g: Operators, values: Sequence[Value], axis: int) -> Value:
+    return values[0] if len(values) == 1 else g("Concat", list(values), axis=axis)
+
+
+def _rows(g: Operators, x: Value, start: int, stop: int) -> Value:
+    if x.shape[0] == stop - start:
         return x
     return g("Slice", [x, *(vector(g, [number]) for number in (start, stop, 0))])
-
-
-@aten("lstm.input", ignores=("train",))
-def _lstm(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    hx: Sequence[Value],
-    params: Sequence[Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Value]:
-    return _network(node, g, input, hx, params, has_biases, num_layers, bidirectional, batch_first)
-
-
-@aten("gru.input", "rnn_tanh.input", "rnn_relu.input", ignores=("train",))
-def _rnn(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    hx: Value,
-    params: Sequence[Value],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Value]:
-    return _network(node, g, input, [hx], params, has_biases, num_layers, bidirectional, batch_first)
 
 
 @aten("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
@@ -207,51 +170,25 @@ def _packed(node: AtenNode, g: Operators) -> list[Value]:
     )
 
 
+@aten("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 def _cell(
     node: AtenNode,
     g: Operators,
-    x: Value,
-    states: Sequence[Value],
-    weights: Sequence[Value],
-    biases: Sequence[Value | None],
+    input: Value,
+    hx: Value | Sequence[Value],
+    w_ih: Value,
+    w_hh: Value,
+    b_ih: Value | None,
+    b_hh: Value | None,
 ) -> list[Value]:
-    kind = node.type.removesuffix("_cell")
+    x, states = input, [hx] if isinstance(hx, Value) else list(hx)
     single = x.rank == 1
     if single:
         x, states = front(g, x), [front(g, state) for state in states]
-    known = [bias for bias in biases if bias is not None]
-    if len(known) == 1:
-        known.append(g.builder.const(np.zeros(known[0].shape, known[0].dtype.numpy)))
-        known = known if biases[0] is not None else known[::-1]
-    direction = _Direction([*weights, *known], has_biases=bool(known))
-    _, *last = _layer(g, kind, front(g, x), [front(g, state) for state in states], [direction])
-    axes = vector(g, [0, 1] if single else [0])
-    return [g("Squeeze", [state, axes]) for state in last]
-
-
-@aten("lstm_cell")
-def _lstm_cell(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    hx: Sequence[Value],
-    w_ih: Value,
-    w_hh: Value,
-    b_ih: Value | None,
-    b_hh: Value | None,
-) -> list[Value]:
-    return _cell(node, g, input, hx, (w_ih, w_hh), (b_ih, b_hh))
-
-
-@aten("gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
-def _rnn_cell(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    hx: Value,
-    w_ih: Value,
-    w_hh: Value,
-    b_ih: Value | None,
-    b_hh: Value | None,
-) -> list[Value]:
-    return _cell(node, g, input, [hx], (w_ih, w_hh), (b_ih, b_hh))
+    biases = [bias for bias in (b_ih, b_hh) if bias is not None]
+    if len(biases) == 1:
+        raise node.problem("it has one bias of two", "give the cell both biases or none")
+    direction = _Direction([w_ih, w_hh, *biases], has_biases=bool(biases))
+    states = [front(g, state) for state in states]
+    _, *last = _layer(g, node.type.removesuffix("_cell"), front(g, x), states, [direction])
+    return [g("Squeeze", [state, vector(g, [0, 1] if single else [0])]) for state in last]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from xdlc.converter.nhwc.shapes import dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
@@ -12,46 +13,65 @@ from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
 
+_FORWARD = """
+    conv1d conv2d conv3d convolution convolution_overrideable _convolution _convolution_mode thnn_conv2d
+    slow_conv3d slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d conv_depthwise3d
+"""
+_TRANSPOSED = "conv_transpose1d conv_transpose2d conv_transpose3d slow_conv_transpose2d slow_conv_transpose3d"
 
-def _conv(
+
+@aten(
+    *f"{_FORWARD} {_TRANSPOSED}".split(),
+    layout=CHANNEL_LAST,
+    ignores=("benchmark", "deterministic", "cudnn_enabled", "allow_tf32", "kernel_size"),
+    names={"self": "input"},
+)
+def _convolution(
     node: AtenNode,
     g: Operators,
-    x: Value,
+    input: Value,
     weight: Value,
     bias: Value | None,
     stride: Numbers,
     padding: Numbers | str,
-    dilation: Numbers,
-    groups: int,
+    dilation: Numbers = (1,),
+    groups: int = 1,
+    transposed: bool = False,
+    output_padding: Numbers = (0,),
 ) -> Value:
-    rank = weight.rank - 2
-    gaps = spread(dilation, rank)
-    if isinstance(padding, str):
-        if padding not in ("same", "valid"):
-            raise node.invalid(f"padding {padding!r} is unknown")
+    rank, transposed = weight.rank - 2, transposed or "transpose" in node.type
+    steps, gaps, extra = (spread(each, rank) for each in (stride, dilation, output_padding))
+    if padding == "same":
         reach = [gap * (width - 1) for gap, width in zip(gaps, dims(weight)[2:], strict=True)]
-        total = reach if padding == "same" else [0] * rank
-        pads = [*(size // 2 for size in total), *(size - size // 2 for size in total)]
+        before, after = [size // 2 for size in reach], [size - size // 2 for size in reach]
+    elif isinstance(padding, str) and padding != "valid":
+        raise node.invalid(f"padding {padding!r} is unknown")
     else:
-        pads = spread(padding, rank) * 2
-    planes = batched(g, x, weight.rank)
+        before = after = spread(0 if isinstance(padding, str) else padding, rank)
+    x = batched(g, input, weight.rank)
+    if "depthwise" in node.type:
+        groups = dims(x)[1]
     if not x.dtype.is_float:
-        kernel, (before, after) = dims(weight)[2:], (pads[:rank], pads[rank:])
-        windows = Windows(kernel, spread(stride, rank), before, after, gaps)
-        return unbatched(g, _whole_numbers(node, g, planes, weight, bias, windows, groups), x)
-    operands = [planes, weight, bias] if bias is not None else [planes, weight]
-    made = g("Conv", operands, strides=spread(stride, rank), pads=pads, dilations=gaps, group=groups)
-    return unbatched(g, made, x)
+        windows = Windows(dims(weight)[2:], steps, before, after, gaps, backward=transposed, extra=extra)
+        return unbatched(g, _whole_numbers(node, g, x, weight, bias, windows, groups), input)
+    operands = [weight, bias] if bias is not None else [weight]
+    common: dict[str, Any] = {"strides": steps, "dilations": gaps, "group": groups}
+    if not transposed:
+        return unbatched(g, g("Conv", [x, *operands], pads=[*before, *after], **common), input)
+    after, longer = list(after), [0] * rank
+    for axis, (more, step) in enumerate(zip(extra, steps, strict=True)):
+        if more >= step:  # possible with dilations: less is cut off, of a longer input if needed
+            longer[axis] = max(0, -(-(more - after[axis]) // step))
+            extra[axis], after[axis] = 0, after[axis] - more + longer[axis] * step
+    if any(longer):
+        x = g("Pad", [x, vector(g, [0] * (rank + 4) + longer)])
+    pads = [*before, *after]
+    made = g("ConvTranspose", [x, *operands], pads=pads, output_padding=extra, **common)
+    return unbatched(g, made, input)
 
 
 def _whole_numbers(
-    node: AtenNode,
-    g: Operators,
-    x: Value,
-    weight: Value,
-    bias: Value | None,
-    windows: Windows,
-    groups: int,
+    node: AtenNode, g: Operators, x: Value, weight: Value, bias: Value | None, windows: Windows, groups: int
 ) -> Value:
     """Return the convolution of integers as a product, which is exact.
 
@@ -78,143 +98,6 @@ def _whole_numbers(
     if bias is None:
         return made
     return g("Add", [made, reshape(g, bias, (groups * units, *[1] * len(kernel)))])
-
-
-def _conv_transpose(
-    node: AtenNode,
-    g: Operators,
-    x: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Numbers,
-    padding: Numbers,
-    output_padding: Numbers,
-    groups: int,
-    dilation: Numbers,
-) -> Value:
-    rank = weight.rank - 2
-    planes = batched(g, x, weight.rank)
-    steps, extra, before = spread(stride, rank), spread(output_padding, rank), spread(padding, rank)
-    if not x.dtype.is_float:
-        gaps, kernel = spread(dilation, rank), dims(weight)[2:]
-        windows = Windows(kernel, steps, before, before, gaps, backward=True, extra=extra)
-        return unbatched(g, _whole_numbers(node, g, planes, weight, bias, windows, groups), x)
-    after, longer = list(before), [0] * rank
-    for axis, (more, step) in enumerate(zip(extra, steps, strict=True)):
-        if (
-            more >= step
-        ):  # possible with dilations: less is cut off, of a longer input where that is not enough
-            longer[axis] = max(0, -(-(more - after[axis]) // step))
-            extra[axis], after[axis] = 0, after[axis] - more + longer[axis] * step
-    if any(longer):
-        planes = g("Pad", [planes, vector(g, [0] * (rank + 4) + longer)])
-    made = g(
-        "ConvTranspose",
-        [planes, weight, bias] if bias is not None else [planes, weight],
-        strides=steps,
-        pads=[*before, *after],
-        output_padding=extra,
-        dilations=spread(dilation, rank),
-        group=groups,
-    )
-    return unbatched(g, made, x)
-
-
-@aten("conv1d", "conv2d", "conv3d", "_convolution_mode", layout=CHANNEL_LAST)
-def _conv_forward(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Numbers,
-    padding: Numbers | str,
-    dilation: Numbers,
-    groups: int,
-) -> Value:
-    return _conv(node, g, input, weight, bias, stride, padding, dilation, groups)
-
-
-@aten("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", layout=CHANNEL_LAST)
-def _conv_backward(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Numbers,
-    padding: Numbers,
-    output_padding: Numbers,
-    groups: int,
-    dilation: Numbers,
-) -> Value:
-    return _conv_transpose(node, g, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-@aten(
-    "convolution",
-    "_convolution",
-    "convolution_overrideable",
-    layout=CHANNEL_LAST,
-    ignores=("benchmark", "deterministic", "cudnn_enabled", "allow_tf32"),
-)
-def _convolution(
-    node: AtenNode,
-    g: Operators,
-    input: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Numbers,
-    padding: Numbers,
-    dilation: Numbers,
-    transposed: bool,
-    output_padding: Numbers,
-    groups: int,
-) -> Value:
-    if transposed:
-        return _conv_transpose(
-            node, g, input, weight, bias, stride, padding, output_padding, groups, dilation
-        )
-    return _conv(node, g, input, weight, bias, stride, padding, dilation, groups)
-
-
-@aten(
-    "thnn_conv2d",
-    "slow_conv3d",
-    "slow_conv_dilated2d",
-    "slow_conv_dilated3d",
-    "_conv_depthwise2d",
-    "conv_depthwise3d",
-    layout=CHANNEL_LAST,
-    ignores=("kernel_size",),
-)
-def _kernel_conv(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Numbers,
-    padding: Numbers,
-    dilation: Numbers = (1,),
-) -> Value:
-    groups = self.shape[-weight.rank + 1] if "depthwise" in node.type else 1
-    return _conv(node, g, self, weight, bias, stride, padding, dilation, groups)
-
-
-@aten("slow_conv_transpose2d", "slow_conv_transpose3d", layout=CHANNEL_LAST, ignores=("kernel_size",))
-def _kernel_conv_transpose(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    weight: Value,
-    bias: Value | None,
-    stride: Numbers,
-    padding: Numbers,
-    output_padding: Numbers,
-    dilation: Numbers,
-) -> Value:
-    return _conv_transpose(node, g, self, weight, bias, stride, padding, output_padding, 1, dilation)
 
 
 @aten("conv_tbc")
@@ -253,11 +136,7 @@ def _col2im(
     padding: Numbers,
     stride: Numbers,
 ) -> Value:
-    made = g(
-        "Col2Im",
-        [batched(g, self, 3), vector(g, output_size), vector(g, spread(kernel_size, 2))],
-        strides=spread(stride, 2),
-        dilations=spread(dilation, 2),
-        pads=spread(padding, 2) * 2,
-    )
+    steps, gaps, pads = (spread(each, 2) for each in (stride, dilation, padding))
+    sizes = vector(g, output_size), vector(g, spread(kernel_size, 2))
+    made = g("Col2Im", [batched(g, self, 3), *sizes], strides=steps, dilations=gaps, pads=pads * 2)
     return unbatched(g, made, self, 2)
