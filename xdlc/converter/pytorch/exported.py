@@ -6,10 +6,11 @@ pickled, are not read.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,6 @@ from xdlc.converter.pytorch.archive import AGAIN, Archive
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.parameters import Parameter, Parameters
 from xdlc.converter.pytorch.schemas import with_defaults
-from xdlc.converter.pytorch.signature import output_names
 from xdlc.converter.pytorch.symbols import symbol_name
 from xdlc.converter.pytorch.tensors import EXPORTED
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
@@ -29,6 +29,8 @@ _OLD = "serialized_exported_program.json"
 _MOST_CALLS, _GRAPH = 24_000, 16
 """Calls that a program may have, and how many of them a graph counts for."""
 _MOST_DEPTH = 8
+_MOST_CONTAINERS = 64
+_LONGEST = 128
 
 
 @dataclass(slots=True)
@@ -167,7 +169,7 @@ class _Reader:
         """Set the names of the outputs, and what inputs become."""
         by_name = {each.name: value for value, each in made.parameters.items()}
         kinds = [each for spec in module["signature"]["output_specs"] for each in spec.items()]
-        names = iter(output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
+        names = iter(_output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
         for (kind, entry), output in zip(kinds, made.graph.outputs, strict=True):
             made.outputs.append("")
             if kind == "user_output":
@@ -281,3 +283,47 @@ def _line(trace: str) -> str:
     frames = _FRAME.findall(trace)
     own = [frame for frame in frames if "/torch/nn/" not in frame[0]] or frames
     return ":".join(own[-1]) if own else ""
+
+
+def _output_names(document: Mapping[str, Any], count: int) -> list[str]:
+    """Return a name for each output: keys of dicts, fields of classes, else ``output_0`` and so on."""
+    plain = [f"output_{index}" for index in range(count)]
+    try:
+        entry = next(each for each in document["module_call_graph"] if not each["fqn"])
+        spec = json.loads(entry["signature"]["out_spec"])[1]
+        paths = list(_paths(spec, document.get("treespec_namedtuple_fields") or {}, ()))
+    except (LookupError, TypeError, ValueError, AttributeError, StopIteration, RecursionError):
+        return plain  # names alone are no reason to refuse a program
+    if len(paths) != count:
+        return plain
+    return [joined(path) or name for path, name in zip(paths, plain, strict=True)]
+
+
+def _paths(
+    spec: Mapping[str, Any], fields: Mapping[str, Any], path: tuple[Any, ...]
+) -> Iterator[tuple[Any, ...]]:
+    """Iterate over the leaves of nested containers (torch/utils/_pytree.py): keys from the outermost on."""
+    if len(path) > _MOST_CONTAINERS:
+        raise ValueError("containers nest too deep")
+    if spec["type"] is None:
+        yield path
+        return
+    children = spec["children_spec"]
+    context = spec["context"]
+    keys: Any = json.loads(context) if isinstance(context, str) else context
+    if isinstance(keys, str) and keys in fields:
+        keys = fields[keys]["field_names"]
+    elif isinstance(keys, Mapping):  # a defaultdict
+        keys = keys.get("dict_context")
+    if not isinstance(keys, Sequence) or isinstance(keys, str) or len(keys) != len(children):
+        keys = range(len(children))
+    for key, child in zip(keys, children, strict=True):
+        yield from _paths(child, fields, (*path, key))
+
+
+def joined(path: Sequence[Any]) -> str:
+    """Return a path as a name; empty if it consists of positions alone."""
+    if all(isinstance(key, int) for key in path):
+        return ""
+    name = re.sub(r"\W", "_", "_".join(map(str, path)))[:_LONGEST]
+    return f"output_{name}" if name[0].isdigit() else name

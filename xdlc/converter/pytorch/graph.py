@@ -11,7 +11,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
-from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.functional import functional
 from xdlc.converter.pytorch.parameters import frozen_names
 from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
@@ -22,12 +22,8 @@ from xdlc.converter.udo.nodes import Undeclared
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import UnsupportedOp, XdlcError
 
-_DROPPED = frozenset(
-    """
-    _assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async sym_constrain_range
-    sym_constrain_range_for_size
-    """.split()  # noqa: SIM905 - a list literal would be longer
-)
+_CHECKS = "_assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async"
+_DROPPED = frozenset([*_CHECKS.split(), "sym_constrain_range", "sym_constrain_range_for_size"])
 """Operators of ATen without results that check what is known while converting."""
 _MOST_INITIAL = 1 << 18
 _FLOAT64 = 7
@@ -92,7 +88,7 @@ class _Builder:
             program.notices.append(f"{names} keep their first values, though the network changes them")
             written = {}
         for value, name in program.inputs.items():
-            self._name(value, name)
+            self._named(value, name)
         wide = [value for value, meta in form.graph.values.items() if meta.dtype == _FLOAT64]
         if wide:
             notice = f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
@@ -115,8 +111,7 @@ class _Builder:
                 self._names[held], output = held, Ref(held)
             self._names[name] = name
             copies.append(Call("aten.clone", {"self": output}, [name]))
-        inputs = [self._input(value, form.graph) for value in program.inputs]
-        inputs += [self._input(value, form.graph) for value in written if value not in program.inputs]
+        inputs = [self._input(value, form.graph) for value in {**program.inputs, **written}]
         nodes = self._nodes(list(form.graph.calls) + copies, form.graph)
         outputs = [name for name in ends if name not in {state.written for state in states}]
         taken = {*outputs, *self._names.values()}
@@ -152,7 +147,7 @@ class _Builder:
             if held is not None and held.place and places[held.place[:1]] > 1:
                 problem = f"changes {held.name!r}, whose elements another tensor shares"
                 raise self._refused(problem, "give each buffer that the network changes elements of its own")
-            name = self._names.get(value) or self._name(value, self._stated(value))
+            name = self._named(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)
             initial = 0
@@ -193,7 +188,7 @@ class _Builder:
             if held.place in names:
                 self._names[value] = names[held.place]
                 continue
-            name = self._name(value, frozen.get(value, held.name))
+            name = self._named(value, frozen.get(value, held.name))
             if held.place:
                 names[held.place] = name
             if isinstance(held.data, XdlcError):
@@ -205,16 +200,11 @@ class _Builder:
                 self._aliases[held.name] = names[held.place]
 
     def _input(self, value: str, graph: CallGraph) -> GraphInput:
-        meta = graph.values[value]
+        meta, name = graph.values[value], self._names[value]
         known = zip(self._bindings.shape(meta), meta.sizes, strict=True)
         sizes = [shown(stated) if size is None else size for size, stated in known]
-        try:
-            return GraphInput(self._names[value], dtype_of(meta.dtype), sizes)
-        except XdlcError as error:
-            error.where = f"{self._program.path}: input {self._names[value]!r}"
-            raise
-
-    # ------------------------------------------------------------------ names
+        with understood(f"{self._program.path}: input {name!r}"):
+            return GraphInput(name, dtype_of(meta.dtype), sizes)
 
     def _free(self, name: str) -> str:
         made, number = name, 0
@@ -224,23 +214,21 @@ class _Builder:
         self._taken.add(made)
         return made
 
-    def _name(self, value: str, name: str) -> str:
-        return self._names.setdefault(value, self._free(name))
-
-    def _named(self, value: str) -> str:
-        return self._names.get(value) or self._name(value, value)
+    def _named(self, value: str, name: str = "") -> str:
+        """Return the name of a value; one that has none is named as stated, by default as in the program."""
+        if value not in self._names:
+            self._names[value] = self._free(name or value)
+        return self._names[value]
 
     # ------------------------------------------------------------------ nodes
 
     def _nodes(self, calls: Sequence[Call], graph: CallGraph) -> list[Node]:
         nodes: list[Node] = []
         for call in calls:
-            known = [self._symbol(name, graph) for name in call.outputs]
-            if known and all(value is not None for value in known):
-                continue  # arithmetic with dimensions that are bound
-            if call.target.startswith("aten.") and call.target.split(".")[1] in _DROPPED:
-                continue
-            nodes.append(self._node(call, graph))
+            numbers = [self._symbol(name, graph) for name in call.outputs]
+            is_number = bool(numbers) and None not in numbers  # arithmetic with dimensions that are bound
+            if not is_number and call.target.partition("aten.")[2].partition(".")[0] not in _DROPPED:
+                nodes.append(self._node(call, graph))
         return nodes
 
     def _symbol(self, name: str, graph: CallGraph) -> int | float | None:
@@ -251,10 +239,8 @@ class _Builder:
         names: list[str] = []
 
         def slotted(value: Any) -> Any:
-            if isinstance(value, SymbolRef):
-                number = self._symbol(value, graph)
-                if number is not None:
-                    return number
+            if isinstance(value, SymbolRef) and (number := self._symbol(value, graph)) is not None:
+                return number
             if isinstance(value, Ref | SymbolRef):
                 names.append(self._named(value))
                 return Slot(len(names) - 1)
@@ -282,8 +268,8 @@ class _Builder:
         own = next(filter(None, call.outputs), type)
         if call.module:
             own = f"{call.module}.{type.partition('.')[0]}"
-        self._own_names[own] += 1
-        own = own if self._own_names[own] == 1 else f"{own}_{self._own_names[own] - 1}"
+        number, self._own_names[own] = self._own_names[own], self._own_names[own] + 1
+        own = f"{own}_{number}" if number else own
         return AtenNode(
             type,
             names,

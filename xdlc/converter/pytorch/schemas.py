@@ -55,17 +55,10 @@ def _table() -> dict[str, str]:
 
 @cache
 def schema(name: str) -> tuple[Argument, ...] | None:
-    """Return the arguments of an operator of ATen, None if it is not known.
-
-    Args:
-        name: Operator and overload: ``add.Tensor``, ``conv2d`` for the overload ``default``.
-    """
-    found = _table().get(name)
-    if found is None and name in _ADDED:
-        found = _table()[_ADDED[name]].replace("!", "")
-    if found is None:
-        return None
-    return tuple(_argument(part) for part in found.rpartition(")")[0].split("; ") if part)
+    """Return the arguments of an operator of ATen: ``add.Tensor``, ``conv2d``; None if it is not known."""
+    found = _table().get(name) or _table().get(_ADDED.get(name, ""), "").replace("!", "")
+    parts = found.rpartition(")")[0].split("; ")
+    return tuple(_argument(part) for part in parts if part) if found else None
 
 
 def functional_name(name: str) -> str:
@@ -78,11 +71,7 @@ def functional_name(name: str) -> str:
 
 @cache
 def results(name: str) -> tuple[str, ...]:
-    """Return the kinds of the results of an operator of ATen, as ``Argument`` has them: ``T``, or ``T[]``.
-
-    Args:
-        name: Operator and overload, as ``schema`` takes it.
-    """
+    """Return the kinds of the results of an operator of ATen, as ``Argument`` has them: ``T``, or ``T[]``."""
     kinds = _table().get(name, "").rpartition(")")[2].removeprefix(" -> ")
     return tuple(kind for kind in (kinds or "T").split() if kind != "None")
 

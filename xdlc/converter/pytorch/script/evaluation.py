@@ -10,7 +10,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.pytorch.archive import Archive
-from xdlc.converter.pytorch.exported import Program
+from xdlc.converter.pytorch.exported import Program, joined
 from xdlc.converter.pytorch.parameters import Parameter
 from xdlc.converter.pytorch.pickled import Global, Record, StoredTensor
 from xdlc.converter.pytorch.script import quantized
@@ -19,7 +19,6 @@ from xdlc.converter.pytorch.script.machine import Machine
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, INT64, type_of
 from xdlc.converter.pytorch.script.values import Object, Tensor
-from xdlc.converter.pytorch.signature import joined
 from xdlc.converter.pytorch.tensors import dtype_of, unpickled
 from xdlc.converter.session.set_inputs import fixed_inputs
 from xdlc.errors import UnsupportedOp, XdlcError
