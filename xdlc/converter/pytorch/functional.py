@@ -8,7 +8,7 @@ to the root; views that are read later are made again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, renamed
@@ -44,8 +44,8 @@ class Functional:
     """
 
     graph: CallGraph
-    written: dict[str, str] = field(default_factory=dict)
-    passed: frozenset[int] = frozenset()
+    written: dict[str, str]
+    passed: frozenset[int]
 
 
 def functional(graph: CallGraph) -> Functional:
@@ -63,10 +63,7 @@ def functional(graph: CallGraph) -> Functional:
             error.where = error.where or f"call {next(filter(None, call.outputs), '')!r} ({call.target})"
             raise
     outputs = [Ref(walk.read(item)) if isinstance(item, Ref) else item for item in graph.outputs]
-    storages = [walk.tensor(item).storage if isinstance(item, Ref) else None for item in graph.outputs]
-    passed = frozenset(
-        index for index, each in enumerate(storages) if each and (each.is_input or each.is_passed)
-    )
+    passed = frozenset(index for index, item in enumerate(graph.outputs) if walk.passes(item))
     written = {name: walk.read(name) for name in graph.inputs if walk.tensor(name).storage.version}
     return Functional(replace(graph, outputs=outputs, calls=walk.calls, values=walk.values), written, passed)
 
@@ -90,6 +87,11 @@ class _Walk:
         if name not in self._tensors:
             raise UnsupportedOp(f"{name!r} is read, which the graph neither takes nor makes")
         return self._tensors[name]
+
+    def passes(self, output: Any) -> bool:
+        """Return whether an output may share elements with an input."""
+        storage = self.tensor(output).storage if isinstance(output, Ref) else None
+        return storage is not None and (storage.is_input or storage.is_passed)
 
     def read(self, name: str) -> str:
         """Return the name of the value that a tensor has now.
