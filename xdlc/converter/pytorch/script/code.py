@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Sequence
 
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.errors import ModelError
 
 _MOST_CODE = 1 << 21
-_FOLDER = "code/"
 
 
 class Code:
     """The code of an archive.
-
-    Args:
-        archive: The archive.
 
     Attributes:
         path: The file, for errors.
@@ -38,47 +35,38 @@ class Code:
         """Return a class or function by its name, like ``__torch__.torch.nn.modules.linear.Linear``."""
         module, _, own = name.rpartition(".")
         if module not in self._files:
-            self._files[module] = self._parsed(f"{_FOLDER}{module.replace('.', '/')}.py")
+            self._files[module] = self._parsed(f"code/{module.replace('.', '/')}.py")
         return self._files[module].get(own)
 
     def method(self, kind: str, name: str) -> ast.FunctionDef | None:
         """Return a method of a class."""
-        held = self.find(kind)
-        for each in held.body if isinstance(held, ast.ClassDef) else ():
-            if isinstance(each, ast.FunctionDef) and each.name == name:
-                return each
-        return None
+        found = [each for each in self._body(kind) if isinstance(each, ast.FunctionDef) and each.name == name]
+        return found[0] if found else None
 
     def fields(self, kind: str) -> dict[str, ast.expr | None]:
         """Return the attributes that a class declares, with their constant values."""
+        found = [each for each in self._body(kind) if isinstance(each, ast.AnnAssign)]
+        return {each.target.id: each.value for each in found if isinstance(each.target, ast.Name)}
+
+    def _body(self, kind: str) -> Sequence[ast.stmt]:
         held = self.find(kind)
-        found: dict[str, ast.expr | None] = {}
-        for each in held.body if isinstance(held, ast.ClassDef) else ():
-            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-                found[each.target.id] = each.value
-        return found
+        return held.body if isinstance(held, ast.ClassDef) else ()
 
     def _parsed(self, record: str) -> dict[str, ast.ClassDef | ast.FunctionDef]:
-        """Return the classes and functions of a file.
-
-        Raises:
-            ModelError: If it is no code, or there is too much.
-        """
+        """Return the classes and functions of a file."""
         if record not in self._archive:
             return {}
         text = self._archive.read(record)
         self._left -= len(text)
-        where = f"{self._archive.path}: {record}"
+        where, fix = f"{self.path}: {record}", "save the model again, or export it with torch.export"
         if self._left < 0:
-            raise ModelError(
-                f"has more than {_MOST_CODE} bytes of code", where=where, fix="export it with torch.export"
-            )
+            raise ModelError(f"has more than {_MOST_CODE} bytes of code", where=where, fix=fix)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ModelError(
-                f"has code that is not TorchScript: {error}"[:200], where=where, fix="save the model again"
+                f"has code that is not TorchScript: {error}"[:200], where=where, fix=fix
             ) from error
         return {each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,16 @@ from xdlc.converter.pytorch.pickled import Global, Record, StoredTensor
 from xdlc.converter.pytorch.script import quantized
 from xdlc.converter.pytorch.script.code import Code
 from xdlc.converter.pytorch.script.machine import Machine
-from xdlc.converter.pytorch.script.recorder import Recorder
-from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, INT64, type_of
+from xdlc.converter.pytorch.script.recorder import NUMBERS, Recorder
+from xdlc.converter.pytorch.script.types import FLOAT32
 from xdlc.converter.pytorch.script.values import Object, Tensor
 from xdlc.converter.pytorch.tensors import dtype_of, unpickled
 from xdlc.converter.session.set_inputs import fixed_inputs
 from xdlc.errors import UnsupportedOp, XdlcError
 
 _PREPACKED = ("xnnpack", "vulkan", "metal", "mkldnn", "tensorrt")
-_CLASSES = "__torch__.torch.classes."
-_NUMBERS = {"int": INT64, "float": FLOAT32, "bool": BOOL, "number": FLOAT32}
 _MOST_DEPTH = 64
+_MOST_OUTPUTS = 1 << 10
 
 
 @dataclass(slots=True)
@@ -40,8 +40,7 @@ class ScriptInput:
         dtype: Its data type, as a number of c10.
         is_stated: Whether the file states the type.
         default: Its default value, if it has one.
-        part: Position in the tuple or list that it is a part of, from 1 on; 0 for none.
-        whole: Type of that.
+        part: Position in the tuple that it is a part of, from 1 on; 0 for none.
     """
 
     name: str
@@ -51,20 +50,13 @@ class ScriptInput:
     is_stated: bool = False
     default: Any = None
     part: int = 0
-    whole: str = ""
-
-
-class Counted(float):
-    """A number that each call of the network changes."""
 
 
 def alike(first: Any, second: Any) -> bool:
     """Return whether two values of an attribute can be those of one state."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return (first.shape, first.dtype) == (second.shape, second.dtype)
-    if isinstance(first, Counted):
-        return isinstance(second, Tensor | int | float)
-    return type(first) is type(second) and not isinstance(first, Tensor) and bool(first == second)
+    return type(first) is type(second) and bool(first == second)
 
 
 class Evaluation:
@@ -112,21 +104,21 @@ class Evaluation:
         Raises:
             XdlcError: If the call has no form without data.
         """
-        machine, graph, program = self._machine, self._recorder.graph, self.program
+        machine, graph = self._machine, self._recorder.graph
         machine.constants = [
             self._value(each, f"constant_{index}", "constants/") for index, each in enumerate(constants)
         ]
         network = self._value(root, "", "data/")
         machine.changed.clear()
-        given = [self._argument(each, shapes, values) for each in inputs]
+        given: list[Any] = []
         for entry in inputs:
-            if entry.part == 1 and entry.whole.startswith("List"):
-                name = entry.name.removesuffix("_0")
-                count = sum(each.name.startswith(f"{name}_") for each in inputs)
-                program.notices.append(f"input {name!r} is a list of {count}, as many as have a shape")
-        result = machine.method(network, "forward", _tuples(inputs, given))
-        for name, value in _named(result):
-            program.outputs.append(name)
+            value = self._argument(entry, shapes, values)
+            if entry.part > 1:
+                given[-1] += (value,)
+            else:
+                given.append((value,) if entry.part else value)
+        for name, value in _named(machine.method(network, "forward", given)):
+            self.program.outputs.append(name)
             graph.outputs.append(value.name if isinstance(value, Tensor) else value)
         self._end()
 
@@ -155,10 +147,10 @@ class Evaluation:
             items = [self._value(each, f"{path}.{index}", folder) for index, each in enumerate(held)]
             return items if isinstance(held, list) else tuple(items)
         if isinstance(held, dict):
-            return {key: self._value(each, f"{path}.{key}", folder) for key, each in held.items()}
+            return {key: self._value(each, f"{path}.{key}".lstrip("."), folder) for key, each in held.items()}
         if not isinstance(held, Record):
             return held
-        if held.kind.startswith(_CLASSES):
+        if held.kind.startswith("__torch__.torch.classes."):
             if any(each in held.kind for each in _PREPACKED):
                 raise UnsupportedOp(
                     f"{path or 'the network'} has weights packed for one kind of processor, {held.kind}",
@@ -169,8 +161,7 @@ class Evaluation:
             return held.arguments[0]
         made = Object(held.kind, path)
         if isinstance(held.state, dict):
-            for name, each in held.state.items():
-                made.fields[str(name)] = self._value(each, f"{path}.{name}".lstrip("."), folder)
+            made.fields = self._new(held.state, path, folder)
         elif held.state is not None:
             self._machine.method(made, "__setstate__", [self._value(held.state, path, folder)])
         return made
@@ -191,25 +182,17 @@ class Evaluation:
     def _state(self, path: str, held: Any, folder: str) -> Any:
         """Return an attribute that calls change: an unknown tensor, or a number as a call leaves it."""
         end = self._states[path]
-        if not isinstance(end, Tensor | Counted):
+        if not isinstance(end, Tensor):
             self.moved = self.moved or end != held
             return end
-        if isinstance(end, Tensor):
-            made = self._recorder.unknown(path, end.dtype, end.shape)
-            made.number = end.number
-            data: Any = ir.ArrayData(np.zeros(end.shape, dtype_of(end.dtype).numpy))
-            if isinstance(held, StoredTensor) and held.shape == end.shape:
-                data = unpickled(self._archive, folder, held)
-            else:
-                self.moved = True
+        if isinstance(held, StoredTensor) and held.shape == end.shape:
+            data = unpickled(self._archive, folder, held)
         else:
-            made = self._recorder.unknown(path, type_of(held), ())
-            made.number = True
-            data = ir.ArrayData(np.asarray(held, dtype_of(made.dtype).numpy))
-        if isinstance(held, int | float) and isinstance(end, Tensor):
-            data = ir.ArrayData(np.full(end.shape, held, dtype_of(end.dtype).numpy))
+            data = ir.ArrayData(np.zeros(end.shape, dtype_of(end.dtype).numpy))
+            self.moved = True
+        made = self._starts[path] = self._recorder.unknown(path, end.dtype, end.shape)
+        made.number = end.number
         self._recorder.store(made, Parameter(path, data))
-        self._starts[path] = made
         return made
 
     # ------------------------------------------------------------------ inputs and state
@@ -218,82 +201,59 @@ class Evaluation:
         self, entry: ScriptInput, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Any]
     ) -> Any:
         """Return an argument of the network: a tensor, or a number."""
-        recorder = self._recorder
+        recorder, program = self._recorder, self.program
         if entry.name in shapes:
             made = recorder.unknown(entry.name, entry.dtype, shapes[entry.name])
             if not entry.is_stated:
                 recorder.guessed.add(made.name)
-        elif entry.kind in _NUMBERS and entry.name in values:
-            dtypes = {entry.name: np.dtype(dtype_of(_NUMBERS[entry.kind]).numpy)}
+        elif entry.kind in NUMBERS and entry.name in values:
+            dtypes = {entry.name: np.dtype(dtype_of(NUMBERS[entry.kind]).numpy)}
             given = {entry.name: values[entry.name]}
-            number = fixed_inputs(dtypes, {entry.name: ()}, given, self.program.path)[entry.name].item()
-            self.program.notices.append(
-                f"input {entry.name!r} is fixed to {number}: it is no input of the result"
-            )
-            self.program.fixed.add(entry.name)
+            number = fixed_inputs(dtypes, {entry.name: ()}, given, program.path)[entry.name].item()
+            program.notices.append(f"input {entry.name!r} is fixed to {number}: it is no input of the result")
+            program.fixed.add(entry.name)
             return number
         elif entry.default is not None:
             value = self._machine.value(entry.default, {})
-            self.program.notices.append(f"input {entry.name!r} is {value!r}, its default")
+            program.notices.append(f"input {entry.name!r} is {value!r}, its default")
             return value
-        elif entry.kind in _NUMBERS:
-            made = recorder.unknown(entry.name, _NUMBERS[entry.kind], ())
+        elif entry.kind in NUMBERS:
+            made = recorder.unknown(entry.name, NUMBERS[entry.kind], ())
             made.number = True
         elif entry.kind.startswith("Optional["):
             return None
         else:
-            raise UnsupportedOp(
-                f"input {entry.name!r} is of type {entry.kind}", fix="pass tensors and numbers"
-            )
-        self.program.inputs[made.name] = entry.name
+            raise UnsupportedOp(f"input {entry.name!r} is a {entry.kind}", fix="pass tensors and numbers")
+        program.inputs[made.name] = entry.name
         return made
 
     def _end(self) -> None:
         """Set the inputs of the graph, and what the call changes."""
         recorder, program = self._recorder, self.program
         program.parameters = recorder.parameters
-        for name in recorder.written:
-            if name in recorder.parameters:
-                self.ends[recorder.parameters[name].name] = recorder.stored[name]
+        for name in recorder.written & recorder.parameters.keys():
+            self.ends[recorder.parameters[name].name] = recorder.stored[name]
+        of_file = {id(made) for _, made in self._made.values()}
         for (_, field), (held, start) in self._machine.changed.items():
             path, end = f"{held.path}.{field}".lstrip("."), held.fields[field]
-            if id(held) not in self._reachable() or end is start:
+            is_same = end is start or (not isinstance(end, Tensor) and alike(end, start))
+            if id(held) not in of_file or is_same:
                 continue
             if not isinstance(end, Tensor | int | float | str | None):
                 problem = f"attribute {path!r} becomes a {type(end).__name__}"
                 raise UnsupportedOp(problem, fix="make it an input and an output of the network")
-            if path in self._starts and not isinstance(end, Tensor):
-                end = recorder.number(end)  # type: ignore[arg-type]
-            if isinstance(end, Tensor):
-                begin = self._starts.get(path)
-                if begin is not None:
-                    program.written[begin.name] = end.name
-            elif type(end) is type(start) and end == start:
-                continue
+            if path in self._starts and isinstance(end, Tensor):
+                program.written[self._starts[path].name] = end.name
             self.ends[path] = end
         recorder.graph.inputs = [*program.inputs, *program.parameters]
-
-    def _reachable(self) -> set[int]:
-        """Return the identities of the objects of the file."""
-        return {id(made) for _, made in self._made.values()}
-
-
-def _tuples(inputs: Sequence[ScriptInput], given: Sequence[Any]) -> list[Any]:
-    """Return arguments with those that are parts of one tuple or list as that."""
-    made: list[Any] = []
-    for entry, value in zip(inputs, given, strict=True):
-        if not entry.part:
-            made.append(value)
-        elif entry.part == 1:
-            made.append([value] if entry.whole.startswith("List") else (value,))
-        else:
-            made[-1] += type(made[-1])([value])
-    return made
 
 
 def _named(result: Any) -> list[tuple[str, Any]]:
     """Return the results of a network by name: keys of dictionaries, else ``output_0`` and so on."""
-    flat = list(_leaves(result, ()))
+    flat = list(islice(_leaves(result, ()), _MOST_OUTPUTS))
+    if len(flat) == _MOST_OUTPUTS:
+        raise UnsupportedOp("the network has too many outputs", fix="return tensors")
+    flat = [(path, value) for path, value in flat if value is not None]
     for _, value in flat:
         if not isinstance(value, Tensor | int | float):
             raise UnsupportedOp(f"an output is a {type(value).__name__}", fix="return tensors")
@@ -301,11 +261,11 @@ def _named(result: Any) -> list[tuple[str, Any]]:
 
 
 def _leaves(result: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Iterate over what containers hold, without None, by positions and keys from the outermost on."""
+    """Iterate over what containers hold, by positions and keys from the outermost on."""
     if len(path) > _MOST_DEPTH:
         raise UnsupportedOp("the containers of the outputs nest too deep", fix="return tensors")
     if isinstance(result, dict | list | tuple):
         for key, value in result.items() if isinstance(result, dict) else enumerate(result):
             yield from _leaves(value, (*path, key))
-    elif result is not None:
+    else:
         yield path, result

@@ -1,21 +1,20 @@
 """Evaluation of TorchScript's code: numbers and objects are computed, operators on tensors are recorded.
 
-Loops run, and branches are taken, as far as their conditions are known; what depends on data becomes a call
-of ``higher_order.cond`` or ``higher_order.while_loop``.
+Loops run, and branches are taken, as far as their conditions are known; a branch that depends on data becomes
+a call of ``higher_order.cond``.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.pytorch.script import primitives
-from xdlc.converter.pytorch.script.branches import branch, repeat
+from xdlc.converter.pytorch.script.branches import FIX, branch
 from xdlc.converter.pytorch.script.code import Code
 from xdlc.converter.pytorch.script.operators import applied
 from xdlc.converter.pytorch.script.recorder import Recorder
-from xdlc.converter.pytorch.script.types import FLOAT32, INT64
 from xdlc.converter.pytorch.script.values import Named, Object, Tensor
 from xdlc.errors import UnsupportedOp, XdlcError
 
@@ -24,24 +23,20 @@ _MOST_DEPTH = 60
 _ROOTS = ("torch", "ops", "CONSTANTS", "__torch__")
 _NEXT = object()
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_KINDS: dict[str, tuple[type, ...]] = {
-    "Tensor": (Tensor,),
-    "int": (int,),
-    "float": (float,),
-    "bool": (bool,),
-    "str": (str,),
-    "list": (list,),
-    "tuple": (tuple,),
-    "NoneType": (type(None),),
+_KINDS: dict[str, type] = {
+    "Tensor": Tensor,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "list": list,
+    "tuple": tuple,
+    "NoneType": type(None),
 }
 
 
 class Machine:
     """Evaluator of the code of an archive.
-
-    Args:
-        code: The code.
-        recorder: Recorder of the operators.
 
     Attributes:
         recorder: Recorder of the operators.
@@ -85,7 +80,7 @@ class Machine:
         if len(given) > len(names) or set(held) != set(names):
             raise ValueError(f"{function.name} is called with other arguments than it has")
         try:
-            result = self.run(function.body, held)
+            result = self._run(function.body, held)
         except XdlcError as problem:
             if not problem.where:
                 of = f", module {self.recorder.module!r}" if self.recorder.module else ""
@@ -94,7 +89,7 @@ class Machine:
         self._depth -= 1
         return None if result is _NEXT else result
 
-    def run(self, body: Sequence[ast.stmt], held: dict[str, Any]) -> Any:
+    def _run(self, body: Sequence[ast.stmt], held: dict[str, Any]) -> Any:
         """Run statements; return what they return, or a mark that they return nothing."""
         for statement in body:
             self._count()
@@ -105,14 +100,12 @@ class Machine:
 
     def returns(self, body: Sequence[ast.stmt], held: dict[str, Any]) -> bool:
         """Run statements; return whether they return."""
-        return self.run(body, held) is not _NEXT
+        return self._run(body, held) is not _NEXT
 
     def _count(self) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise UnsupportedOp(
-                f"takes more than {_MOST_STEPS} steps", fix="export the model with torch.export"
-            )
+            raise UnsupportedOp(f"takes more than {_MOST_STEPS} steps", fix="export it with torch.export")
 
     # ------------------------------------------------------------------ statements
 
@@ -122,85 +115,66 @@ class Machine:
         if isinstance(statement, ast.Assign):
             value = self.value(statement.value, held)
             for target in statement.targets:
-                self.assign(target, value, held)
-        elif isinstance(statement, ast.AnnAssign):
-            if statement.value is not None:
-                self.assign(statement.target, self.value(statement.value, held), held)
+                self._assign(target, value, held)
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            self._assign(statement.target, self.value(statement.value, held), held)
         elif isinstance(statement, ast.Expr):
             self.value(statement.value, held)
         elif isinstance(statement, ast.If):
-            return self._branch(statement, held)
-        elif isinstance(statement, ast.For):
+            test = self.value(statement.test, held)
+            if not isinstance(test, Tensor):
+                return self._run(statement.body if test else statement.orelse, held)
+            branch(self, test, (statement.body, statement.orelse), held)
+        elif isinstance(statement, ast.For | ast.While):
             return self._loop(statement, held)
-        elif isinstance(statement, ast.While):
-            return self._while(statement, held)
         elif isinstance(statement, ast.With):
-            return self.run(statement.body, held)
-        elif not isinstance(statement, ast.Pass | ast.Assert):
-            raise UnsupportedOp(f"TorchScript with {type(statement).__name__} is not understood")
+            return self._run(statement.body, held)
+        elif not isinstance(statement, ast.AnnAssign | ast.Pass | ast.Assert):
+            raise _unknown(type(statement).__name__)
         return _NEXT
 
-    def assign(self, target: ast.expr, value: Any, held: dict[str, Any]) -> None:
+    def _assign(self, target: ast.expr, value: Any, held: dict[str, Any]) -> None:
         """Set a variable, an attribute, or several."""
         if isinstance(target, ast.Name):
             held[target.id] = value
         elif isinstance(target, ast.Attribute):
             self._set(self.value(target.value, held), target.attr, value)
         elif isinstance(target, ast.Tuple):
-            if not isinstance(value, tuple | list) or len(value) != len(target.elts):
-                raise ValueError("a tuple is taken apart into another number of values")
+            if not isinstance(value, tuple | list):
+                raise ValueError("what is no tuple is taken apart")
             for each, item in zip(target.elts, value, strict=True):
-                self.assign(each, item, held)
+                self._assign(each, item, held)
         else:
-            raise UnsupportedOp(f"TorchScript that sets {ast.unparse(target)[:80]} is not understood")
+            raise _unknown(target)
 
     def _set(self, held: Any, name: str, value: Any) -> None:
         if not isinstance(held, Object):
             raise ValueError(f"sets attribute {name} of what is no object")
         if self.recorder.branches:
             path = f"{held.path}.{name}".lstrip(".")
-            raise UnsupportedOp(
-                f"attribute {path!r} is set in a branch or loop that depends on data",
-                fix="fix a number among the inputs with --set_input NAME=VALUE, or export with torch.export",
-            )
+            raise UnsupportedOp(f"attribute {path!r} is set in a branch that depends on data", fix=FIX)
         self.changed.setdefault((id(held), name), (held, held.fields.get(name)))
         held.fields[name] = value
 
-    def _branch(self, statement: ast.If, held: dict[str, Any]) -> Any:
-        test = self.value(statement.test, held)
-        if isinstance(test, Tensor):
-            branch(self, test, statement.body, statement.orelse, held)
-            return _NEXT
-        return self.run(statement.body if test else statement.orelse, held)
-
-    def _loop(self, statement: ast.For, held: dict[str, Any]) -> Any:
-        call = statement.iter
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
-            raise UnsupportedOp(f"TorchScript with a loop over {ast.unparse(call)[:80]} is not understood")
-        count = self.value(call.args[0], held)
-        if isinstance(count, Tensor):
-            repeat(self, None, count, statement, held)
-            return _NEXT
-        for index in range(count):
+    def _loop(self, loop: ast.For | ast.While, held: dict[str, Any]) -> Any:
+        for index in self._runs(loop, held):
             self._count()
-            self.assign(statement.target, index, held)
-            result = self.run(statement.body, held)
+            if isinstance(loop, ast.For):
+                self._assign(loop.target, index, held)
+            result = self._run(loop.body, held)
             if result is not _NEXT:
                 return result
         return _NEXT
 
-    def _while(self, statement: ast.While, held: dict[str, Any]) -> Any:
-        while True:
-            self._count()
-            test = self.value(statement.test, held)
-            if isinstance(test, Tensor):
-                repeat(self, statement.test, None, statement, held)
-                return _NEXT
-            if not test:
-                return _NEXT
-            result = self.run(statement.body, held)
-            if result is not _NEXT:
-                return result
+    def _runs(self, loop: ast.For | ast.While, held: dict[str, Any]) -> Iterator[int]:
+        """Iterate over the runs of a loop."""
+        if isinstance(loop, ast.For):
+            if not (isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "range"):
+                raise _unknown(loop.iter)
+            yield from range(_known(self.value(loop.iter.args[0], held)))
+        else:
+            while _known(self.value(loop.test, held)):
+                yield 0
 
     # ------------------------------------------------------------------ expressions
 
@@ -223,7 +197,7 @@ class Machine:
             path = _path(node)
             if path.partition(".")[0] in _ROOTS and path.partition(".")[0] not in held:
                 return self._named(path)
-            return self.attribute(self.value(node.value, held), node.attr)
+            return self._attribute(self.value(node.value, held), node.attr)
         if isinstance(node, ast.Subscript):
             return self._operator("__getitem__", [self.value(node.value, held), self.value(node.slice, held)])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -232,7 +206,7 @@ class Machine:
             test = self.value(node.test, held)
             if not isinstance(test, Tensor):
                 return self.value(node.body if test else node.orelse, held)
-        raise UnsupportedOp(f"TorchScript with {ast.unparse(node)[:80]} is not understood")
+        raise _unknown(node)
 
     def _named(self, path: str) -> Any:
         """Return what a qualified name denotes."""
@@ -243,8 +217,7 @@ class Machine:
         value = self._code.fields(kind).get(member) if root == "__torch__" else None
         return Named(path) if value is None else self.value(value, {})  # a member of an enumeration
 
-    def attribute(self, held: Any, name: str) -> Any:
-        """Return an attribute of an object."""
+    def _attribute(self, held: Any, name: str) -> Any:
         if not isinstance(held, Object):
             raise ValueError(f"reads attribute {name} of what is no object")
         if name not in held.fields:
@@ -264,7 +237,7 @@ class Machine:
             owner = self.value(function.value, held)
             if isinstance(owner, Object):
                 return self.method(owner, function.attr, given, named)
-            raise UnsupportedOp(f"TorchScript with {ast.unparse(function)[:80]} is not understood")
+            raise _unknown(function)
         path = self.value(function, held)
         if not isinstance(path, Named):
             raise ValueError("calls what is no function")
@@ -300,42 +273,33 @@ class Machine:
         if name == "isinstance":
             return self._is_instance(self.value(nodes[0], held), nodes[1])
         given = [self.value(each, held) for each in nodes]
-        if name in ("getattr", "hasattr", "setattr"):
-            return self._by_name(name, *given)
+        if name == "getattr":
+            return self._attribute(*given)
         if name in ("int", "float", "bool"):
-            return self.number(name, given[0])
+            return self._operator(name.capitalize(), given)
         if name == "range" or not primitives.is_known(name):
-            raise UnsupportedOp(f"TorchScript with {name}() is not understood")
+            raise _unknown(f"{name}()")
         return self._operator(name, given)
-
-    def _by_name(self, name: str, held: Any, attribute: str, *value: Any) -> Any:
-        if name == "setattr":
-            return self._set(held, attribute, *value)
-        if name == "hasattr":
-            return isinstance(held, Object) and (
-                attribute in held.fields or attribute in self._code.fields(held.kind)
-            )
-        return self.attribute(held, attribute)
 
     def _is_instance(self, value: Any, kinds: ast.expr) -> bool:
         for name in map(ast.unparse, kinds.elts if isinstance(kinds, ast.Tuple | ast.List) else [kinds]):
             kind = _KINDS.get(name.partition("[")[0].removeprefix("typing.").replace("List", "list"))
             if kind is None:
-                raise UnsupportedOp(f"TorchScript with isinstance(..., {name[:80]}) is not understood")
+                raise _unknown(f"isinstance(..., {name})")
             if isinstance(value, kind) and not (name == "int" and isinstance(value, bool)):
                 return True
         return False
 
-    def number(self, kind: str, value: Any) -> Any:
-        """Return a value as an int, float or bool; a tensor of it where it depends on data."""
-        if isinstance(value, Tensor):
-            known = self.recorder.known(value)
-            if known is None:
-                if kind == "bool":
-                    return self.recorder.truth(value)
-                return self.recorder.converted(value, INT64 if kind == "int" else FLOAT32)
-            value = known.reshape(()).item() if known.size == 1 else known.item()
-        return {"int": int, "float": float, "bool": bool}[kind](value)
+
+def _known(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        raise UnsupportedOp("how often a loop runs depends on data", fix=FIX)
+    return value
+
+
+def _unknown(what: ast.expr | str) -> UnsupportedOp:
+    text = what if isinstance(what, str) else ast.unparse(what)
+    return UnsupportedOp(f"TorchScript with {text[:80]} is not understood", fix="export it with torch.export")
 
 
 def _path(node: ast.expr) -> str:

@@ -12,54 +12,39 @@ from xdlc.converter.pytorch.schemas import results
 from xdlc.converter.pytorch.script import primitives, quantized
 from xdlc.converter.pytorch.script.overloads import chosen
 from xdlc.converter.pytorch.script.recorder import Recorder
-from xdlc.converter.pytorch.script.types import BOOL, FLOAT32, FLOATS, INT64, type_of
+from xdlc.converter.pytorch.script.types import FLOATS, type_of
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 
-_SAME = frozenset(
-    """
-    alias contiguous cpu cuda data detach detach_ lift lift_fresh requires_grad_ resolve_conj resolve_neg
-    positive
-    """.split()  # noqa: SIM905 - a list literal would be longer
+_SAME = (
+    *("alias", "contiguous", "cpu", "cuda", "data", "detach", "detach_", "lift", "lift_fresh", "positive"),
+    *("requires_grad_", "resolve_conj", "resolve_neg"),
 )
 """Operators whose result is their argument."""
-_RESHAPING = frozenset(["squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"])
+_NO = ("is_complex", "is_cuda", "is_mkldnn", "is_sparse", "is_nested", "is_mps", "is_xla", "requires_grad")
 _QUERIES: dict[str, Callable[..., Any]] = {
     "size": lambda tensor, dim=None: list(tensor.shape) if dim is None else tensor.shape[dim],
-    "shape": lambda tensor: list(tensor.shape),
-    "dim": lambda tensor: len(tensor.shape),
-    "ndimension": lambda tensor: len(tensor.shape),
-    "ndim": lambda tensor: len(tensor.shape),
     "len": lambda tensor: tensor.shape[0],
     "numel": lambda tensor: math.prod(tensor.shape),
     "is_floating_point": lambda tensor: tensor.dtype in FLOATS,
-    "is_complex": lambda _: False,
-    "is_contiguous": lambda *_: True,
     "dtype": lambda tensor: int(tensor.dtype),
     "device": lambda _: "cpu",
     "layout": lambda _: 0,
     "is_quantized": lambda tensor: tensor.quantizer is not None,
-    "requires_grad": lambda _: False,
     "q_scale": lambda tensor: tensor.quantizer.scale,
     "q_zero_point": lambda tensor: tensor.quantizer.zero_point,
     "is_same_size": lambda first, second: first.shape == second.shape,
-    **dict.fromkeys(
-        """
-        is_cuda is_mkldnn is_sparse is_nested is_mps is_xla is_xpu is_meta is_vulkan is_conj is_neg
-        is_inference is_ipu is_maia is_mtia retains_grad
-        """.split(),  # noqa: SIM905
-        lambda _: False,
-    ),
-    "is_cpu": lambda _: True,
-    "is_leaf": lambda _: True,
-    "get_device": lambda _: -1,
+    **dict.fromkeys(("dim", "ndimension", "ndim"), lambda tensor: len(tensor.shape)),
+    **dict.fromkeys(("is_contiguous", "is_cpu"), lambda *_: True),
+    **dict.fromkeys(_NO, lambda _: False),
 }
 """What is known of a tensor."""
-_NUMBERS = {"IntImplicit": INT64, "Int": INT64, "FloatImplicit": FLOAT32, "Float": FLOAT32, "Bool": BOOL}
-"""Operators that make a number of a tensor, and its data type."""
+_ITEMS = ("item", "ScalarImplicit", "IntImplicit", "Int", "FloatImplicit", "Float", "Bool")
+"""Operators that make a number of a tensor."""
 _SYNONYMS = {"floordiv": "floor_divide", "__not__": "logical_not", "__round_to_zero_floordiv": "floor_divide"}
 _DIVISION, _FILL = 4, 5
 """Versions of files from which on division of integers, and fills of integers, are as today."""
+_FIX = "export the model with torch.export"
 
 
 def applied(
@@ -78,16 +63,15 @@ def applied(
     Raises:
         UnsupportedOp: If there is no such operator for the arguments, or it cannot be imported.
     """
-    first = given[0] if given else None
+    first: Any = given[0] if given else None
     if name == "RaiseException":
         raise UnsupportedOp(f"the model raises an error for these inputs: {str(first)[:200]}")
     if space == "prim" and name == "NumToTensor":
-        return _number(recorder, first)
+        return first if isinstance(first, Tensor) else recorder.number(first)
     if space == "quantized":
-        return quantized.applied(recorder, name, given, named)
+        return quantized.applied(recorder, name, [*given, *named.values()])
     if space not in ("aten", "prim"):
-        fix = "export the model with torch.export: a program states the shapes of such results"
-        raise UnsupportedOp(f"operator {space}::{name} is a custom one, whose shapes are not known", fix=fix)
+        raise UnsupportedOp(f"operator {space}::{name} is a custom one, whose shapes are not known", fix=_FIX)
     if name in ("__is__", "__isnot__"):
         return primitives.apply(name, given)
     if isinstance(first, Tensor):
@@ -95,25 +79,16 @@ def applied(
             return first
         if name in _QUERIES:
             return _QUERIES[name](*given)
-        if name in ("item", "ScalarImplicit") or name in _NUMBERS:
-            known = recorder.known(first)
-            if known is None:
-                return recorder.converted(first, _NUMBERS.get(name, first.dtype))
-            return known.reshape(-1)[0].item()
+        if name in _ITEMS:
+            return recorder.item(first, name.removesuffix("Implicit").lower())
     is_listed = isinstance(first, list | dict | str | tuple) and name in primitives.ON_LISTS
-    if (
-        is_listed
-        and recorder.branches
-        and name in ("append", "extend", "insert", "pop", "clear", "_set_item")
-    ):
-        raise UnsupportedOp("a list is changed in a branch or loop that depends on data")
+    if is_listed and recorder.branches and name in primitives.CHANGES:
+        raise UnsupportedOp("a list is changed in a branch that depends on data", fix=_FIX)
     held = [] if is_listed else tensors([given, list(named.values())])
-    if not held and (primitives.is_known(name) or space == "prim"):
-        if not primitives.is_known(name):
-            raise UnsupportedOp(f"operator {space}::{name} is not understood")
-        return (
-            primitives.apply(name, given) if not named else primitives.apply(name, [*given, *named.values()])
-        )
+    if not held and primitives.is_known(name):
+        return primitives.apply(name, [*given, *named.values()])
+    if not held and space == "prim":
+        raise UnsupportedOp(f"operator {space}::{name} is not understood", fix=_FIX)
     if name in ("tensor", "as_tensor"):
         return _literal(recorder, first, *given[1:], **named)
     return _recorded(recorder, name, given, named, held, version)
@@ -131,9 +106,13 @@ def _recorded(
     is_number = bool(held) and all(each.number for each in held)
     if is_number:
         name = _SYNONYMS.get(name, name)
-        given = [_number(recorder, each) for each in given] if name in ("pow", "__and__", "__or__") else given
-    reshaped = given[0] if name in _RESHAPING else None
-    overload, arguments = _chosen(recorder, name.removesuffix("_") if reshaped else name, given, named)
+        if name in ("pow", "__and__", "__or__"):
+            given = [each if isinstance(each, Tensor) else recorder.number(each) for each in given]
+    try:
+        overload, arguments = chosen(name, given, named)
+    except UnsupportedOp:  # numbers that are held as tensors may be such where it needs them
+        others = {key: _plain(recorder, each) for key, each in named.items()}
+        overload, arguments = chosen(name, [_plain(recorder, each) for each in given], others)
     if name in ("to", "type_as"):
         stated = arguments.get("dtype")
         return recorder.cast(given[0], arguments["other"].dtype if stated is None else stated)
@@ -143,38 +122,18 @@ def _recorded(
         )
     if version < _FILL and name == "full" and arguments["dtype"] is None:
         arguments["fill_value"] = float(arguments["fill_value"])
-    recorder.check_indices(arguments)
-    made = quantized.kept(recorder, overload, arguments, held, recorder.call)
-    if reshaped is not None:
-        if recorder.branches:
-            raise UnsupportedOp(f"{name} in a branch or loop that depends on data")
-        reshaped.name, reshaped.shape = made.name, made.shape
-        return reshaped
+    made = quantized.kept(recorder, overload, arguments, held)
     if is_number and isinstance(made, Tensor) and not made.shape and results(overload) == ("T",):
         made.number = True
     return made
 
 
-def _chosen(
-    recorder: Recorder, name: str, given: list[Any], named: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    """Return an overload and its arguments; numbers that are held as tensors are such where it needs them."""
-    try:
-        return chosen(name, given, named)
-    except UnsupportedOp:
-        values = [_known(recorder, each) for each in given]
-        others = {key: _known(recorder, each) for key, each in named.items()}
-        return chosen(name, values, others)
-
-
-def _known(recorder: Recorder, value: Any) -> Any:
+def _plain(recorder: Recorder, value: Any) -> Any:
     """Return a tensor that denotes a known number as that number."""
     if isinstance(value, list):
-        return [_known(recorder, each) for each in value]
-    if not isinstance(value, Tensor) or not value.number:
-        return value
-    known = recorder.known(value)
-    return value if known is None else known.reshape(()).item()
+        return [_plain(recorder, each) for each in value]
+    is_known = isinstance(value, Tensor) and value.number and recorder.known(value) is not None
+    return recorder.item(value) if is_known else value
 
 
 def _is_cast(given: list[Any], named: Mapping[str, Any]) -> bool:
@@ -185,10 +144,6 @@ def _is_cast(given: list[Any], named: Mapping[str, Any]) -> bool:
     return bool(arguments.get("copy")) or (dtype is not None and dtype != given[0].dtype)
 
 
-def _number(recorder: Recorder, value: Any) -> Any:
-    return value if isinstance(value, Tensor) else recorder.number(value)
-
-
 def _literal(recorder: Recorder, value: Any, dtype: int | None = None, *_: Any, **__: Any) -> Any:
     """Return the tensor of nested lists of numbers."""
     if isinstance(value, Tensor):
@@ -197,6 +152,6 @@ def _literal(recorder: Recorder, value: Any, dtype: int | None = None, *_: Any, 
         raise UnsupportedOp("a tensor is made from numbers that depend on data", fix="stack them")
     array = np.asarray(value)
     if array.dtype.kind not in "bif":
-        raise UnsupportedOp("a tensor is made from what are no numbers")
+        raise UnsupportedOp("a tensor is made from what are no numbers", fix=_FIX)
     kind = type_of(array.reshape(-1)[0].item()) if array.size else type_of(0.0)
     return recorder.array(array, kind if dtype is None else dtype)

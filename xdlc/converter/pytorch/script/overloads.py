@@ -13,6 +13,8 @@ from xdlc.errors import UnsupportedOp
 _INEXACT, _LEAST, _UNFIT = 1, 2, 1 << 20
 _LATE = {"split": 1, "index.Tensor_hacked_twin": 1, "index_put.hacked_twin": 1, "index_put_.hacked_twin": 1}
 """Overloads of TorchScript's own for which ATen has another."""
+_KINDS = {"T": Tensor, "I": int, "F": float, "B": bool, "S": int | float, "D": ScalarType, "Str": str}
+_FIX = "pass a constant; fix a number among the inputs with --set_input NAME=VALUE, or use torch.export"
 
 
 def chosen(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -34,34 +36,26 @@ def chosen(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[s
             continue
         cost = _LATE.get(overload, 0) + sum(_cost(each.kind, bound[each.name]) for each in arguments)
         if cost < least:
-            best, least = (overload, bound, arguments), cost
+            best, least = (overload, {each.name: _taken(each, bound[each.name]) for each in arguments}), cost
     if best is None:
         values = [*given, *named.values()]
         if any(each.number for each in tensors(values)) and overloads(name):
-            problem = f"an argument of {name} is a number that depends on data"
-            fix = "pass it as a constant; fix a number among the inputs with --set_input NAME=VALUE"
-            raise UnsupportedOp(problem, fix=fix)
-        text = ", ".join(_kind(value) for value in values)
-        raise UnsupportedOp(f"no operator {name} takes ({text})", fix="export the model with torch.export")
-    overload, bound, arguments = best
-    return overload, {each.name: _taken(each, bound[each.name]) for each in arguments}
+            raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=_FIX)
+        kinds = ", ".join(type(value).__name__ for value in values)
+        raise UnsupportedOp(f"no operator {name} takes ({kinds})", fix="export the model with torch.export")
+    return best
 
 
 def _bound(
     arguments: Sequence[Argument], given: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return arguments by name, None if they do not fit a schema."""
-    if len(given) > len(arguments) or any(key not in [each.name for each in arguments] for key in named):
+    names = [each.name for each in arguments]
+    if len(given) > len(names) or not set(names[len(given) :]).issuperset(named):
         return None
-    bound = {each.name: value for each, value in zip(arguments, given, strict=False)}
-    if not bound.keys().isdisjoint(named):
-        return None
-    bound.update(named)
-    for each in arguments:
-        if each.default is REQUIRED and each.name not in bound:
-            return None
-        bound.setdefault(each.name, each.default)
-    return bound
+    defaults = {each.name: each.default for each in arguments if each.default is not REQUIRED}
+    bound = defaults | dict(zip(names, given, strict=False)) | dict(named)
+    return bound if len(bound) == len(names) else None
 
 
 def _cost(kind: str, value: Any) -> int:
@@ -73,20 +67,11 @@ def _cost(kind: str, value: Any) -> int:
         if not isinstance(value, list | tuple):
             return _INEXACT if kind == "I[]" and type(value) is int else _UNFIT
         return max((_cost(kind[:-2], item) for item in value), default=0)
-    fits = {
-        "T": isinstance(value, Tensor),
-        "I": type(value) is int,
-        "F": isinstance(value, float),
-        "B": isinstance(value, bool),
-        "S": isinstance(value, int | float),
-        "D": isinstance(value, ScalarType),
-        "Str": isinstance(value, str),
-    }
-    if fits.get(kind, False):
+    if kind == "X":
+        return _LEAST
+    if type(value) is int if kind == "I" else isinstance(value, _KINDS[kind]):
         return 0
-    if kind in ("D", "F") and type(value) is int:
-        return _INEXACT
-    return _LEAST if kind == "X" else _UNFIT
+    return _INEXACT if kind in ("D", "F") and type(value) is int else _UNFIT
 
 
 def _taken(argument: Argument, value: Any) -> Any:
@@ -99,7 +84,3 @@ def _taken(argument: Argument, value: Any) -> Any:
     if kind == "I[]" and isinstance(value, int):
         return [value]
     return float(value) if kind == "F" and isinstance(value, int) else value
-
-
-def _kind(value: Any) -> str:
-    return "Tensor" if isinstance(value, Tensor) else type(value).__name__

@@ -14,11 +14,11 @@ from xdlc.converter.pytorch.script.values import Tensor
 
 _MOST_ITEMS = 1 << 16
 _MOST_NUMBER = 1 << 64
-_MOST_SHOWN = 16
-ON_LISTS = frozenset(
+CHANGES = frozenset(["append", "extend", "insert", "pop", "clear", "reverse", "_set_item"])
+"""Operators that change a list or dictionary."""
+ON_LISTS = CHANGES | frozenset(
     """
-    append extend insert pop clear reverse copy list len slice __getitem__ _set_item __contains__ add add_ mul
-    keys values items get list_with_default eq ne
+    copy list len slice __getitem__ __contains__ add add_ mul keys values items get list_with_default eq ne
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators that work on lists and dictionaries, whatever these hold."""
@@ -34,18 +34,15 @@ def apply(name: str, arguments: list[Any]) -> Any:
     made = _OPERATORS[name](*arguments)
     if isinstance(made, int) and not -_MOST_NUMBER < made < _MOST_NUMBER:
         raise ValueError(f"{name} returns a number that is too large")
-    if isinstance(made, list | str | tuple) and len(made) > _MOST_ITEMS:
-        raise ValueError(f"{name} returns too many items")
+    for items in (made, *arguments[:1]):
+        if isinstance(items, list | str | tuple | dict) and len(items) > _MOST_ITEMS:
+            raise ValueError(f"{name} makes too many items")
     return made
 
 
 def is_known(name: str) -> bool:
     """Return whether an operator is one of those here."""
     return name in _OPERATORS
-
-
-def _add(first: Any, second: Any) -> Any:
-    return first + second
 
 
 def _multiplied(first: Any, second: Any) -> Any:
@@ -56,26 +53,13 @@ def _multiplied(first: Any, second: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    if abs(exponent) > 64 or abs(base) > 1 << 32:
-        return float(base) ** float(exponent)
-    return base**exponent
+    is_small = abs(exponent) <= 64 and abs(base) <= 1 << 32
+    return base**exponent if is_small else float(base) ** float(exponent)
 
 
 def _append(items: list[Any], item: Any) -> list[Any]:
-    if len(items) >= _MOST_ITEMS:
-        raise ValueError("a list is too long")
     items.append(item)
     return items
-
-
-def _extend(items: list[Any], others: list[Any]) -> None:
-    if len(items) + len(others) > _MOST_ITEMS:
-        raise ValueError("a list is too long")
-    items.extend(others)
-
-
-def _sliced(items: Any, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    return items[start:end:step]
 
 
 def _equal(first: Any, second: Any) -> bool:
@@ -89,136 +73,79 @@ def _contains(items: Any, item: Any) -> bool:
     return any(item is each if isinstance(each, Tensor) else _equal(item, each) for each in items)
 
 
-def _set_item(items: Any, key: Any, value: Any) -> Any:
-    if isinstance(items, dict) and len(items) >= _MOST_ITEMS:
-        raise ValueError("a dictionary is too large")
-    items[key] = value
-    return items
-
-
-def _shown(value: Any) -> str:
-    """Return a value as a message shows it."""
-    if isinstance(value, list) and len(value) <= _MOST_SHOWN:
-        value = [each for each in value if isinstance(each, int | float)]
-    return str(value)[:200] if isinstance(value, str | int | float | list | None) else type(value).__name__
-
-
-def _text(*arguments: Any) -> str:
-    """Return a format with values in the place of its braces."""
-    parts = str(arguments[0]).split("{}")
-    values = [_shown(value) for value in arguments[1:]] + [""] * len(parts)
-    return "".join(part + value for part, value in zip(parts, [*values[: len(parts) - 1], ""], strict=True))
-
-
-def _steps(low: int, high: int, step: int) -> int:
-    return len(range(low, high, step))
+def _formatted(text: str, *values: Any) -> str:
+    for value in values:
+        shown = str(value)[:200] if isinstance(value, str | int | float | None) else type(value).__name__
+        text = text.replace("{}", shown, 1)
+    return text
 
 
 def _same(first: Any, second: Any) -> bool:
     return first is second or (isinstance(first, int | float | str) and _equal(first, second))
 
 
-def _least(*items: Any) -> Any:
-    return min(items[0] if len(items) == 1 else items)
-
-
-def _most(*items: Any) -> Any:
-    return max(items[0] if len(items) == 1 else items)
-
-
 def _quotient(first: Any, second: Any, rounding_mode: Any = None) -> Any:
-    if rounding_mode == "floor":
-        return math.floor(first / second)
-    return math.trunc(first / second) if rounding_mode == "trunc" else first / second
+    if rounding_mode is None:
+        return first / second
+    return math.floor(first / second) if rounding_mode == "floor" else math.trunc(first / second)
+
+
+def _nothing(*_: Any) -> None:
+    return None
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": _add,
-    "add_": _add,
-    "sub": operator.sub,
-    "mul": _multiplied,
-    "div": _quotient,
-    "floordiv": operator.floordiv,
-    "floor_divide": operator.floordiv,
-    "__round_to_zero_floordiv": lambda first, second: math.trunc(first / second),
-    "remainder": operator.mod,
-    "fmod": math.fmod,
-    "pow": _power,
-    "neg": operator.neg,
+    **{name: getattr(operator, name) for name in ("sub", "floordiv", "neg", "lt", "le", "gt", "ge")},
+    **{name: getattr(operator, name) for name in ("__and__", "__or__", "__xor__", "__not__")},
+    **{name: getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt", "exp", "log", "isinf")},
+    **dict.fromkeys(("warn", "set_grad_enabled", "manual_seed", "_assert"), _nothing),
+    **dict.fromkeys(("is_grad_enabled", "is_autocast_enabled"), lambda *_: False),
+    **dict.fromkeys(("device", "type"), lambda *_: "cpu"),
+    **dict.fromkeys(("keys", "copy", "list_with_default"), lambda items, *_: list(items)),
     "abs": abs,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "trunc": math.trunc,
     "round": round,
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-    "log2": math.log2,
-    "sin": math.sin,
-    "cos": math.cos,
-    "tanh": math.tanh,
-    "isinf": math.isinf,
-    "isnan": math.isnan,
-    "min": _least,
-    "max": _most,
     "sum": sum,
     "any": any,
     "all": all,
+    "len": len,
+    "list": list,
+    "dict": dict,
+    "sorted": sorted,
+    "Int": int,
+    "Float": float,
+    "Bool": bool,
+    "str": _formatted,
+    "format": _formatted,
+    "add": operator.add,
+    "add_": operator.add,
+    "mul": _multiplied,
+    "div": _quotient,
+    "floor_divide": operator.floordiv,
+    "__round_to_zero_floordiv": lambda first, second: math.trunc(first / second),
+    "remainder": operator.mod,
+    "pow": _power,
+    "min": lambda *items: min(items[0] if len(items) == 1 else items),
+    "max": lambda *items: max(items[0] if len(items) == 1 else items),
     "eq": _equal,
     "ne": lambda first, second: not _equal(first, second),
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "__and__": operator.and_,
-    "__or__": operator.or_,
-    "__xor__": operator.xor,
-    "__lshift__": lambda first, second: first << min(second, 64),
-    "__rshift__": operator.rshift,
-    "__not__": operator.not_,
     "__is__": _same,
     "__isnot__": lambda first, second: not _same(first, second),
     "__contains__": _contains,
-    "__getitem__": lambda items, key: items[key],
-    "_set_item": _set_item,
-    "__range_length": _steps,
+    "__getitem__": operator.getitem,
+    "_set_item": operator.setitem,
+    "__range_length": lambda low, high, step: len(range(low, high, step)),
     "__derive_index": lambda index, low, step: low + index * step,
-    "len": len,
     "append": _append,
-    "extend": _extend,
+    "extend": lambda items, others: items.extend(others),
     "insert": lambda items, at, item: items.insert(at, item),
     "pop": lambda items, *at: items.pop(*at),
     "clear": lambda items: items.clear(),
     "reverse": lambda items: items.reverse(),
-    "copy": lambda items: items.copy(),
-    "list": list,
-    "dict": dict,
-    "list_with_default": lambda items, _: list(items),
-    "slice": _sliced,
-    "sorted": sorted,
-    "keys": lambda items: list(items),
+    "slice": lambda items, start=None, end=None, step=1: items[start:end:step],
     "values": lambda items: list(items.values()),
     "items": lambda items: list(items.items()),
     "get": lambda items, key, other=None: items.get(key, other),
-    "format": _text,
-    "str": _shown,
-    "lower": lambda text: text.lower(),
-    "upper": lambda text: text.upper(),
-    "startswith": lambda text, *rest: text.startswith(*rest),
-    "endswith": lambda text, *rest: text.endswith(*rest),
-    "split": lambda text, *rest: text.split(*rest),
-    "Int": int,
-    "Float": float,
-    "Bool": bool,
     "ScalarImplicit": lambda value: value,
-    "device": lambda *_: "cpu",
-    "type": lambda _: "cpu",
-    "warn": lambda *_: None,
-    "is_grad_enabled": lambda: False,
-    "set_grad_enabled": lambda *_: None,
     "is_scripting": lambda: True,
-    "is_autocast_enabled": lambda *_: False,
     "get_default_dtype": lambda: 6,
-    "manual_seed": lambda *_: None,
-    "_assert": lambda *_: None,
 }

@@ -1,29 +1,40 @@
 """Programs of TorchScript archives: their code, evaluated for the shapes of the inputs.
 
 Attributes that ``forward`` sets, and tensors that it changes, are state: the program is that of a later call.
+A network may make its state in its first call, where an empty tensor or a number marks that there is none.
+The program then has zeros as its first state: that this has the same effect is checked by running both.
 """
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from xdlc.converter.importer import convert_graph
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, understood
+from xdlc.converter.pytorch.frontend import FRONTEND
+from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.pickled import Record, StoredTensor
+from xdlc.converter.pytorch.registry import aten
 from xdlc.converter.pytorch.script.code import Code
-from xdlc.converter.pytorch.script.evaluation import Counted, Evaluation, ScriptInput, alike
-from xdlc.converter.pytorch.script.first_call import agree
-from xdlc.converter.pytorch.script.recorder import WrongType
+from xdlc.converter.pytorch.script.evaluation import Evaluation, ScriptInput, alike
+from xdlc.converter.pytorch.script.recorder import NUMBERS, WrongType
 from xdlc.converter.pytorch.script.types import INT64
+from xdlc.converter.pytorch.script.values import Tensor
+from xdlc.converter.pytorch.symbols import Bindings
 from xdlc.converter.pytorch.unpickling import unpickle
 from xdlc.converter.session.boundary import DeclaredInput, input_shapes
-from xdlc.errors import ModelError, UnsupportedOp, UsageError
+from xdlc.converter.session.context import Source
+from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError
 
 _MOST_CALLS = 5
-_FORWARD = "forward"
+_RELATIVE, _ABSOLUTE = 1e-3, 1e-5
 
 
 def read_script(
@@ -45,13 +56,13 @@ def read_script(
     """
     archive = Archive(path)
     with understood(str(path)):
-        return _Reader(archive, input_dims, values).program(input_dims, batch)
+        return _Reader(archive, values).program(input_dims, batch)
 
 
 class _Reader:
     """Reader of one archive."""
 
-    def __init__(self, archive: Archive, given: Collection[str], values: Mapping[str, Any]) -> None:
+    def __init__(self, archive: Archive, values: Mapping[str, Any]) -> None:
         self._archive = archive
         self._where = str(archive.path)
         self._values = values
@@ -60,71 +71,52 @@ class _Reader:
         self._constants = self._pickle("constants.pkl") if "constants.pkl" in archive else ()
         if not isinstance(self._root, Record):
             raise ModelError("holds no network", where=self._where, fix="save it with torch.jit.save")
-        forward = self._code.method(self._root.kind, _FORWARD)
+        forward = self._code.method(self._root.kind, "forward")
         if forward is None:
             raise ModelError("has no method forward", where=self._where, fix="give forward to the network")
-        self._forward = forward
-        self._inputs = self._declared(given)
+        self._inputs = self._declared(forward.args)
 
     def _pickle(self, name: str) -> Any:
         return unpickle(self._archive.read(name), f"{self._where}: {name}")
 
     # ------------------------------------------------------------------ inputs
 
-    def _declared(self, given: Collection[str]) -> list[ScriptInput]:
-        """Return the inputs of the network.
-
-        Args:
-            given: Names of inputs with a shape, of which those of a list show how long it is.
-        """
-        arguments = self._forward.args
-        defaults: list[Any] = [None] * (len(arguments.args) - len(arguments.defaults)) + [*arguments.defaults]
+    def _declared(self, arguments: ast.arguments) -> list[ScriptInput]:
+        """Return the inputs of the network; the parts of a tuple are inputs of their own."""
+        defaults: list[Any] = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
-        shown = traced.get(_FORWARD, []) if isinstance(traced, dict) else []
+        shown = traced.get("forward", []) if isinstance(traced, dict) else []
         examples = list(shown) if isinstance(shown, list | tuple) else []
         found = []
         for argument, default in list(zip(arguments.args, defaults, strict=True))[1:]:
             kind = "Any" if argument.annotation is None else ast.unparse(argument.annotation)
-            entry = ScriptInput(argument.arg, kind, default=default)
             example = examples.pop(0) if examples else None
-            kinds = [each.strip() for each in kind[6:-1].split(",")] if kind.startswith("Tuple[") else []
-            if kind == "List[Tensor]":
-                count = sum(name.startswith(f"{entry.name}_") for name in given)
-                kinds = ["Tensor"] * max(count, len(example) if isinstance(example, list) else 1)
-            if kinds:
-                found += self._parts(entry, kinds, example)
-                continue
-            if isinstance(example, StoredTensor):
-                entry.shape, entry.dtype, entry.is_stated = example.shape, example.storage.number, True
-            found.append(entry)
-        return found
-
-    @staticmethod
-    def _parts(entry: ScriptInput, kinds: Sequence[str], example: Any) -> list[ScriptInput]:
-        """Return the tensors of an input that is a tuple or list of them."""
-        examples = example if isinstance(example, tuple | list) else [None] * len(kinds)
-        found = []
-        for index, (each, shown) in enumerate(zip(kinds, examples, strict=False)):
-            part = ScriptInput(f"{entry.name}_{index}", each, part=index + 1, whole=entry.kind)
-            if isinstance(shown, StoredTensor):
-                part.shape, part.dtype, part.is_stated = shown.shape, shown.storage.number, True
-            found.append(part)
+            entries = [ScriptInput(argument.arg, kind, default=default)]
+            if kind.startswith("Tuple["):
+                kinds = [each.strip() for each in kind.removeprefix("Tuple[")[:-1].split(",")]
+                entries = [
+                    ScriptInput(f"{argument.arg}_{index}", each, part=index + 1)
+                    for index, each in enumerate(kinds)
+                ]
+            parts: Sequence[Any] = [example]
+            if entries[0].part and isinstance(example, tuple | list):
+                parts = example
+            for entry, part in zip(entries, parts, strict=False):
+                if isinstance(part, StoredTensor):
+                    entry.shape, entry.dtype, entry.is_stated = part.shape, part.storage.number, True
+            found += entries
         return found
 
     def _shapes(
         self, input_dims: Mapping[str, Sequence[int]], batch: int | None
     ) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the inputs that are tensors.
-
-        Raises:
-            UsageError: If they are not known.
-        """
+        """Return the shapes of the inputs that are tensors."""
         declared = [
             DeclaredInput(each.name, each.shape)
             for each in self._inputs
             if each.kind == "Tensor" or (each.kind == "Optional[Tensor]" and each.name in input_dims)
         ]
-        numbers = [each.name for each in self._inputs if each.kind in ("int", "float", "bool")]
+        numbers = [each.name for each in self._inputs if each.kind in NUMBERS]
         dims = {name: dims for name, dims in input_dims.items() if name not in numbers or list(dims)}
         shapes = input_shapes(declared, self._where, input_dims=dims, symbols={}, batch=batch, fixed=())
         for name, shape in shapes.items():
@@ -146,16 +138,14 @@ class _Reader:
         """
         shapes = self._shapes(input_dims, batch)
         states: dict[str, Any] = {}
-        first = self._evaluated(shapes, states)
-        for count in range(_MOST_CALLS):
-            call = self._evaluated(shapes, states) if count else first
+        first = call = self._evaluated(shapes, states)
+        for _ in range(_MOST_CALLS):
             if all(path in states and alike(states[path], end) for path, end in call.ends.items()):
-                if call.moved and not agree(first, call):
+                if call.moved and not _agree(first, call):
                     break
                 return call.program
-            for path, end in call.ends.items():
-                is_counted = isinstance(end, int | float) and path in states
-                states[path] = Counted(end) if is_counted else end
+            states |= call.ends
+            call = self._evaluated(shapes, states)
         names = ", ".join(repr(path) for path in sorted(call.ends))
         raise UnsupportedOp(
             f"attributes {names} have no state that each call starts with and leaves",
@@ -173,3 +163,33 @@ class _Reader:
             except WrongType as found:
                 entry = next(each for each in self._inputs if each.name == str(found))
                 entry.dtype, entry.is_stated = int(INT64), True
+
+
+def _agree(first: Evaluation, later: Evaluation) -> bool:
+    """Return whether a first call has the results of a later one for random inputs, and leaves its state."""
+    try:
+        found, wanted = _results(first, later.ends), _results(later, later.ends)
+    except XdlcError:
+        return False
+    return found.keys() == wanted.keys() and all(
+        found[name].shape == wanted[name].shape
+        and np.allclose(found[name], wanted[name], _RELATIVE, _ABSOLUTE)
+        for name in found
+    )
+
+
+def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
+    """Return outputs and ends of attributes of a call with its first state, for random inputs."""
+    from xdlc.runtime.cpu import CpuSession  # loads onnxruntime
+
+    program = call.program
+    kept = {path: call.ends[path].name for path in ends if isinstance(call.ends.get(path), Tensor)}
+    graph = replace(program.graph, outputs=[*program.graph.outputs, *kept.values()])
+    names = [*program.outputs, *(f"{path}_next" for path in kept)]
+    frozen: Program = replace(program, graph=graph, outputs=names, written={}, notices=[])
+    made, _ = source_graph(frozen, Bindings(), frozen=True)
+    source = Source("pytorch", program.path, unit="call")
+    model = convert_graph(made, source, aten, FRONTEND.tool, {}, notify=lambda _: None)
+    random = np.random.default_rng(0)
+    feeds = {each.name: random.normal(size=each.shape).astype(each.dtype.numpy) for each in model.main.inputs}
+    return dict(CpuSession(model, threads=1).run(feeds))

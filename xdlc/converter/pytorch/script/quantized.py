@@ -6,7 +6,7 @@ file has (aten/src/ATen/native/quantized/cpu).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from xdlc.converter.pytorch.script.types import FLOAT32, INT64
 from xdlc.converter.pytorch.script.values import Object, Quantizer, Tensor
 from xdlc.errors import UnsupportedOp
 
-PACKED, WEIGHT = "packed parameters", "quantized weight"
+_PACKED, _WEIGHT = "packed parameters", "quantized weight"
 """Kinds of objects: weight, bias and options of an operator; integers with scales and zero points."""
 _LIMITS = {12: (-128, 127), 13: (0, 255), 14: (-(1 << 31), (1 << 31) - 1)}
 INTEGERS = {12: 1, 13: 0, 14: 3}
+"""Types of the integers of quantized types."""
 _MOVING = frozenset(
     """
     view reshape flatten permute transpose squeeze unsqueeze slice select max_pool1d max_pool2d max_pool3d
@@ -32,11 +33,9 @@ _MOVING = frozenset(
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators whose results are values of their argument, which need no other rounding."""
-_ROUNDED = frozenset(
-    """
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d leaky_relu
-    mean upsample_bilinear2d
-    """.split()  # noqa: SIM905
+_ROUNDED = (
+    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d"),
+    *("avg_pool3d", "leaky_relu", "mean", "upsample_bilinear2d"),
 )
 """Operators whose results are rounded to the steps of their argument."""
 _UNSIGNED = 13
@@ -48,65 +47,60 @@ _FIXED = {
 """Quantizers of results whose range is known."""
 _SMALLEST = 6.1e-5  # of a scale that is chosen from data
 _FIX = "quantize the model with PT2E, or convert the float model and quantize that"
-_Call = Callable[..., Any]
 
 
-def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Tensor], call: _Call) -> Any:
+def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Tensor]) -> Any:
     """Return what an operator of ATen returns; a quantized tensor where it gets one."""
     operator = name.partition(".")[0]
     if operator == "quantize_per_tensor":
-        scale, zero_point = (_plain(recorder, arguments[key]) for key in ("scale", "zero_point"))
-        return _quantized(recorder, arguments["self"], Quantizer(scale, zero_point, arguments["dtype"]))
+        scale, zero_point = arguments["scale"], arguments["zero_point"]
+        return _quantized(recorder, arguments["self"], scale, zero_point, arguments["dtype"])
     if operator in ("quantize_per_channel", "quantize_per_tensor_dynamic", "fake_quantize_per_tensor_affine"):
-        raise UnsupportedOp(f"{name} in TorchScript is not understood", fix=_FIX)
+        raise _unknown(name)
     if operator == "dequantize":
         return replace(held[0], quantizer=None)
     quantizer = next((each.quantizer for each in held if each.quantizer is not None), None)
     if quantizer is None:
-        return call(name, arguments)
+        return recorder.call(name, arguments)
     listed = next((value for value in arguments.values() if isinstance(value, list)), [])
     for index, each in enumerate(listed):  # others are rounded to the steps of the first
         if isinstance(each, Tensor) and each.quantizer != quantizer:
-            listed[index] = _quantized(recorder, each, quantizer)
-    made = call(name, arguments)
+            listed[index] = _rounded(recorder, each, quantizer)
+    made = recorder.call(name, arguments)
     items = made if isinstance(made, list) else [made]
     if operator not in _MOVING:
-        quantizer = _FIXED.get(operator, quantizer) if quantizer.dtype == _UNSIGNED else quantizer
-        if operator not in _ROUNDED and (operator not in _FIXED or quantizer.dtype != _UNSIGNED):
-            raise UnsupportedOp(f"{name} of a quantized tensor is not understood", fix=_FIX)
-        items = [_quantized(recorder, each, quantizer) for each in items]
+        is_fixed = operator in _FIXED and quantizer.dtype == _UNSIGNED
+        if operator not in _ROUNDED and not is_fixed:
+            raise _unknown(f"{name} of a quantized tensor")
+        quantizer = _FIXED[operator] if is_fixed else quantizer
+        items = [_rounded(recorder, each, quantizer) for each in items]
     for each in items:
         each.quantizer = quantizer
     return items if isinstance(made, list) else items[0]
 
 
-def _plain(recorder: Recorder, value: Any) -> Any:
-    """Return a number, also one that a tensor holds.
-
-    Raises:
-        UnsupportedOp: If it depends on data.
-    """
-    if not isinstance(value, Tensor):
-        return value
-    known = recorder.known(value)
-    if known is None or known.size != 1:
-        raise UnsupportedOp("a scale or zero point depends on data", fix=_FIX)
-    return known.reshape(()).item()
+def _unknown(what: str) -> UnsupportedOp:
+    return UnsupportedOp(f"{what} in TorchScript is not understood", fix=_FIX)
 
 
-def _quantized(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor:
+def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, dtype: int = 13) -> Tensor:
     """Return a float tensor as a quantized one."""
+    scale, zero_point = (
+        recorder.item(each) if isinstance(each, Tensor) else each for each in (scale, zero_point)
+    )
+    if isinstance(scale, Tensor) or isinstance(zero_point, Tensor):
+        raise UnsupportedOp("a scale or zero point depends on data", fix=_FIX)
+    return _rounded(recorder, tensor, Quantizer(float(scale), int(zero_point), dtype))
+
+
+def _rounded(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor:
+    """Return a float tensor, rounded and with a quantizer."""
     if quantizer.dtype not in _LIMITS:
         raise UnsupportedOp("a tensor is quantized to less than 8 bits", fix=_FIX)
     low, high = _LIMITS[quantizer.dtype]
     dtype = ScalarType(INTEGERS[quantizer.dtype])
-    given: dict[str, Any] = {
-        "scale": float(quantizer.scale),
-        "zero_point": int(quantizer.zero_point),
-        "quant_min": low,
-        "quant_max": high,
-        "dtype": dtype,
-    }
+    how = {"scale": quantizer.scale, "zero_point": quantizer.zero_point}
+    given: dict[str, Any] = {**how, "quant_min": low, "quant_max": high, "dtype": dtype}
     space = "quantized_decomposed"
     integers = recorder.call("quantize_per_tensor", {"input": tensor, **given}, space, dtype)
     given["out_dtype"] = None
@@ -136,7 +130,7 @@ def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Object
         np.asarray(recorder.known(each) if isinstance(each, Tensor) else each) for each in quantizer[1:3]
     )
     axis = quantizer[3] if scheme == "per_channel_affine" else None
-    return Object(WEIGHT, fields={"data": data, "scales": scales, "zeros": zeros, "axis": axis})
+    return Object(_WEIGHT, fields={"data": data, "scales": scales, "zeros": zeros, "axis": axis})
 
 
 def unpacked(recorder: Recorder, state: Any) -> Object:
@@ -145,31 +139,28 @@ def unpacked(recorder: Recorder, state: Any) -> Object:
     Raises:
         UnsupportedOp: If it is not understood.
     """
-    if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], Object):
-        return Object(PACKED, fields={"weight": state[0], "bias": state[1]})
-    if isinstance(state, tuple) and len(state) == 3 and state[0] == 3:
-        options, stored = list(state[1]), list(state[2])
-    elif isinstance(state, tuple) and len(state) == 3 and state[0] == "2" and isinstance(state[1], list):
-        known = recorder.known(state[1][0])
-        options, stored = [] if known is None else known.tolist(), [None, state[1][1], state[2][0]]
-    else:
-        raise UnsupportedOp("packed parameters are of a form that is not understood", fix=_FIX)
+    if not isinstance(state, tuple) or len(state) not in (2, 3):
+        raise _unknown("the form of packed parameters")
+    if len(state) == 2:
+        return _packed(*state)
+    version, stored, optional = state
+    known = recorder.known(stored[0]) if version == "2" else None
+    options = [] if known is None else known.tolist()
     rank = options[0] if options else 0
     if len(options) < 4 * rank + 3 or not rank or options[4 * rank + 2]:
-        raise UnsupportedOp("packed parameters of a transposed convolution are not understood", fix=_FIX)
+        raise _unknown("a transposed convolution, or an old form, of packed parameters")
     groups = [options[1 + index * rank : 1 + (index + 1) * rank] for index in range(3)]
-    return _convolution([stored[1], stored[2], *groups, options[4 * rank + 1]])
+    return _packed(stored[1], optional[0], *groups, options[4 * rank + 1])
 
 
-def _convolution(values: Sequence[Any]) -> Object:
-    """Return the packed parameters of a convolution."""
-    names = ("weight", "bias", "stride", "padding", "dilation", "groups")
-    return Object(PACKED, fields=dict(zip(names, values, strict=True)))
+def _packed(weight: Any, bias: Any, *options: Any) -> Object:
+    """Return packed parameters: stride, padding, dilation and groups are the options of a convolution."""
+    return Object(_PACKED, fields={"weight": weight, "bias": bias, "options": options})
 
 
 def _dequantized(recorder: Recorder, held: Any) -> Tensor:
     """Return a stored weight as a float tensor that is dequantized."""
-    if not isinstance(held, Object) or held.kind != WEIGHT:
+    if not isinstance(held, Object) or held.kind != _WEIGHT:
         raise UnsupportedOp("a quantized operator has a weight that is no quantized one", fix=_FIX)
     if "float" not in held.fields:
         data, axis, scales, zeros = (held.fields[key] for key in ("data", "axis", "scales", "zeros"))
@@ -197,75 +188,48 @@ def _dequantized(recorder: Recorder, held: Any) -> Tensor:
 # ---------------------------------------------------------------------- operators
 
 
-def applied(recorder: Recorder, name: str, given: list[Any], named: Mapping[str, Any]) -> Any:
+def applied(recorder: Recorder, name: str, given: list[Any]) -> Any:
     """Return what an operator ``quantized::name`` returns.
 
     Raises:
         UnsupportedOp: If it is not understood.
     """
-    given = [*given, *named.values()]
-    if name == "linear_prepack":
-        return Object(PACKED, fields={"weight": given[0], "bias": given[1]})
-    if name in ("conv1d_prepack", "conv2d_prepack", "conv3d_prepack", "conv_prepack"):
-        return _convolution(given)
     operator, is_relu = name.removesuffix("_relu"), name.endswith("_relu")
-    made: Any = None
-    if (operator in ("conv1d", "conv2d", "conv3d") and len(given) > 3) or operator == "linear":
-        made = _product(recorder, operator, given[0], given[1])
-    elif operator == "linear_dynamic":
-        reduced = bool(given[2]) if len(given) > 2 else False
-        made = _product(recorder, "linear", _dynamic(recorder, given[0], 127 if reduced else 255), given[1])
+    if operator in ("linear_prepack", "conv1d_prepack", "conv2d_prepack", "conv3d_prepack"):
+        return _packed(*given)
+    if operator == "linear_dynamic":
+        most = 127 if len(given) > 2 and given[2] else 255
+        made = _product(recorder, "linear", _dynamic(recorder, given[0], most), given[1])
         return _applied(recorder, "relu", [made]) if is_relu else made
-    elif operator == "mul" and len(given) == 2 and isinstance(given[1], int | float):
-        return _scaled(recorder, *given)
-    elif operator in ("add", "mul"):
+    if operator in ("linear", "conv1d", "conv2d", "conv3d"):
+        made = _product(recorder, operator, given[0], given[1])
+    elif operator in ("add", "mul", "cat") and len(given) == 4 and given[2] is not None:
         made = _applied(recorder, operator, given[:2])
-    elif operator == "cat":
-        made = _applied(recorder, operator, given[:2])
-        given = given if given[2] is not None else [*given[:2], *_parameters(given[0][0])]
-    elif name in ("hardswish", "sigmoid", "leaky_relu", "elu", "celu"):
-        arguments = given[:-2] if name != "leaky_relu" else given[:2]
-        made = _applied(recorder, name, arguments)
-    if made is None:
-        raise UnsupportedOp(f"operator quantized::{name} is not understood", fix=_FIX)
+    elif name in ("hardswish", "sigmoid"):
+        made = _applied(recorder, name, given[:1])
+    elif name == "leaky_relu":
+        made = _applied(recorder, name, given[:2])
+    else:
+        raise _unknown(f"operator quantized::{name}")
     if is_relu:
         made = _applied(recorder, "relu", [made])
-    scale, zero_point = (_plain(recorder, each) for each in given[-2:])
-    return _quantized(recorder, made, Quantizer(scale, zero_point))
+    return _quantized(recorder, made, *given[-2:])
 
 
-def _scaled(recorder: Recorder, tensor: Tensor, factor: float) -> Tensor:
-    """Return a quantized tensor times a number: its integers stay.
-
-    Raises:
-        UnsupportedOp: If they do not.
-    """
-    made: Tensor = _applied(recorder, "mul", [tensor, factor])
-    if tensor.quantizer is None or factor <= 0:
-        raise UnsupportedOp("a quantized tensor is multiplied by a number that is not positive", fix=_FIX)
-    made.quantizer = replace(tensor.quantizer, scale=tensor.quantizer.scale * factor)
-    return made
-
-
-def _parameters(tensor: Any) -> list[Any]:
-    quantizer = tensor.quantizer or Quantizer(1.0, 0)
-    return [quantizer.scale, quantizer.zero_point]
-
-
-def _applied(recorder: Recorder, name: str, given: list[Any], **named: Any) -> Any:
+def _applied(recorder: Recorder, name: str, given: list[Any]) -> Any:
     """Record an operator of ATen."""
-    return recorder.call(*chosen(name, given, named))
+    return recorder.call(*chosen(name, given, {}))
 
 
 def _product(recorder: Recorder, name: str, tensor: Tensor, packed: Any) -> Any:
     """Record a convolution or matrix product with packed parameters."""
-    if not isinstance(packed, Object) or packed.kind != PACKED:
+    if not isinstance(packed, Object) or packed.kind != _PACKED:
         raise UnsupportedOp(f"quantized::{name} has no packed parameters", fix=_FIX)
     fields = packed.fields
-    given = [tensor, _dequantized(recorder, fields["weight"]), fields["bias"]]
-    if name != "linear":
-        given += [list(fields[key]) for key in ("stride", "padding", "dilation")] + [fields["groups"]]
-    return _applied(recorder, name, given)
+    options = [list(each) if isinstance(each, list | tuple) else each for each in fields["options"]]
+    return _applied(
+        recorder, name, [tensor, _dequantized(recorder, fields["weight"]), fields["bias"], *options]
+    )
 
 
 def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:
@@ -287,6 +251,3 @@ def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:
     steps = apply("round", apply("add", apply("mul", tensor, apply("reciprocal", step)), shift))
     made: Tensor = apply("mul", apply("sub", apply("clamp", steps, 0.0, 255.0), shift), step)
     return made
-
-
-__all__ = ["PACKED", "WEIGHT", "applied", "kept", "unpacked", "weight"]

@@ -24,7 +24,10 @@ from xdlc.errors import UnsupportedOp, XdlcError
 _MOST_CALLS = 12_000
 _MOST_ELEMENTS = 1 << 28
 _MOST_KNOWN = 1 << 16
-_INDICES = ("index", "indices")
+_FIX = "export the model with torch.export"
+_RESHAPING = ("squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_")
+NUMBERS = {"int": INT64, "float": FLOAT32, "bool": BOOL}
+"""Data types of numbers."""
 MISSING = object()
 """Result of an operator that its handler does not have."""
 
@@ -48,7 +51,7 @@ class Recorder:
         metas: Types and shapes of all tensors, those of graphs inside among them.
         written: Names of the storages that operators change.
         module: Path of the module that runs.
-        branches: How many branches and loops that depend on data are open.
+        branches: How many branches that depend on data are open.
     """
 
     def __init__(self, path: str, nbytes: int) -> None:
@@ -61,7 +64,6 @@ class Recorder:
         self.module = ""
         self.branches = 0
         self._main = self.graph
-        self._path = path
         self._names: Counter[str] = Counter()
         self._calls = 0
         self._shared: dict[str, list[Tensor]] = {}
@@ -70,12 +72,7 @@ class Recorder:
     # ------------------------------------------------------------------ tensors
 
     def constant(
-        self,
-        data: ir.TensorData | XdlcError,
-        name: str,
-        dtype: int,
-        shape: Sequence[int],
-        place: Sequence[Any] = (),
+        self, data: ir.TensorData | XdlcError, name: str, dtype: int, shape: Sequence[int], place: Any = ()
     ) -> Tensor:
         """Return a stored tensor.
 
@@ -86,7 +83,7 @@ class Recorder:
             shape: Its shape.
             place: What is equal for tensors that are the same elements.
         """
-        made = self._tensor(name, dtype, shape)
+        made = self._tensor(Ref(self.fresh(name)), ScalarType(dtype), shape)
         self.store(made, Parameter(name, data, tuple(place)))
         if isinstance(data, ir.TensorData):
             self._results.bind(made.name, data)
@@ -112,15 +109,14 @@ class Recorder:
 
     def unknown(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
         """Return a tensor whose values are not known: an input of the main graph, or of one inside it."""
-        made = self._tensor(name, dtype, shape)
+        made = self._tensor(Ref(self.fresh(name)), ScalarType(dtype), shape)
         self._results.forget(made)
         return made
 
-    def _tensor(self, name: str, dtype: int, shape: Sequence[int]) -> Tensor:
-        unique = self.fresh(name)
-        made = Tensor(Ref(unique), ScalarType(dtype), tuple(shape), unique)
-        self.graph.values[unique] = self.metas[unique] = Meta(made.dtype, made.shape)
-        self._shared[unique] = [made]
+    def _tensor(self, name: Ref, dtype: ScalarType, shape: Sequence[int], storage: str = "") -> Tensor:
+        made = Tensor(name, dtype, tuple(shape), storage or name)
+        self.graph.values[name] = self.metas[name] = Meta(made.dtype, made.shape)
+        self._shared.setdefault(made.storage, []).append(made)
         return made
 
     def fresh(self, name: str) -> str:
@@ -131,9 +127,35 @@ class Recorder:
     def known(self, tensor: Tensor) -> Any:
         """Return the elements of a tensor that are known now; None if they are not."""
         value = self._results.value(tensor.name)
-        if not value.is_static or value.size > _MOST_KNOWN:
-            return None
-        return value.numpy()
+        return value.numpy() if value.is_static and value.size <= _MOST_KNOWN else None
+
+    def item(self, tensor: Tensor, kind: str = "") -> Any:
+        """Return the one element of a tensor as a number; as a tensor where it depends on data.
+
+        Args:
+            tensor: The tensor.
+            kind: Type of the number: one of ``NUMBERS``, or that of the tensor.
+        """
+        if math.prod(tensor.shape) != 1:
+            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
+        known = self.known(tensor)
+        if known is not None:
+            return {"int": int, "float": float, "bool": bool}.get(kind, lambda number: number)(known.item())
+        dtype = NUMBERS.get(kind, tensor.dtype)
+        if dtype == BOOL != tensor.dtype:
+            tensor = self.call("ne.Scalar", {"self": tensor, "other": 0})
+        elif dtype != tensor.dtype:
+            if dtype == INT64 and tensor.dtype in FLOATS:
+                tensor = self.call("trunc", {"self": tensor})
+            tensor = self.cast(tensor, dtype)
+        made = self.call("reshape", {"self": tensor, "shape": []}) if tensor.shape else tensor
+        return replace(made, number=True)
+
+    def cast(self, tensor: Tensor, dtype: int) -> Tensor:
+        """Return a tensor in another type."""
+        given = {"dtype": ScalarType(dtype), "non_blocking": False, "copy": False, "memory_format": None}
+        made: Tensor = self.call("to.dtype", {"self": tensor, **given})
+        return made
 
     # ------------------------------------------------------------------ calls
 
@@ -153,74 +175,61 @@ class Recorder:
         """
         self._calls += 1
         if self._calls > _MOST_CALLS:
-            raise UnsupportedOp(f"calls more than {_MOST_CALLS} operators", fix="export it with torch.export")
+            raise UnsupportedOp(f"calls more than {_MOST_CALLS} operators", fix=_FIX)
         _check_sizes(arguments)
+        self._check_indices(arguments)
         slots = schema(name) or () if space == "aten" else ()
-        changed = [arguments[each.name] for each in slots if each.is_written]
-        kinds = results(name) if space == "aten" else ("T",)
+        given, kinds = tensors(list(arguments.values())), results(name) if slots else ("T",)
         if not all(kind in ("T", "T[]") for kind in kinds):
-            raise UnsupportedOp(f"{name} returns what is no tensor", fix="export the model with torch.export")
+            raise UnsupportedOp(f"{name} returns what is no tensor", fix=_FIX)
         types = result_types(name, arguments) if dtype is None else [ScalarType(dtype)]
-        operator = name.partition(".")[0]
-        count = count_of(name, arguments) if kinds == ("T[]",) else len(kinds)
         if kinds == ("T[]",):  # as many as there are in a list, each of its own type, or parts of one
             listed = next((tensors(value) for value in arguments.values() if isinstance(value, list)), [])
+            count = count_of(name, arguments)
             types = [each.dtype for each in listed] if len(listed) == count else types * count
-        outputs = [self.fresh(operator.strip("_")) for _ in range(count)]
+        outputs = [self.fresh(name.partition(".")[0].strip("_")) for _ in types]
         call = Call(f"{space}.{name}", {k: replaced(v) for k, v in arguments.items()}, outputs, self.module)
         self.graph.calls.append(call)
-        given = list(tensors(list(arguments.values())))
-        if changed:
-            return self._changed(call, changed, given)
-        found = self._results.of(call, given, types)
+        if any(each.is_written for each in slots):
+            return self._changed(call, [arguments[each.name] for each in slots if each.is_written], given)
         viewed = next((arguments[each.name] for each in slots if each.is_viewed), None)
+        storage = viewed.storage if isinstance(viewed, Tensor) else ""
         made: list[Any] = []
-        for output, value, dtype in zip(outputs, found, types, strict=True):
+        for output, value, dtype in zip(outputs, self._results.of(call, given, types), types, strict=True):
             if value is None:
                 made.append(MISSING)
-                continue
-            base = viewed.storage if isinstance(viewed, Tensor) else output
-            tensor = Tensor(Ref(output), dtype, shape_of(value, name), base)
-            self._shared.setdefault(base, []).append(tensor)
-            self.graph.values[output] = self.metas[output] = Meta(dtype, tensor.shape)
-            self._results.set(output, value)
-            made.append(tensor)
+            else:
+                made.append(self._tensor(Ref(output), dtype, shape_of(value, name), storage))
+                self._results.set(output, value)
         if kinds == ("T[]",):
             return made
         return made[0] if len(made) == 1 else tuple(made)
 
     def _changed(self, call: Call, changed: Sequence[Any], given: Sequence[Tensor]) -> Tensor:
         """Return the tensor that a call changes; what shares its storage is unknown from then on."""
-        (tensor,) = changed if len(changed) == 1 else (None,)
         space, _, name = call.target.partition(".")
         operator, dot, overload = name.partition(".")
         plain = operator.removesuffix("_") + dot + overload
-        if not isinstance(tensor, Tensor) or operator == plain:
-            raise UnsupportedOp(f"{name} changes its arguments, which has no functional form")
-        found: list[Any] = []
+        tensor = changed[0]
+        if len(changed) != 1 or not isinstance(tensor, Tensor) or plain == name or operator in _RESHAPING:
+            raise UnsupportedOp(f"{name} changes its arguments, which has no functional form", fix=_FIX)
+        found: list[Any] = [None]
         if all(self.known(each) is not None for each in given) and schema(plain) is not None:
             found = self._results.of(replace(call, target=f"{space}.{plain}"), given, [tensor.dtype])
         self.written.add(tensor.storage)
         for each in self._shared.get(tensor.storage, ()):
             self._results.forget(each)
-        value = found[0] if found else None
-        if value is not None and shape_of(value, name) == tensor.shape:
-            self._results.set(tensor.name, value)
+        if found[0] is not None and shape_of(found[0], name) == tensor.shape:
+            self._results.set(tensor.name, found[0])
         for output in call.outputs:
             self.graph.values[output] = self.metas[output] = Meta(tensor.dtype, tensor.shape)
         return tensor
 
-    def check_indices(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse the type of an input that is taken for indices, if the type is a guess.
-
-        Raises:
-            WrongType: With the name of the input.
-        """
-        for each in tensors([arguments.get(name) for name in _INDICES]):
+    def _check_indices(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse the type of an input that is taken for indices, if the type is a guess."""
+        for each in tensors([arguments.get("index"), arguments.get("indices")]):
             if each.name in self.guessed and each.dtype == FLOAT32:
                 raise WrongType(each.name)
-
-    # ------------------------------------------------------------------ graphs inside
 
     @contextmanager
     def inner(self) -> Iterator[CallGraph]:
@@ -232,33 +241,6 @@ class Recorder:
         finally:
             self.graph = around
             self.branches -= 1
-
-    def truth(self, tensor: Tensor) -> Tensor:
-        """Return whether the one element of a tensor is not 0, as a number that depends on data."""
-        made = tensor
-        if tensor.dtype != BOOL:
-            made = self.call("ne.Scalar", {"self": tensor, "other": 0})
-        return self._single(made)
-
-    def converted(self, tensor: Tensor, dtype: ScalarType) -> Tensor:
-        """Return the one element of a tensor as a number that depends on data."""
-        if tensor.dtype != dtype:
-            if dtype == INT64 and tensor.dtype in FLOATS:
-                tensor = self.call("trunc", {"self": tensor})
-            tensor = self.cast(tensor, dtype)
-        return self._single(tensor)
-
-    def cast(self, tensor: Tensor, dtype: int) -> Tensor:
-        """Return a tensor in another type."""
-        given = {"dtype": ScalarType(dtype), "non_blocking": False, "copy": False, "memory_format": None}
-        made: Tensor = self.call("to.dtype", {"self": tensor, **given})
-        return made
-
-    def _single(self, tensor: Tensor) -> Tensor:
-        if math.prod(tensor.shape) != 1:
-            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
-        made = self.call("reshape", {"self": tensor, "shape": []}) if tensor.shape else tensor
-        return replace(made, number=True)
 
 
 def _check_sizes(arguments: Mapping[str, Any]) -> None:

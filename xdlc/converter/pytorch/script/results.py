@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators, unmapped
-from xdlc.converter.operators.handlers import Handler
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.graph import source_graph
@@ -23,6 +22,8 @@ from xdlc.converter.session.context import ImportContext, Source, Unresolved
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.values import Value
 from xdlc.errors import UnsupportedOp, XdlcError
+
+_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError)
 
 
 class Results:
@@ -56,44 +57,35 @@ class Results:
         self._context.values[tensor.name] = self._context.values[name]
 
     def of(self, call: Call, given: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value | None]:
-        """Return the results of a call by its handler.
+        """Return the results of a call by its handler, None for those that it has only where they are read.
 
         Raises:
-            XdlcError: If it has none, or it refuses the call.
+            XdlcError: If it has no handler, or that refuses the call.
         """
+        context = self._context
         metas = {str(each.name): Meta(each.dtype, each.shape) for each in given}
         metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
         inputs = {str(each.name): str(each.name) for each in given}
         graph = CallGraph(list(inputs), [Ref(output) for output in call.outputs], [call], metas)
-        made, _ = source_graph(
-            Program(self._context.source.path, graph, inputs, outputs=list(call.outputs)), Bindings()
-        )
+        made, _ = source_graph(Program(context.source.path, graph, inputs, outputs=call.outputs), Bindings())
         node = next(each for each in made.nodes if isinstance(each, AtenNode))
         node.stated, node.dtypes = [], [stated_dtype(dtype) for dtype in types]
-        context, where = self._context, self._context.place(node)
-        handler = aten.find(node.domain, node.type)
-        if handler is None:
-            refusal = unmapped(node, where)
-            reason = aten.reason(node.type)
-            refusal.problem += f": {reason}" if reason else ""
-            raise refusal
-        context.resolve_inputs(node, where)
+        context.resolve_inputs(node, context.place(node))
         try:
-            return self._handled(node, handler, where, call.outputs)
+            return self._handled(node, call.outputs)
         except XdlcError:
             if len(call.outputs) == 1:
                 raise
-            return self._handled(node, handler, where, call.outputs[:1])
+            return self._handled(node, call.outputs[:1])
 
-    def _handled(
-        self, node: AtenNode, handler: Handler, where: str, read: Sequence[str]
-    ) -> list[Value | None]:
-        """Return the results of a handler, None for those that it has only where they are read.
-
-        Raises:
-            XdlcError: If it refuses the node.
-        """
+    def _handled(self, node: AtenNode, read: Sequence[str]) -> list[Value | None]:
+        """Return the results of a handler of which some are read."""
         context, before = self._context, len(self._context.problems)
+        where, handler = context.place(node), aten.find(node.domain, node.type)
+        if handler is None:
+            refusal, reason = unmapped(node, where), aten.reason(node.type)
+            refusal.problem += f": {reason}" if reason else ""
+            raise refusal
         self._operators.read = read
         try:
             context.begin(node)
@@ -106,17 +98,11 @@ class Results:
         except XdlcError as problem:
             problem.where = problem.where or where
             raise
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+        except _ERRORS as error:
             misfit = f"its inputs do not fit the operator: {error}"[:300]
             raise UnsupportedOp(misfit, where=where, fix="check the shapes of the inputs") from error
-        made = [_value(each, node) for each in found[: len(node.outputs)]]
+        made = found[: len(node.outputs)]
         return [*made, *[None] * (len(node.outputs) - len(made))]
-
-
-def _value(value: Any, node: AtenNode) -> Value:
-    if not isinstance(value, Value):
-        raise node.problem("a result is no tensor", "rewrite this part of the model")
-    return value
 
 
 def shape_of(value: Value, name: str) -> tuple[int, ...]:
@@ -125,10 +111,8 @@ def shape_of(value: Value, name: str) -> tuple[int, ...]:
     Raises:
         UnsupportedOp: If it depends on data.
     """
-    dims = value.dims
-    if dims is None or None in dims:
-        raise UnsupportedOp(
-            f"the shape of the result of {name} depends on data",
-            fix="export the model with torch.export, which keeps such shapes",
-        )
-    return tuple(size for size in dims if size is not None)
+    shape = tuple(size for size in value.dims or () if size is not None)
+    if value.dims is None or len(shape) != len(value.dims):
+        fix = "export the model with torch.export, which keeps such shapes"
+        raise UnsupportedOp(f"the shape of the result of {name} depends on data", fix=fix)
+    return shape

@@ -12,10 +12,12 @@ from typing import Any
 from xdlc.converter.pytorch.calls import ScalarType
 from xdlc.converter.pytorch.schemas import results
 from xdlc.converter.pytorch.script.values import Tensor, tensors
+from xdlc.errors import UnsupportedOp
 
 INT32, INT64, FLOAT32, BOOL = ScalarType(3), ScalarType(4), ScalarType(6), ScalarType(11)
 FLOATS = (5, 6, 7, 15)
-_HALVES = {5, 15}
+_ORDER = (-1, 11, 0, 1, 2, 3, 4, 15, 5, 6, 7)
+"""Data types, each of which holds the values of those before it, but for two pairs (``_joined``)."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -25,12 +27,19 @@ def _names(text: str) -> frozenset[str]:
 _TRUTHS = _names(
     """
     eq ne lt le gt ge equal not_equal less less_equal greater greater_equal isnan isinf isfinite isneginf
-    isposinf isreal isclose isin signbit logical_and logical_or logical_xor logical_not any all __contains__
+    isposinf isclose isin signbit logical_and logical_or logical_xor logical_not any all __contains__
     """
 )
-_INDICES = _names(
-    "argmax argmin argsort nonzero count_nonzero bucketize searchsorted bincount nonzero_static"
+_INDICES = _names("argmax argmin argsort nonzero count_nonzero bucketize searchsorted bincount")
+_WITH_INDICES = _names(
+    """
+    max min sort topk kthvalue mode median nanmedian cummax cummin max_pool1d_with_indices embedding_bag
+    max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d unique_dim unique_consecutive _unique2
+    _unique unique_dim_consecutive _embedding_bag _embedding_bag_forward_only
+    """
 )
+"""Operators that return values and then indices; the results of others all have one type."""
 _PROMOTED = _names(
     """
     add sub mul div true_divide divide multiply subtract rsub remainder fmod floor_divide pow float_power
@@ -55,14 +64,12 @@ _CREATING = _names(
     triu_indices
     """
 )
+_OPTIONS = _names("condition alpha dim value rounding_mode rtol atol equal_nan")
+"""Arguments that take no part in the promotion."""
 
 
 def promoted(items: Any) -> ScalarType:
-    """Return the type to which tensors and numbers are promoted.
-
-    Args:
-        items: Tensors of any rank, and numbers.
-    """
+    """Return the type to which tensors of any rank and numbers are promoted."""
     ranked, scalars, numbers = -1, -1, -1
     for item in items:
         if isinstance(item, Tensor) and item.shape:
@@ -83,84 +90,46 @@ def type_of(number: float) -> ScalarType:
 
 def _ranked(higher: int, lower: int) -> int:
     """Return the type of operands of two ranks: the lower counts only by its category."""
-    if higher in FLOATS:
-        return higher
-    if higher in (-1, BOOL) or lower in FLOATS:
-        return _joined(higher, lower)
-    return higher
+    counts = higher in (-1, BOOL) or (higher not in FLOATS and lower in FLOATS)
+    return _joined(higher, lower) if counts else higher
 
 
 def _joined(first: int, second: int) -> int:
     """Return the smallest type that holds the values of two."""
-    if first == second or min(first, second) < 0:
-        return max(first, second)
-    if first == BOOL or second == BOOL:
-        return first if second == BOOL else second
-    floats = [each for each in (first, second) if each in FLOATS]
-    if len(floats) == 1:
-        return floats[0]
-    if floats:
-        return int(FLOAT32) if set(floats) == _HALVES else max(each for each in floats if each != 15)
-    return 2 if {first, second} == {0, 1} else max(first, second)
+    unlike = {frozenset((0, 1)): 2, frozenset((5, 15)): 6}
+    return unlike.get(frozenset((first, second)), max(first, second, key=_ORDER.index))
 
 
 def result_types(name: str, arguments: Mapping[str, Any]) -> list[ScalarType]:
-    """Return the data types of the results of an operator of ATen.
-
-    Args:
-        name: Operator and overload.
-        arguments: Its arguments, by name.
-    """
-    given = list(tensors(list(arguments.values())))
-    stated = arguments.get("dtype")
+    """Return the data types of the results of an operator and overload of ATen, by its arguments."""
     operator = name.partition(".")[0]
-    plain = operator.removesuffix("_") if not operator.startswith("__") else operator
-    if plain != operator and given:
-        first = given[0].dtype
-    elif operator in _TRUTHS:
-        first = BOOL
-    elif isinstance(stated, int):
-        first = ScalarType(stated)
-    elif operator in _INDICES:
-        first = INT32 if arguments.get("out_int32") else INT64
-    elif operator in _CREATING:
-        first = _created(operator, arguments)
-    elif operator in _PROMOTED:
-        first = promoted(_operands(arguments))
+    first = _first_type(operator, arguments)
+    return [first] + [INT64 if operator in _WITH_INDICES else first] * (len(results(name)) - 1)
+
+
+def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
+    given, stated = tensors(list(arguments.values())), arguments.get("dtype")
+    if given and operator.endswith("_") and not operator.startswith("__"):
+        return given[0].dtype
+    if operator in _TRUTHS:
+        return BOOL
+    if isinstance(stated, int):
+        return ScalarType(stated)
+    if operator in _INDICES:
+        return INT32 if arguments.get("out_int32") else INT64
+    if operator in _CREATING:
+        return _created(operator, arguments)
+    first = given[0].dtype if given else FLOAT32
+    if operator in _PROMOTED:
+        values = [value for name, value in arguments.items() if name not in _OPTIONS]
+        first = promoted(each for value in values for each in (value if isinstance(value, list) else [value]))
     elif operator in ("type_as", "to") and len(given) > 1:
         first = given[1].dtype
-    else:
-        first = given[0].dtype if given else FLOAT32
-    is_integer = first not in FLOATS
-    if operator in _SUMS and is_integer and stated is None:
-        first = INT64
-    elif operator in _REAL and is_integer and not arguments.get("rounding_mode") and stated is None:
-        first = FLOAT32
-    second = first if operator in _SAME else INT64
-    return [first] + [second] * (len(results(name)) - 1)
-
-
-_SAME = _names(
-    """
-    lstm gru rnn_tanh rnn_relu lstm_cell aminmax _aminmax var_mean std_mean native_layer_norm
-    native_group_norm native_batch_norm batch_norm _native_batch_norm_legit
-    _native_batch_norm_legit_no_training frexp slogdet
-    linalg_slogdet qr linalg_qr svd linalg_svd linalg_eigh multi_head_attention_forward histogram
-    _native_multi_head_attention lu triangular_solve geqrf
-    """
-)
-"""Operators whose results all have one type; those of others have a value first, then indices."""
-
-
-def _operands(arguments: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments that take part in the promotion."""
-    found: list[Any] = []
-    for name, value in arguments.items():
-        if isinstance(value, list | tuple):
-            found += value
-        elif name not in ("condition", "alpha", "dim", "value", "rounding_mode", "rtol", "atol", "equal_nan"):
-            found.append(value)
-    return found
+    if first in FLOATS:
+        return first
+    if operator in _SUMS:
+        return INT64
+    return FLOAT32 if operator in _REAL and not arguments.get("rounding_mode") else first
 
 
 def _created(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
@@ -174,21 +143,22 @@ def _created(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
 
 
 def count_of(name: str, arguments: Mapping[str, Any]) -> int:
-    """Return how many tensors an operator returns in a list."""
-    listed = next((value for value in arguments.values() if isinstance(value, list)), None)
-    if any(isinstance(each, Tensor) for each in listed or ()):
-        return len(listed or ())
-    tensor, dim = tensors(list(arguments.values()))[0], arguments.get("dim", 0)
+    """Return how many tensors an operator returns in a list.
+
+    Raises:
+        UnsupportedOp: If this is not known.
+    """
     operator = name.partition(".")[0]
-    dim = {"hsplit": 1 if len(tensor.shape) > 1 else 0, "vsplit": 0, "dsplit": 2}.get(operator, dim)
+    listed = next((value for value in arguments.values() if isinstance(value, list)), None)
+    if listed is not None and (tensors(listed) or "split_size" in arguments or "split_sizes" in arguments):
+        return len(listed)
+    tensor, dim = tensors(list(arguments.values()))[0], arguments.get("dim", 0)
     size = tensor.shape[dim] if tensor.shape else 1
-    parts = arguments.get("chunks", arguments.get("sections"))
-    if operator in ("unbind", "unbind_copy"):
+    if operator == "unbind":
         return size
-    if listed is not None:
-        return len(listed) + (0 if "split_size" in arguments or "split_sizes" in arguments else 1)
-    if operator in ("chunk", "unsafe_chunk") and isinstance(parts, int):
-        return max(1, math.ceil(size / max(math.ceil(size / parts), 1)))
-    if isinstance(parts, int):
-        return parts
-    return int(max(1, math.ceil(size / arguments["split_size"])))
+    part = arguments.get("split_size")
+    if operator in ("chunk", "unsafe_chunk"):
+        part = math.ceil(size / arguments["chunks"])
+    if not isinstance(part, int):
+        raise UnsupportedOp(f"{name} in TorchScript is not understood", fix="use split or chunk")
+    return max(1, math.ceil(size / max(part, 1)))

@@ -33,13 +33,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """Parameters of a quantized tensor.
-
-    Attributes:
-        scale: Step between neighbouring values.
-        zero_point: Integer that denotes 0.
-        dtype: Data type, as a number of c10: qint8, quint8.
-    """
+    """Scale, zero point and data type, as a number of c10 (qint8, quint8), of a quantized tensor."""
 
     scale: float
     zero_point: int
@@ -90,8 +84,6 @@ def tensors(values: Any) -> list[Tensor]:
 
 def replaced(value: Any) -> Any:
     """Return an argument with references in the place of tensors."""
-    if isinstance(value, Tensor):
-        return value.name
     if isinstance(value, list | tuple):
-        return [item.name if isinstance(item, Tensor) else item for item in value]
-    return value
+        return [replaced(item) if isinstance(item, Tensor) else item for item in value]
+    return value.name if isinstance(value, Tensor) else value
