@@ -18,16 +18,18 @@ from xdlc.converter.values import Value
 from xdlc.ir import DType
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT64
 
-Operand: TypeAlias = "Term | Value | float"
+Number: TypeAlias = Value | float
+Operand: TypeAlias = "Term | Number"
 F = TypeVar("F", bound=Callable[..., Any])
-V = TypeVar("V")
 
 
-def _of_one(type: str) -> Callable[[Term], Term]:
+def of_one(type: str) -> Callable[[Term], Term]:
+    """Return a canonical operator of one operand."""
     return lambda self: self(type)
 
 
-def _of_two(type: str) -> Callable[[Term, Operand], Term]:
+def of_two(type: str) -> Callable[[Term, Operand], Term]:
+    """Return a canonical operator of two operands."""
     return lambda self, other: self(type, other)
 
 
@@ -72,16 +74,16 @@ class Term:
         like = next(Term(self.g, self.of(one)) for one in (yes, no) if isinstance(one, Term | Value))
         return Term(self.g, self.g("Where", [self.value, like.of(yes), like.of(no)]))
 
-    __add__, __radd__ = _of_two("Add"), _of_two("Add")
-    __sub__, __rsub__ = _of_two("Sub"), _reflected("Sub")
-    __mul__, __rmul__ = _of_two("Mul"), _of_two("Mul")
-    __truediv__, __rtruediv__ = _of_two("Div"), _reflected("Div")
-    __pow__, __rpow__ = _of_two("Pow"), _reflected("Pow")
-    __neg__, __abs__, __invert__ = _of_one("Neg"), _of_one("Abs"), _of_one("Not")
-    __and__, __or__, __xor__ = _of_two("And"), _of_two("Or"), _of_two("Xor")
-    __lt__, __le__ = _of_two("Less"), _of_two("LessOrEqual")
-    __gt__, __ge__ = _of_two("Greater"), _of_two("GreaterOrEqual")
-    same, most, least = _of_two("Equal"), _of_two("Max"), _of_two("Min")
+    __add__, __radd__ = of_two("Add"), of_two("Add")
+    __sub__, __rsub__ = of_two("Sub"), _reflected("Sub")
+    __mul__, __rmul__ = of_two("Mul"), of_two("Mul")
+    __truediv__, __rtruediv__ = of_two("Div"), _reflected("Div")
+    __pow__, __rpow__ = of_two("Pow"), _reflected("Pow")
+    __neg__, __abs__, __invert__ = of_one("Neg"), of_one("Abs"), of_one("Not")
+    __and__, __or__, __xor__ = of_two("And"), of_two("Or"), of_two("Xor")
+    __lt__, __le__ = of_two("Less"), of_two("LessOrEqual")
+    __gt__, __ge__ = of_two("Greater"), of_two("GreaterOrEqual")
+    same, most, least = of_two("Equal"), of_two("Max"), of_two("Min")
 
     def differs(self, other: Operand) -> Term:
         """Return where the elements are not equal."""
@@ -136,7 +138,7 @@ def constant(g: Operators, value: float, dtype: DType) -> Value:
         return g.builder.const(np.asarray(value).astype(dtype.numpy))
 
 
-def term(node: AtenNode, g: Operators, value: Value | float, *, wide: bool = False) -> Term:
+def term(node: AtenNode, g: Operators, value: Number, *, wide: bool = False) -> Term:
     """Return a tensor or a number as a term in the data type of the node's result.
 
     A wide one is float32 in the place of floats of 16 bits, which lack range or precision for a formula.
@@ -146,37 +148,44 @@ def term(node: AtenNode, g: Operators, value: Value | float, *, wide: bool = Fal
 
 
 def formula(
-    *types: str, layout: str = ANY, wide: bool = False, ignores: Sequence[str] = ()
+    *types: str, layout: str = ANY, wide: bool = False, ignores: Sequence[str] = (), takes: Sequence[str] = ()
 ) -> Callable[[F], F]:
     """Register a function of terms as the handler of operators.
 
-    What the function takes as terms, tensors and numbers, has the data type of the node's result.
-
-    Args:
-        types: Operators.
-        layout: Layout in which the handler works.
-        wide: Whether floats of 16 bits become float32.
-        ignores: Arguments without meaning at inference.
+    Tensors become terms in the data type of the node's result, unless the function takes values, and so do
+    numbers where it takes terms, and operands; wide ones are float32 in the place of floats of 16 bits.  A
+    function may take the node, too, and have other names for the arguments that it ``takes``.
     """
 
     def register(function: F) -> F:
-        taken = inspect.signature(function).parameters
-        terms = [name for name, each in taken.items() if "Term" in each.annotation]
+        own = inspect.signature(function).parameters
+        taken = [each.replace(name=name) for name, each in zip(takes or own, own.values(), strict=True)]
+        others = [each for each in taken if each.name != "node"]
+        forms = {each.name: str(each.annotation) for each in others}
 
         def handle(node: AtenNode, g: Operators, **given: Any) -> list[Value]:
-            for name in terms:
-                if given.get(name) is not None:
-                    given[name] = term(node, g, given[name], wide=wide)
-            found = function(**given)
+            for name, value in given.items():
+                is_term = isinstance(value, Value) and "Value" not in forms[name]
+                if is_term or (value is not None and ("Term" in forms[name] or name in ("self", "other"))):
+                    given[name] = term(node, g, value, wide=wide)
+            if len(others) < len(taken):
+                given["node"] = node
+            found = function(*(given[name] for name in takes)) if takes else function(**given)
             results = [found] if isinstance(found, Term) else found
             return [each.value for each in results][: len(node.outputs)]
 
         first = list(inspect.signature(handle).parameters.values())[:2]
-        setattr(handle, "__signature__", inspect.Signature([*first, *taken.values()]))  # noqa: B010
-        aten(*types, layout=layout, ignores=ignores)(handle)
+        setattr(handle, "__signature__", inspect.Signature([*first, *others]))  # noqa: B010
+        aten(*types, layout=layout, ignores=("dtype", *ignores))(handle)
         return function
 
     return register
+
+
+def formulas(table: Mapping[str, Callable[..., Term]], *takes: str, wide: bool = False) -> None:
+    """Register functions as ``formula`` does; each key has the names of its operators."""
+    for names, function in table.items():
+        formula(*names.split(), wide=wide, takes=takes)(function)
 
 
 def operator(node: AtenNode) -> str:
@@ -184,12 +193,7 @@ def operator(node: AtenNode) -> str:
     return node.type.partition(".")[0]
 
 
-def by_name(table: Mapping[str, V]) -> dict[str, V]:
-    """Return a table of several names in each key as one of single names."""
-    return {name: value for names, value in table.items() for name in names.split()}
-
-
-def promoted(operands: Sequence[Value | float]) -> DType:
+def promoted(operands: Sequence[Number]) -> DType:
     """Return the data type in which PyTorch combines operands.
 
     Tensors with axes decide; those of rank 0, and then Python's numbers, count only where they are of a
@@ -213,7 +217,7 @@ def _level(dtype: DType) -> int:
     return 2 if dtype.is_float else 1 if dtype.is_integer else 0
 
 
-def together(g: Operators, *operands: Value | float) -> tuple[Term, ...]:
+def together(g: Operators, *operands: Number) -> tuple[Term, ...]:
     """Return operands as terms of the data type in which PyTorch combines them."""
     dtype = promoted(operands)
     return tuple(

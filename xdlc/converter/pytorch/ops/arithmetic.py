@@ -9,7 +9,7 @@ import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, by_name, formula, operator, term
+from xdlc.converter.pytorch.ops._terms import Number, Term, formula, formulas, term
 from xdlc.converter.pytorch.ops.elementwise import bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
@@ -70,72 +70,67 @@ def _atan2(y: Term, x: Term) -> Term:
     return signed(x.is_negative().where(math.pi - angle, angle), y)
 
 
-_BINARY: dict[str, Callable[[Term, Term], Term]] = by_name({
-    "copysign": lambda x, y: signed(abs(x), y),
-    "floor_divide": _floor_divide,
-    "fmax": _either("Max"), "fmin": _either("Min"),
-    "fmod": lambda x, y: x.via(nhwc.truncate_mod, y),
-    "hypot": _hypot,
-    "maximum max": _arithmetic("Max", "Or"), "minimum min": _arithmetic("Min", "And"),
-    "mul multiply": _arithmetic("Mul", "And"),
-    "nextafter": _nextafter,
-    "remainder": lambda x, y: x.via(nhwc.floor_mod, y),
-    "true_divide": lambda x, y: x / y,
-})  # fmt: skip
-"""What the results of operators of two tensors or numbers are made of."""
-_WIDE: dict[str, Callable[[Term, Term], Term]] = by_name({
-    "arctan2 atan2": _atan2,
-    "ldexp": lambda x, y: x * 2.0**y,
-    "logaddexp": logaddexp,
-    "logaddexp2": lambda x, y: logaddexp(x, y, 2.0),
-    "xlogy special_xlogy": lambda x, y: _times_log(x, y, y("Log")),
-    "special_xlog1py": lambda x, y: _times_log(x, y, y.log1p()),
-})  # fmt: skip
-"""The same, with numbers that 16 bits do not hold."""
-_NAMES = [name for name in (*_BINARY, *_WIDE) if name not in ("max", "min")]
-
-
 def _times_log(x: Term, y: Term, log: Term) -> Term:
     """Return 0 where the factor is 0, unless the other one is no number."""
     return y.is_nan().where(y, x.same(0).where(0, x * log))
 
 
-@aten(*_NAMES, "max.other", "min.other", layout=ANY)
-def _binary(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
-    name = operator(node)
-    x, y = (term(node, g, one, wide=name in _WIDE) for one in (self, other))
-    return (_WIDE.get(name) or _BINARY[name])(x, y).value
-
-
-@formula("heaviside")
-def _heaviside(self: Term, values: Term) -> Term:
-    return self.same(0).where(values, (self.ordered() > 0).to(self.value.dtype))
+formulas({
+    "copysign": lambda x, y: signed(abs(x), y),
+    "floor_divide": _floor_divide,
+    "fmax": _either("Max"), "fmin": _either("Min"),
+    "fmod": lambda x, y: x.via(nhwc.truncate_mod, y),
+    "hypot": _hypot,
+    "maximum max.other": _arithmetic("Max", "Or"), "minimum min.other": _arithmetic("Min", "And"),
+    "mul multiply": _arithmetic("Mul", "And"),
+    "nextafter": _nextafter,
+    "remainder": lambda x, y: x.via(nhwc.floor_mod, y),
+    "true_divide": lambda x, y: x / y,
+}, "self", "other")  # fmt: skip
+formulas({
+    "arctan2 atan2": _atan2,
+    "ldexp": lambda x, y: x * 2.0**y,
+    "logaddexp": lambda x, y: logaddexp(x, y),
+    "logaddexp2": lambda x, y: logaddexp(x, y, 2.0),
+    "xlogy special_xlogy": lambda x, y: _times_log(x, y, y("Log")),
+    "special_xlog1py": lambda x, y: _times_log(x, y, y.log1p()),
+}, "self", "other", wide=True)  # fmt: skip
 
 
 def _scaled(other: Term, alpha: float) -> Term:
     return other if alpha == 1 else other * alpha
 
 
-@formula("add")
 def _add(self: Term, other: Term, alpha: float) -> Term:
     if self.value.dtype is BOOL8:
         return self | other if alpha else self
     return self + _scaled(other, alpha)
 
 
-@formula("_add_relu")
-def _add_relu(self: Term, other: Term, alpha: float) -> Term:
-    return _add(self, other, alpha)("Relu")
-
-
-@formula("sub", "subtract")
 def _sub(self: Term, other: Term, alpha: float) -> Term:
     return self - _scaled(other, alpha)
 
 
-@formula("rsub")
-def _rsub(self: Term, other: Term, alpha: float) -> Term:
-    return other - _scaled(self, alpha)
+def _lerp(self: Term, end: Term, weight: Term | float) -> Term:
+    """Count from the nearer end, so that weights of 0 and 1 are exact."""
+    first, last = self + (end - self) * weight, end - (end - self) * (1 - weight)
+    if isinstance(weight, Term):
+        return (abs(weight) < 0.5).where(first, last)
+    return first if abs(weight) < 0.5 else last
+
+
+formulas({
+    "add": _add,
+    "_add_relu": lambda self, other, alpha: (self + other * alpha)("Relu"),
+    "addcdiv": lambda self, tensor1, tensor2, value: self + _scaled(tensor1 / tensor2, value),
+    "addcmul": lambda self, tensor1, tensor2, value: self + _scaled(tensor1 * tensor2, value),
+    "heaviside": lambda self, values: (
+        self.same(0).where(values, (self.ordered() > 0).to(self.value.dtype))
+    ),
+    "lerp": lambda self, end, weight: _lerp(self, end, weight),
+    "rsub": lambda self, other, alpha: other - _scaled(self, alpha),
+    "sub subtract": _sub,
+})  # fmt: skip
 
 
 @formula("div", "divide")
@@ -146,7 +141,7 @@ def _div(self: Term, other: Term, rounding_mode: str | None = None) -> Term:
 
 
 @aten("pow", "float_power", layout=ANY)
-def _pow(node: AtenNode, g: Operators, self: Value | float, exponent: Value | float) -> Value:
+def _pow(node: AtenNode, g: Operators, self: Number, exponent: Number) -> Value:
     x, power = term(node, g, self), exponent
     if isinstance(power, Value) and power.is_static and not power.rank:
         power = power.numpy().item()
@@ -181,28 +176,6 @@ _POWERS: dict[float, Callable[[Term], Term]] = {
     3: lambda x: x * x * x,
 }
 """Powers that are products and roots."""
-
-
-@formula("addcmul")
-def _addcmul(self: Term, tensor1: Term, tensor2: Term, value: float) -> Term:
-    return self + _scaled(tensor1 * tensor2, value)
-
-
-@formula("addcdiv")
-def _addcdiv(self: Term, tensor1: Term, tensor2: Term, value: float) -> Term:
-    return self + _scaled(tensor1 / tensor2, value)
-
-
-@formula("lerp.Tensor")
-def _lerp_by(self: Term, end: Term, weight: Term) -> Term:
-    """Count from the nearer end, so that weights of 0 and 1 are exact."""
-    first, last = self + weight * (end - self), end - (end - self) * (1 - weight)
-    return (abs(weight) < 0.5).where(first, last)
-
-
-@formula("lerp")
-def _lerp(self: Term, end: Term, weight: float) -> Term:
-    return self + (end - self) * weight if abs(weight) < 0.5 else end - (end - self) * (1 - weight)
 
 
 @formula("clamp", "clip", "clamp_min", "clamp_max")

@@ -7,23 +7,29 @@ from collections.abc import Callable
 
 from xdlc.converter.nhwc.shapes import vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, by_name, constant, formula, operator, term, together
+from xdlc.converter.pytorch.ops._terms import (
+    Number,
+    Term,
+    constant,
+    formulas,
+    operator,
+    term,
+    together,
+)
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64
 
-# ---------------------------------------------------------------------------------- comparisons
-
-_COMPARISONS: dict[str, Callable[[Term, Term], Term]] = by_name({
-    "eq": Term.same, "ne not_equal": Term.differs,
-    "ge greater_equal": lambda x, y: x >= y, "gt greater": lambda x, y: x > y,
-    "le less_equal": lambda x, y: x <= y, "lt less": lambda x, y: x < y,
-})  # fmt: skip
+_COMPARISONS: dict[str, Callable[[Term, Term], Term]] = {
+    "eq": Term.same, "ne": Term.differs, "not_equal": Term.differs,
+    "ge": Term.__ge__, "greater_equal": Term.__ge__, "gt": Term.__gt__, "greater": Term.__gt__,
+    "le": Term.__le__, "less_equal": Term.__le__, "lt": Term.__lt__, "less": Term.__lt__,
+}  # fmt: skip
 
 
 @aten(*_COMPARISONS, layout=ANY)
-def _compare(node: AtenNode, g: Operators, self: Value, other: Value | float) -> Value:
+def _compare(node: AtenNode, g: Operators, self: Value, other: Number) -> Value:
     x, y = together(g, self, other)
     return _COMPARISONS[operator(node)](x.ordered(), y.ordered()).value
 
@@ -63,7 +69,6 @@ _PREDICATES: dict[str, Callable[[Term], Term]] = {
     "isnan": Term.is_nan,
     "isneginf": _fits(-math.inf),
     "isposinf": _fits(math.inf),
-    "isreal": lambda x: x.same(x) | x.differs(x),
     "signbit": Term.is_negative,
 }
 
@@ -76,9 +81,6 @@ def _predicate(node: AtenNode, g: Operators, self: Value) -> Value:
 @aten("is_nonzero")
 def _is_nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
     return Term(g, self)("Reshape", vector(g, [])).holds().value
-
-
-# ---------------------------------------------------------------------------------- logic and bits
 
 
 @aten("logical_not", layout=ANY)
@@ -95,57 +97,45 @@ def _logical(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
     return Term(g, self).holds()(_LOGICAL[operator(node)], Term(g, other).holds()).value
 
 
-_BITWISE = by_name({"bitwise_and __and__": "And", "bitwise_or __or__": "Or", "bitwise_xor __xor__": "Xor"})
+def _bitwise(type: str) -> Callable[[Term, Term], Term]:
+    """Return an operator of bits that is a logical one of bools."""
+    return lambda x, y: x(type if x.value.dtype is BOOL8 else f"Bitwise{type}", y)
 
 
-@aten(*_BITWISE, layout=ANY)
-def _bitwise(node: AtenNode, g: Operators, self: Value | float, other: Value | float) -> Value:
-    type = _BITWISE[operator(node)]
-    return term(node, g, self)(type if node.dtype is BOOL8 else f"Bitwise{type}", term(node, g, other)).value
-
-
-@formula("bitwise_not")
 def _bitwise_not(self: Term) -> Term:
     dtype = self.value.dtype
     return ~self if dtype is BOOL8 else (-1 if dtype.is_signed else dtype.limits[1]) - self
 
 
-@formula("bitwise_left_shift", "__lshift__")
-def _left_shift(self: Term, other: Term) -> Term:
-    """Shift integers; floats are multiplied by powers of two."""
-    return self * 2.0**other if self.value.dtype.is_float else self("BitShift", other, direction="LEFT")
+def _shifted(x: Term, y: Term, direction: str) -> Term:
+    """Return shifted integers; floats are multiplied by powers of two."""
+    if not x.value.dtype.is_float:
+        return x("BitShift", y, direction=direction)
+    return x * 2.0**y if direction == "LEFT" else x / 2.0**y
 
 
-@formula("bitwise_right_shift", "__rshift__")
-def _right_shift(self: Term, other: Term) -> Term:
-    return self / 2.0**other if self.value.dtype.is_float else self("BitShift", other, direction="RIGHT")
-
-
-# ---------------------------------------------------------------------------------- masks
+formulas({"bitwise_not": _bitwise_not})
+formulas({
+    "bitwise_and __and__": _bitwise("And"),
+    "bitwise_or __or__": _bitwise("Or"),
+    "bitwise_xor __xor__": _bitwise("Xor"),
+    "bitwise_left_shift __lshift__": lambda x, y: _shifted(x, y, "LEFT"),
+    "bitwise_right_shift __rshift__": lambda x, y: _shifted(x, y, "RIGHT"),
+}, "self", "other")  # fmt: skip
 
 
 @aten("where.self", "where.Scalar", "where.ScalarOther", "where.ScalarSelf", layout=ANY)
-def _where(
-    node: AtenNode, g: Operators, condition: Value, self: Value | float, other: Value | float
-) -> Value:
+def _where(node: AtenNode, g: Operators, condition: Value, self: Number, other: Number) -> Value:
     mask = Term(g, condition).holds().value
     return g("Where", [mask, term(node, g, self).value, term(node, g, other).value])
 
 
 @aten("masked_fill", layout=ANY)
-def _masked_fill(node: AtenNode, g: Operators, self: Value, mask: Value, value: Value | float) -> Value:
+def _masked_fill(node: AtenNode, g: Operators, self: Value, mask: Value, value: Number) -> Value:
     return _where(node, g, mask, value, self)
 
 
-@formula("_masked_scale")
-def _masked_scale(self: Term, mask: Term, scale: float) -> Term:
-    return self * mask * scale
-
-
-# ---------------------------------------------------------------------------------- membership and places
-
-
-def counted(x: Term) -> Term:
+def _counted(x: Term) -> Term:
     """Return the number of conditions along the last axis that hold, int64."""
     return x.to(INT64)("ReduceSum", vector(x.g, [-1]), keepdims=0)
 
@@ -155,25 +145,24 @@ def _isin(
     node: AtenNode,
     g: Operators,
     invert: bool,
-    elements: Value | float = 0,
+    elements: Number = 0,
     element: float = 0,
-    test_elements: Value | float = 0,
+    test_elements: Number = 0,
     test_element: float = 0,
 ) -> Value:
-    first, second = elements or element, test_elements or test_element
-    x, y = (each.ordered() for each in together(g, first, second))
-    found = counted(x.raised(-1).same(y.flat())) > 0
+    x, y = together(g, elements or element, test_elements or test_element)
+    found = _counted(x.ordered().raised(-1).same(y.ordered().flat())) > 0
     return (~found if invert else found).value
 
 
 def _place(x: Term, limits: Term, right: bool) -> Term:
     """Return the number of limits, along the last axis, below x, or, from the right, not above it."""
     x = x.raised(-1)
-    return counted(~(x < limits) if right else ~(x <= limits))
+    return _counted(~(x < limits) if right else ~(x <= limits))
 
 
 @aten("bucketize", ignores=("out_int32",))
-def _bucketize(node: AtenNode, g: Operators, self: Value | float, boundaries: Value, right: bool) -> Value:
+def _bucketize(node: AtenNode, g: Operators, self: Number, boundaries: Value, right: bool) -> Value:
     x, limits = together(g, self, boundaries)
     return _place(x, limits, right).value
 
@@ -183,7 +172,7 @@ def _searchsorted(
     node: AtenNode,
     g: Operators,
     sorted_sequence: Value,
-    self: Value | float,
+    self: Number,
     right: bool,
     side: str | None,
     sorter: Value | None,

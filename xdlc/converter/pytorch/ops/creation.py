@@ -11,16 +11,14 @@ from xdlc import ir
 from xdlc.converter.nhwc.shapes import vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._shapes import Size, number, vector_of
-from xdlc.converter.pytorch.ops._terms import Term, constant, operator, term
+from xdlc.converter.pytorch.ops._terms import Number, Term, constant, operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 
-# ---------------------------------------------------------------------------------- constants
 
-
-def _filled(node: AtenNode, g: Operators, shape: Value, value: Value | float) -> Value:
+def _filled(node: AtenNode, g: Operators, shape: Value, value: Number) -> Value:
     """Return a tensor of one number, in the type of the node's result."""
     if isinstance(value, Value):
         return g("Expand", [term(node, g, value).value, shape])
@@ -39,7 +37,7 @@ def _constant(node: AtenNode, g: Operators, size: Sequence[Size]) -> Value:
 
 
 @aten("full", "new_full", symbolic=("size", "fill_value"), ignores=("dtype", "self", "names"))
-def _full(node: AtenNode, g: Operators, size: Sequence[Size], fill_value: Value | float) -> Value:
+def _full(node: AtenNode, g: Operators, size: Sequence[Size], fill_value: Number) -> Value:
     return _filled(node, g, vector_of(g, size), fill_value)
 
 
@@ -52,24 +50,17 @@ def _like(node: AtenNode, g: Operators, self: Value) -> Value:
 
 
 @aten("full_like", "fill", symbolic=("fill_value", "value"), ignores=("dtype",))
-def _full_like(
-    node: AtenNode, g: Operators, self: Value, fill_value: Value | float = 0, value: Value | float = 0
-) -> Value:
+def _full_like(node: AtenNode, g: Operators, self: Value, fill_value: Number = 0, value: Number = 0) -> Value:
     return _filled(node, g, g("Shape", [self]), value if operator(node) == "fill" else fill_value)
 
 
 @aten("scalar_tensor", "tensor", symbolic=("s", "t"), ignores=("dtype",))
-def _scalar_tensor(node: AtenNode, g: Operators, s: Value | float = 0, t: Value | float = 0) -> Value:
+def _scalar_tensor(node: AtenNode, g: Operators, s: Number = 0, t: Number = 0) -> Value:
     return term(node, g, t if operator(node) == "tensor" else s).value
 
 
-# ---------------------------------------------------------------------------------- ranges
-
-
 @aten("arange", "range", symbolic=("start", "end", "step"), ignores=("dtype",))
-def _arange(
-    node: AtenNode, g: Operators, end: Value | float, start: Value | float = 0, step: Value | float = 1
-) -> Value:
+def _arange(node: AtenNode, g: Operators, end: Number, start: Number = 0, step: Number = 1) -> Value:
     """Count from a start; ``range`` has its end, too."""
     is_closed = operator(node) == "range"
     if isinstance(start, Value) or isinstance(end, Value) or isinstance(step, Value):
@@ -99,11 +90,12 @@ def points(start: Term, end: Term, steps: int) -> Term:
 
 @aten("linspace", "logspace", ignores=("dtype",))
 def _linspace(
-    node: AtenNode, g: Operators, start: Value | float, end: Value | float, steps: int, base: float = 10.0
+    node: AtenNode, g: Operators, start: Number, end: Number, steps: int, base: float = 10.0
 ) -> Value:
     """Count in double precision from known ends, else in the type of the result; integers are cut."""
     given = [g.builder.cast(one, FLOAT32) if isinstance(one, Value) else one for one in (start, end)]
-    known = [float(one.numpy().item() if isinstance(one, Value) else one) for one in given if _is_known(one)]
+    fixed = [one.numpy().item() if isinstance(one, Value) and one.is_static else one for one in given]
+    known = [float(one) for one in fixed if not isinstance(one, Value)]
     if len(known) == 2:
         found = _known_points(known[0], known[1], steps, node.dtype.is_float)
         found = np.power(base, found) if operator(node) == "logspace" else found
@@ -114,10 +106,6 @@ def _linspace(
         ends = [end.to(node.dtype).to(FLOAT32) for end in ends]
     places = points(ends[0], ends[1], steps)
     return (base**places if operator(node) == "logspace" else places).value
-
-
-def _is_known(value: Value | float) -> bool:
-    return not isinstance(value, Value) or value.is_static
 
 
 def _known_points(start: float, end: float, steps: int, is_float: bool) -> Array:
@@ -144,55 +132,24 @@ def _triangle(node: AtenNode, g: Operators, row: int, col: int, offset: int) -> 
     return g.builder.const(np.stack(places(row, offset, col)).astype(node.dtype.numpy))
 
 
-@aten("_dim_arange")
-def _dim_arange(node: AtenNode, g: Operators, like: Value, dim: int) -> Value:
-    size = g("Shape", [like], start=dim, end=dim + 1 or like.rank)
-    return g("Range", [number(g, 0), number(g, size), number(g, 1)])
-
-
-@aten("vander")
-def _vander(node: AtenNode, g: Operators, x: Value, N: int | None, increasing: bool) -> Value:  # noqa: N803
-    powers = np.arange(x.shape[-1] if N is None else N)
-    powers = powers if increasing else powers[::-1]
-    return (term(node, g, x).raised(-1) ** g.builder.const(powers.astype(node.dtype.numpy))).value
-
-
-@aten("fft_fftfreq", "fft_rfftfreq", ignores=("dtype",))
-def _frequencies(node: AtenNode, g: Operators, n: int, d: float) -> Value:
-    """Return the frequencies of the bins of a transform, known while converting."""
-    check_table(n)
-    found = np.fft.fftfreq(n, d) if operator(node) == "fft_fftfreq" else np.fft.rfftfreq(n, d)
-    return g.builder.const(found.astype(node.dtype.numpy))
-
-
-# ---------------------------------------------------------------------------------- windows
-
-
-_WINDOWS = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
-
-
-@aten(*_WINDOWS, ignores=("dtype",))
+@aten("blackman_window", "hamming_window", "hann_window", ignores=("dtype",))
 def _window(
     node: AtenNode,
     g: Operators,
     window_length: int,
     periodic: bool = True,
     alpha: float = 0.54,
-    beta: float | None = None,
+    beta: float = 0.46,
 ) -> Value:
     """Return the window of a name; a periodic one is the symmetric one of one more without its end."""
     check_table(window_length)
     count = window_length + bool(periodic and window_length > 1)
     name = operator(node)
-    if name == "bartlett_window":
-        found = np.bartlett(count)
-    elif name == "blackman_window":
+    if name == "blackman_window":
         found = np.blackman(count)
-    elif name == "kaiser_window":
-        found = np.kaiser(count, 12.0 if beta is None else beta)
     elif window_length < 2:
         found = np.ones(count)
     else:
-        share, rest = (0.5, 0.5) if name == "hann_window" else (alpha, 0.46 if beta is None else beta)
+        share, rest = (0.5, 0.5) if name == "hann_window" else (alpha, beta)
         found = share - rest * np.cos(2 * np.pi * np.arange(count) / max(count - 1, 1))
     return g.builder.const(found[:window_length].astype(node.dtype.numpy))

@@ -1,4 +1,4 @@
-"""Handlers of element-wise functions of one tensor, and of conversions of types."""
+"""Handlers of element-wise functions of one tensor, activations among them, and of conversions of types."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xdlc import ir
 from xdlc.converter.nhwc import elementwise as nhwc
+from xdlc.converter.nhwc.shapes import axis_of, reshape
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, by_name, formula, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, formula, formulas, of_one
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.ir import DType
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
+from xdlc.opdefs.elementwise_enums import SOFTPLUS
+
+_CASTS = [f"_cast_{name}" for name in ("Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")]
+
+
+@aten("_to_copy", "to", "type_as", *_CASTS, layout=ANY, ignores=("dtype", "other", "copy"))
+def _to(node: AtenNode, g: Operators, self: Value) -> Value:
+    return g("Identity", [self]) if self.dtype is node.dtype else nhwc.converted(g, self, node.dtype)
+
 
 _SAME = """
     alias clone conj conj_physical contiguous detach lift lift_fresh lift_fresh_copy positive real
@@ -28,32 +39,15 @@ def _same(node: AtenNode, g: Operators, self: Value) -> Value:
     return g("Identity", [self])
 
 
-_TO = """
-    _to_copy to type_as _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long
-    _cast_Short
-"""
-
-
-@aten(*_TO.split(), layout=ANY, ignores=("dtype", "other", "copy"))
-def _to(node: AtenNode, g: Operators, self: Value) -> Value:
-    return g("Identity", [self]) if self.dtype is node.dtype else nhwc.converted(g, self, node.dtype)
-
-
-# ---------------------------------------------------------------------------------- one tensor
-
-
-_CANONICAL = by_name({
-    "abs absolute": "Abs", "asin arcsin": "Asin", "atan arctan": "Atan", "cos": "Cos",
-    "erf special_erf": "Erf", "exp": "Exp", "hardswish": "HardSwish", "log": "Log", "mish": "Mish",
-    "neg negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "selu": "Selu",
-    "sigmoid special_expit": "Sigmoid", "sin": "Sin", "sqrt": "Sqrt", "tanh": "Tanh",
-})  # fmt: skip
-
-
-@aten(*_CANONICAL, layout=ANY)
-def _canonical(node: AtenNode, g: Operators, self: Value) -> Value:
-    is_same = self.dtype is BOOL8 and node.type == "abs"
-    return self if is_same else g(_CANONICAL[operator(node)], [term(node, g, self).value])
+formulas({
+    "abs absolute": lambda x: x if x.value.dtype is BOOL8 else abs(x),
+    "asin arcsin": of_one("Asin"), "atan arctan": of_one("Atan"), "cos": of_one("Cos"),
+    "erf special_erf": of_one("Erf"), "exp": of_one("Exp"), "hardswish": of_one("HardSwish"),
+    "log": of_one("Log"), "mish": of_one("Mish"), "neg negative": of_one("Neg"),
+    "reciprocal": of_one("Reciprocal"), "relu": of_one("Relu"), "selu": of_one("Selu"),
+    "sigmoid special_expit": of_one("Sigmoid"), "sin": of_one("Sin"), "sqrt": of_one("Sqrt"),
+    "tanh": of_one("Tanh"),
+}, "self")  # fmt: skip
 
 
 def signed(size: Term, like: Term) -> Term:
@@ -90,7 +84,7 @@ def _sign(x: Term) -> Term:
     return x.is_nan().where(0, x("Sign")) if x.value.dtype.is_float else x("Sign")
 
 
-def _sinc(x: Term, scale: float = math.pi) -> Term:
+def _sinc(x: Term, scale: float) -> Term:
     angle = x.same(0).where(1, x) * scale
     return x.same(0).where(1, angle("Sin") / angle)
 
@@ -100,8 +94,8 @@ def _rounded(type: str) -> Callable[[Term], Term]:
     return lambda x: x(type) if x.value.dtype.is_float else x
 
 
-_FORMULAS: dict[str, Callable[[Term], Term]] = by_name({
-    "acos arccos": lambda x: x("Acos"), "cosh": lambda x: x("Cosh"), "tan": lambda x: x("Tan"),
+formulas({
+    "acos arccos": of_one("Acos"), "cosh": of_one("Cosh"), "tan": of_one("Tan"),
     "acosh arccosh": _acosh,
     "angle": lambda x: x.is_nan().where(x, (x < 0).where(x.of(math.pi), 0)),
     "asinh arcsinh": _asinh,
@@ -116,28 +110,18 @@ _FORMULAS: dict[str, Callable[[Term], Term]] = by_name({
     "log10": lambda x: x("Log") * (1 / math.log(10)), "log2": lambda x: x("Log") * (1 / math.log(2)),
     "rsqrt": lambda x: x.via(nhwc.rsqrt),
     "sgn sign": _sign,
-    "sinc special_sinc": _sinc,
+    "sinc special_sinc": lambda x: _sinc(x, math.pi),
     "sinh": _sinh,
     "square": lambda x: x * x,
-})  # fmt: skip
-"""What the results of operators are made of."""
-
-
-@aten(*_FORMULAS, layout=ANY)
-def _formula(node: AtenNode, g: Operators, self: Value) -> Value:
-    return _FORMULAS[operator(node)](term(node, g, self, wide=True)).value
-
-
-@formula("special_spherical_bessel_j0")
-def _spherical_bessel(x: Term) -> Term:
-    return x.is_infinite().where(0, _sinc(x, 1.0))
+}, "self", wide=True)  # fmt: skip
+formulas({"special_spherical_bessel_j0": lambda x: x.is_infinite().where(0, _sinc(x, 1.0))})
 
 
 @formula("round.decimals", "special_round")
 def _round(self: Term, decimals: int) -> Term:
-    if not self.value.dtype.is_float or not decimals:
-        return _FORMULAS["round"](self)
     factor = 10.0 ** abs(decimals)
+    if not self.value.dtype.is_float or not decimals:
+        return _rounded("Round")(self)
     return (self * factor)("Round") / factor if decimals > 0 else (self / factor)("Round") * factor
 
 
@@ -171,3 +155,87 @@ def _frexp(self: Term) -> list[Term]:
     is_odd = x.same(0) | x.is_nan() | x.is_infinite()
     power = is_small.where(exponent - (_BIAS + 24), exponent - _BIAS)
     return [is_odd.where(x, mantissa), is_odd.where(0, power)]
+
+
+def _clipped(self: Term, min_val: float = 0, max_val: float = 6) -> Term:
+    is_float = self.value.dtype.is_float
+    return self("Clip", min_val, max_val) if is_float else self.most(min_val).least(max_val)
+
+
+formulas({
+    "celu": lambda self, alpha: self("Celu", alpha=float(alpha)),
+    "gelu": lambda self, approximate: self("Gelu", approximate=approximate),
+    "hardshrink": lambda self, lambd: ((self >= -lambd) & (self <= lambd)).where(0, self),
+    "hardsigmoid": lambda self: self("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "hardtanh": _clipped,
+    "leaky_relu": lambda self, negative_slope: self("LeakyRelu", alpha=float(negative_slope)),
+    "relu6": lambda self: _clipped(self),
+    "silu": lambda self: self * self("Sigmoid"),
+    "softshrink": lambda self, lambd: (
+        (self > lambd).where(self - lambd, (self < -lambd).where(self + lambd, self * 0))
+    ),
+    "threshold": lambda self, threshold, value: (self <= threshold).where(value, self),
+})  # fmt: skip
+
+
+@formula("rrelu", "rrelu_with_noise", "rrelu_with_noise_functional", ignores=("noise",))
+def _rrelu(self: Term, lower: float, upper: float) -> Term:
+    """Map the slope of inference, the mean of the random ones of training."""
+    return self("LeakyRelu", alpha=(lower + upper) / 2)
+
+
+@aten("prelu", "_prelu_kernel", layout=ANY)
+def _prelu(node: AtenNode, g: Operators, self: Value, weight: Value) -> Value:
+    """Map slopes, one for all channels or one for each, of axis 1."""
+    if weight.size == 1:
+        weight = reshape(g, weight, (1,) if self.rank else ())
+    elif weight.rank == 1 and self.rank > 1:
+        weight = reshape(g, weight, (weight.size, *[1] * (self.rank - 2)))
+    return g("PRelu", [self, weight])
+
+
+@formula("elu")
+def _elu(self: Term, alpha: float, scale: float, input_scale: float) -> Term:
+    """Map ``scale`` times x above 0, and times ``alpha`` (exp(``input_scale`` x) - 1) below."""
+    if input_scale == 1:
+        bent = self("Elu", alpha=float(alpha))
+        return bent if scale == 1 else bent * scale
+    below = (self.least(0) * input_scale).expm1() * (alpha * scale)
+    return (self > 0).where(self * scale, below)
+
+
+@formula("softplus")
+def _softplus(self: Term, beta: float, threshold: float) -> Term:
+    """Map log(1 + exp(beta x)) / beta, and x where beta x is above the threshold, as QNN has it."""
+    if (beta, threshold) == (1, 20) or self.value.is_static:  # log(1 + exp(20)) is 20 in single precision
+        bent = self("Softplus") if beta == 1 else (self * beta)("Softplus") / beta
+        return bent if threshold == 20 else (self * beta > threshold).where(self, bent)
+    params = {"operation": ir.u32(SOFTPLUS), "beta": ir.f32(beta), "threshold": ir.f32(threshold)}
+    return self.via(lambda g, x: g.builder.unary("ElementWiseNeuron", x, params))
+
+
+@formula("log_sigmoid", "log_sigmoid_forward")
+def _log_sigmoid(self: Term) -> list[Term]:
+    """Map -log(1 + exp(-x)); the second result serves the gradient."""
+    return [-(-self)("Softplus"), (-abs(self))("Exp")]
+
+
+@aten("glu")
+def _glu(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    first, second = g.apply("Split", [self], {"axis": axis_of(dim, self.rank), "num_outputs": 2}, 2)
+    return g("Mul", [first, g("Sigmoid", [second])])
+
+
+@formula("logit", "special_logit")
+def _logit(self: Term, eps: float | None) -> Term:
+    x = self if eps is None or eps < 0 else self.most(eps).least(1 - eps)
+    return (x / (1.0 - x))("Log")
+
+
+@aten("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout", "native_dropout", layout=ANY)
+def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool | None) -> list[Value]:
+    """Return the input, and, for the native form, that all of it is kept."""
+    if train and p:
+        raise node.problem("dropout of training is random", "call model.eval() before the export")
+    x = Term(g, input)
+    return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]

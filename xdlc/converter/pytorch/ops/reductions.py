@@ -31,20 +31,9 @@ def over(x: Term, type: str, dim: Axes = None, keep: bool = False) -> Term:
     return Term(x.g, reduced(x.g, type, x.value, axes_of(x.value, dim), keep=keep))
 
 
-def count_of(x: Value, axes: Sequence[int]) -> int:
-    """Return the number of elements along axes."""
-    return math.prod(dims(x, axes))
-
-
 _SIMPLE = {
-    "amax": "Max",
-    "amin": "Min",
-    "max": "Max",
-    "mean": "Mean",
-    "min": "Min",
-    "prod": "Prod",
-    "sum": "Sum",
-}
+    "amax": "Max", "amin": "Min", "max": "Max", "mean": "Mean", "min": "Min", "prod": "Prod", "sum": "Sum",
+}  # fmt: skip
 
 
 @aten(*_SIMPLE, layout=ANY, ignores=("dtype",))
@@ -53,12 +42,12 @@ def _reduce(node: AtenNode, g: Operators, self: Value, dim: Axes = None, keepdim
     return over(term(node, g, self).ordered(), _SIMPLE[operator(node)], dim, keepdim).value
 
 
-@formula("nansum", ignores=("dtype",))
+@formula("nansum")
 def _nansum(self: Term, dim: Axes = None, keepdim: bool = False) -> Term:
     return over(self.is_nan().where(0, self), "Sum", dim, keepdim)
 
 
-@formula("nanmean", ignores=("dtype",))
+@formula("nanmean")
 def _nanmean(self: Term, dim: Axes = None, keepdim: bool = False) -> Term:
     return _nansum(self, dim, keepdim) / over((~self.is_nan()).to(self.value.dtype), "Sum", dim, keepdim)
 
@@ -108,30 +97,23 @@ def _logsumexp(self: Term, dim: Axes, keepdim: bool) -> Term:
     return over(self, "ReduceLogSumExp", dim, keepdim)
 
 
-# ---------------------------------------------------------------------------------- variance
-
-
-@aten("var", "std", "var_mean", "std_mean", layout=ANY)
+@formula("var", "std", "var_mean", "std_mean")
 def _variance(
     node: AtenNode,
-    g: Operators,
-    self: Value,
+    self: Term,
     dim: Axes = None,
     unbiased: bool = True,
     correction: float | None = None,
     keepdim: bool = False,
-) -> list[Value]:
+) -> list[Term]:
     """Divide squares by the number of elements less a correction: 1 is Bessel's."""
-    x, less = term(node, g, self), float(unbiased) if correction is None else correction
-    gap = x - over(x, "Mean", dim, keep=True)
+    less = float(unbiased) if correction is None else correction
+    gap = self - over(self, "Mean", dim, keep=True)
     found = over(gap * gap, "Sum" if less else "Mean", dim, keepdim)
     if less:
-        found = found / max(count_of(self, axes_of(self, dim)) - less, 0.0)
+        found = found / max(math.prod(dims(self.value, axes_of(self.value, dim))) - less, 0.0)
     found = found("Sqrt") if operator(node).startswith("std") else found
-    return [found.value, over(x, "Mean", dim, keepdim).value][: len(node.outputs)]
-
-
-# ---------------------------------------------------------------------------------- norms
+    return [found, over(self, "Mean", dim, keepdim)]
 
 
 def norm(x: Term, order: float, dim: Axes = None, keep: bool = False) -> Term:
@@ -145,7 +127,7 @@ def norm(x: Term, order: float, dim: Axes = None, keep: bool = False) -> Term:
     return over(abs(x) ** order, "Sum", dim, keep) ** (1 / order)
 
 
-@formula("linalg_vector_norm", "norm", "frobenius_norm", "native_norm", ignores=("dtype",))
+@formula("linalg_vector_norm", "norm", "frobenius_norm", "native_norm")
 def _norm(self: Term, p: float | None = 2, ord: float = 2, dim: Axes = None, keepdim: bool = False) -> Term:
     return norm(self, ord if p == 2 else 2 if p is None else p, dim, keepdim)
 
@@ -180,9 +162,6 @@ def _dist(self: Term, other: Term, p: float) -> Term:
     return norm(self - other, p)
 
 
-# ---------------------------------------------------------------------------------- running results
-
-
 @aten("cumsum", "cumprod", layout=ANY, ignores=("dtype",))
 def _cumulate(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     x = term(node, g, self).value
@@ -190,24 +169,19 @@ def _cumulate(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     return accumulated(g, type, x, dim, exclusive=False, reverse=False) if x.rank else x
 
 
-def scanned(
-    parts: Sequence[Term], fills: Sequence[float], axis: int, join: Callable[..., Sequence[Term]]
-) -> Sequence[Term]:
+def _scanned(
+    parts: list[Term], fills: Sequence[float], axis: int, join: Callable[..., list[Term]]
+) -> list[Term]:
     """Return running results along an axis: log2(n) steps join those of 1, 2, 4, ... elements before.
 
-    Args:
-        parts: What a result consists of.
-        fills: What changes no other, for each.
-        axis: Axis from the front.
-        join: Returns the result of two neighbouring ranges, given the parts of the first and of the second.
+    A result consists of parts; each has a fill, which changes no other. ``join`` returns the result of two
+    neighbouring ranges.
     """
     g, size, step = parts[0].g, dims(parts[0].value, [axis])[0], 1
     while step < size:
         moved = []
         for part, fill in zip(parts, fills, strict=True):
-            shape = list(dims(part.value))
-            shape[axis] = step
-            check_table(*shape)
+            shape = [step if held == axis else each for held, each in enumerate(dims(part.value))]
             before = g.builder.const(np.full(shape, fill, part.value.dtype.numpy))
             kept = part("Slice", *(vector(g, [end]) for end in (0, size - step, axis)))
             moved.append(Term(g, g("Concat", [before, kept.value], axis=axis)))
@@ -215,17 +189,15 @@ def scanned(
     return parts
 
 
-@aten("cummax", "cummin", layout=ANY)
-def _cumextreme(node: AtenNode, g: Operators, self: Value, dim: int) -> list[Value]:
+@formula("cummax", "cummin")
+def _cumextreme(node: AtenNode, self: Term, dim: int) -> list[Term]:
     """Return running extremes and their places, the last of equals; what is no number stays."""
-    x = Term(g, self).ordered()
-    if not self.rank:
-        return [self, (x.to(INT64) * 0).value]
-    axis, dtype, is_max = axis_of(dim, self.rank), x.value.dtype, operator(node) == "cummax"
-    shape = [-1 if held == axis else 1 for held in range(self.rank)]
-    check_table(*dims(self))
-    place = np.arange(dims(self)[axis], dtype=np.int64).reshape(shape)
-    places = Term(g, g.builder.const(np.broadcast_to(place, dims(self)).copy()))
+    g, x, rank, is_max = self.g, self.ordered(), self.value.rank, operator(node) == "cummax"
+    if not rank:
+        return [self, x.to(INT64) * 0]
+    axis, dtype, shape = axis_of(dim, rank), x.value.dtype, dims(x.value)
+    check_table(*shape)
+    places = np.indices(shape)[axis]
     least, most = (-math.inf, math.inf) if dtype.is_float else dtype.limits
 
     def join(first: Sequence[Term], last: Sequence[Term]) -> list[Term]:
@@ -233,15 +205,17 @@ def _cumextreme(node: AtenNode, g: Operators, self: Value, dim: int) -> list[Val
         wins = wins | last[0].is_nan() if dtype.is_float else wins
         return [wins.where(new, old) for new, old in zip(last, first, strict=True)]
 
-    return [part.value for part in scanned([x, places], [least if is_max else most, 0], axis, join)]
+    parts = [x, Term(g, g.builder.const(places.astype(np.int64)))]
+    return _scanned(parts, [least if is_max else most, 0], axis, join)
 
 
 @formula("logcumsumexp", "_logcumsumexp")
 def _logcumsumexp(self: Term, dim: int) -> Term:
     if not self.value.rank:
-        return self("Identity")
+        return self
+    check_table(*dims(self.value))
 
     def join(first: Sequence[Term], last: Sequence[Term]) -> list[Term]:
         return [logaddexp(first[0], last[0])]
 
-    return scanned([self], [-math.inf], axis_of(dim, self.value.rank), join)[0]
+    return _scanned([self], [-math.inf], axis_of(dim, self.value.rank), join)[0]

@@ -9,52 +9,57 @@ import numpy as np
 
 from xdlc.converter.nhwc.shapes import axis_of, dims, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, constant, operator, term
+from xdlc.converter.pytorch.ops._terms import Term, constant, formula, operator
 from xdlc.converter.pytorch.ops.creation import points
 from xdlc.converter.pytorch.ops.reductions import over
 from xdlc.converter.pytorch.registry import AtenNode, aten
-from xdlc.converter.values import Value
+from xdlc.converter.session.ordering import SOURCE
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8, INT32, INT64, UINT8
 
 
-def ranked(
-    g: Operators, x: Value, axis: int, *, k: int | None = None, largest: bool = False
-) -> tuple[Term, Term]:
+def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = False) -> list[Term]:
     """Return the first elements along an axis in sorted order, and their places, the first of equals first.
 
     On the host, what is no number counts as above infinity, as in PyTorch.
     """
-    key = g.builder.cast(x, INT32) if x.dtype in (BOOL8, UINT8) else x
-    attributes = {"axis": axis, "largest": int(largest), "sorted": 1}
-    count = dims(x, [axis])[0] if k is None else k
-    found, places = g.apply("TopK", [key, vector(g, [count])], attributes, 2)
-    return Term(g, found).to(x.dtype), Term(g, places)
+    if not x.value.rank:
+        return [x, Term(x.g, constant(x.g, 0, INT64))]
+    key = x.to(INT32) if x.value.dtype in (BOOL8, UINT8) else x
+    attributes = {"axis": axis_of(axis, x.value.rank), "largest": int(largest), "sorted": 1}
+    count = dims(x.value, [axis])[0] if k is None else k
+    found, places = x.g.apply("TopK", [key.value, vector(x.g, [count])], attributes, 2)
+    return [Term(x.g, found).to(x.value.dtype), Term(x.g, places)]
 
 
-@aten("sort", "msort", "argsort", ignores=("stable",))
-def _sort(node: AtenNode, g: Operators, self: Value, dim: int = -1, descending: bool = False) -> list[Value]:
+@formula("sort", layout=SOURCE, ignores=("stable",))
+def _sort(self: Term, dim: int = -1, descending: bool = False) -> list[Term]:
     """Sort stably, as nothing forbids."""
-    axis = 0 if operator(node) == "msort" else dim
-    found = _topk(node, g, self, dims(self, [axis])[0] if self.rank else 1, axis, descending)
-    return found[1:] if operator(node) == "argsort" else found
+    return ranked(self, dim, largest=descending)
 
 
-@aten("topk", ignores=("sorted",))
-def _topk(node: AtenNode, g: Operators, self: Value, k: int, dim: int, largest: bool) -> list[Value]:
-    if not self.rank:
-        return [self, constant(g, 0, INT64)]
-    return [each.value for each in ranked(g, self, axis_of(dim, self.rank), k=k, largest=largest)]
+@aten("argsort", ignores=("stable",))
+def _argsort(node: AtenNode, g: Operators, self: Value, dim: int = -1, descending: bool = False) -> Value:
+    return ranked(Term(g, self), dim, largest=descending)[1].value
 
 
-# ---------------------------------------------------------------------------------- order statistics
+@formula("msort", layout=SOURCE)
+def _msort(self: Term) -> Term:
+    return ranked(self, 0)[0]
 
 
-def _rows(g: Operators, x: Value, dim: int | None) -> Value:
+@formula("topk", layout=SOURCE, ignores=("sorted",))
+def _topk(self: Term, k: int, dim: int, largest: bool) -> list[Term]:
+    return ranked(self, dim, k=k, largest=largest)
+
+
+def _rows(x: Term, dim: int | None) -> Term:
     """Return ``x`` with an axis at its end; without one, all elements as a row."""
-    if dim is None or not x.rank:
-        return Term(g, x).flat().value
-    axis = axis_of(dim, x.rank)
-    return permuted(g, x, [*(held for held in range(x.rank) if held != axis), axis])
+    rank = x.value.rank
+    if dim is None or not rank:
+        return x.flat()
+    axis = axis_of(dim, rank)
+    return Term(x.g, permuted(x.g, x.value, [*(held for held in range(rank) if held != axis), axis]))
 
 
 def _at(x: Term, index: Term) -> Term:
@@ -67,125 +72,93 @@ def _last(x: Term, place: int = -1) -> Term:
     return x("Gather", constant(x.g, place % dims(x.value, [-1])[0], INT64), axis=x.value.rank - 1)
 
 
-def _chosen(node: AtenNode, x: Value, dim: int | None, keep: bool, found: Sequence[Term]) -> list[Value]:
+def _chosen(x: Term, dim: int | None, keep: bool, found: list[Term]) -> list[Term]:
     """Return results of rows, with the axis as 1 if it is kept."""
-    if keep and dim is not None and x.rank:
-        found = [each.raised(axis_of(dim, x.rank)) for each in found]
-    return [each.value for each in found][: len(node.outputs)]
+    if not keep or dim is None or not x.value.rank:
+        return found
+    return [each.raised(axis_of(dim, x.value.rank)) for each in found]
 
 
-@aten("kthvalue")
-def _kthvalue(node: AtenNode, g: Operators, self: Value, k: int, dim: int, keepdim: bool) -> list[Value]:
-    found = [_last(each) for each in ranked(g, _rows(g, self, dim), -1, k=k)]
-    return _chosen(node, self, dim, keepdim, found)
+@formula("kthvalue", layout=SOURCE)
+def _kthvalue(self: Term, k: int, dim: int, keepdim: bool) -> list[Term]:
+    return _chosen(self, dim, keepdim, [_last(each) for each in ranked(_rows(self, dim), k=k)])
 
 
-@aten("median", "nanmedian")
-def _median(
-    node: AtenNode, g: Operators, self: Value, dim: int | None = None, keepdim: bool = False
-) -> list[Value]:
-    """Return the lower of two middles; what is no number is the result, or, for nanmedian, no element."""
-    values, places = ranked(g, _rows(g, self, dim), -1)
-    is_nan = values.is_nan().to(INT64)
-    if self.dtype.is_float and operator(node) == "nanmedian":
-        middle = (over(1 - is_nan, "Sum", -1, keep=True) - 1).most(0) / 2
-        return _chosen(node, self, dim, keepdim, [_at(values, middle), _at(places, middle)])
-    half = (dims(values.value, [-1])[0] - 1) // 2
-    found = [_last(values, half), _last(places, half)]
-    if self.dtype.is_float:
-        lost = [_last(values), _at(places, is_nan("ArgMax", axis=-1, keepdims=1))]
+@formula("median", layout=SOURCE)
+def _median(self: Term, dim: int | None = None, keepdim: bool = False) -> list[Term]:
+    """Return the lower of two middles; what is no number is the result."""
+    values, places = ranked(_rows(self, dim))
+    middle = (dims(values.value, [-1])[0] - 1) // 2
+    found = [_last(values, middle), _last(places, middle)]
+    if self.value.dtype.is_float:
+        lost = [_last(values), _at(places, values.is_nan().to(INT64)("ArgMax", axis=-1, keepdims=1))]
         found = [lost[0].is_nan().where(new, old) for new, old in zip(lost, found, strict=True)]
-    return _chosen(node, self, dim, keepdim, found)
+    return _chosen(self, dim, keepdim, found)
 
 
-@aten("mode")
-def _mode(node: AtenNode, g: Operators, self: Value, dim: int, keepdim: bool) -> list[Value]:
+@formula("nanmedian", layout=SOURCE)
+def _nanmedian(self: Term, dim: int | None = None, keepdim: bool = False) -> list[Term]:
+    values, places = ranked(_rows(self, dim))
+    middle = (over((~values.is_nan()).to(INT64), "Sum", -1, keep=True) - 1).most(0) / 2
+    return _chosen(self, dim, keepdim, [_at(values, middle), _at(places, middle)])
+
+
+@formula("mode", layout=SOURCE)
+def _mode(self: Term, dim: int, keepdim: bool) -> list[Term]:
     """Count the equals of each element of the sorted rows: the first with the most is the least value."""
-    values, places = ranked(g, _rows(g, self, dim), -1)
-    g.builder.check_table(*dims(values.value), dims(values.value, [-1])[0])
+    values, places = ranked(_rows(self, dim))
+    check_table(*dims(values.value), dims(values.value, [-1])[0])
     key = values.ordered()
     count = over(key.raised(-1).same(key.raised(-2)).to(INT64), "Sum", -1)
     first = count("ArgMax", axis=-1, keepdims=1)
     last = first + count("GatherElements", first, axis=-1) - 1
-    return _chosen(node, self, dim, keepdim, [_at(values, first), _at(places, last)])
+    return _chosen(self, dim, keepdim, [_at(values, first), _at(places, last)])
 
 
-@aten("quantile", "nanquantile")
+_ENDS = {"nearest": ["Round"], "lower": ["Floor"], "higher": ["Ceil"]}
+"""Roundings of places by the name of the interpolation; others are between two of them."""
+
+
+@formula("quantile", "nanquantile", layout=SOURCE)
 def _quantile(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    q: Value | float,
-    dim: int | None,
-    keepdim: bool,
-    interpolation: str,
-) -> Value:
+    node: AtenNode, self: Term, q: Term, dim: int | None, keepdim: bool, interpolation: str
+) -> Term:
     """Read the sorted rows between two places; with q of rank 1, results of each q come first."""
-    values, _ = ranked(g, _rows(g, self, dim), -1)
-    rank, share = values.value.rank, term(node, g, q).flat()
+    g, values, share, given = self.g, ranked(_rows(self, dim))[0], q.flat(), self.value
     *others, size = dims(values.value)
-    if operator(node) == "quantile":
+    rank, count, is_plain = len(others) + 1, dims(share.value)[0], operator(node) == "quantile"
+    if is_plain:
         place = share * (size - 1)
     else:
         place = share * (over((~values.is_nan()).to(node.dtype), "Sum", -1, keep=True) - 1).most(0)
-    ends = {
-        "nearest": ["Round"], "lower": ["Floor"], "higher": ["Ceil"], "linear": ["Floor", "Ceil"],
-        "midpoint": ["Floor", "Ceil"],
-    }[interpolation]  # fmt: skip
-    count = dims(share.value)[0]
+    ends = [place(end).to(INT64) for end in _ENDS.get(interpolation, ["Floor", "Ceil"])]
     shape = vector(g, [*others, count])
-    low, *high = (
-        values("GatherElements", place(end).to(INT64)("Expand", shape), axis=rank - 1) for end in ends
-    )
-    found = low
+    found, *high = (values("GatherElements", end("Expand", shape), axis=rank - 1) for end in ends)
     if high:
-        found = low + (high[0] - low) * (0.5 if interpolation == "midpoint" else place - place("Floor"))
-    if operator(node) == "quantile":
+        found = found + (high[0] - found) * (0.5 if interpolation == "midpoint" else place - place("Floor"))
+    if is_plain:
         found = _last(values).is_nan().raised(-1).where(math.nan, found)
-    result = permuted(g, found.value, [rank - 1, *range(rank - 1)])
+    found = found("Transpose", perm=[rank - 1, *range(rank - 1)])
     if keepdim:
-        axes = range(self.rank) if dim is None else [axis_of(dim, self.rank)] if self.rank else []
-        kept = [1 if held in axes else size for held, size in enumerate(dims(self))]
-        result = reshape(g, result, [count, *kept])
-    return result if isinstance(q, Value) and q.rank else g("Squeeze", [result, vector(g, [0])])
-
-
-# ---------------------------------------------------------------------------------- histograms
+        axis = None if dim is None or not given.rank else axis_of(dim, given.rank)
+        kept = [1 if axis in (None, held) else size for held, size in enumerate(dims(given))]
+        found = Term(g, reshape(g, found.value, [count, *kept]))
+    return found if q.value.rank else found("Squeeze", vector(g, [0]))
 
 
 def _range(x: Term, given: Sequence[float] | None, margin: float) -> tuple[Term, Term]:
     """Return the range of a histogram: as stated, or of the data, with a margin if all are equal."""
-    if given:
-        low, high = (Term(x.g, x.of(end)) for end in given)
-    else:
-        low, high = over(x, "Min"), over(x, "Max")
+    low, high = (Term(x.g, x.of(end)) for end in given) if given else (over(x, "Min"), over(x, "Max"))
     is_flat = low.same(high)
     return is_flat.where(low - margin, low), is_flat.where(high + margin, high)
 
 
-@aten("histc")
-def _histc(node: AtenNode, g: Operators, self: Value, bins: int, min: float, max: float) -> Value:
-    x = Term(g, self).flat()
-    low, high = _range(x, (min, max) if min != max else None, 1)
-    place = (((x - low) * bins) / (high - low))("Floor").least(bins - 1)
-    inside = (x >= low) & (x <= high)
-    g.builder.check_table(bins)
-    column = Term(g, g.builder.const(np.arange(bins).astype(self.dtype.numpy).reshape(-1, 1)))
-    return over(column.same(inside.where(place, -1)).to(node.dtype), "Sum", 1).value
-
-
-@aten("histogram")
+@formula("histogram", layout=SOURCE)
 def _histogram(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    bins: Value | int,
-    weight: Value | None,
-    density: bool,
-    range: Sequence[float] | None = None,
-) -> list[Value]:
+    self: Term, bins: Value | int, weight: Term | None, density: bool, range: Sequence[float] | None = None
+) -> list[Term]:
     """Count the elements, or their weights, between edges; the last bin has both of its edges."""
-    x = Term(g, self).flat()
+    g, x = self.g, self.flat()
     edges = Term(g, bins) if isinstance(bins, Value) else points(*_range(x, range, 0.5), bins + 1)
     count, column = dims(edges.value)[0] - 1, x.raised(1)
     first, second = (
@@ -193,10 +166,8 @@ def _histogram(
     )
     is_last = Term(g, g.builder.const(np.arange(count) == count - 1))
     inside = (column >= first) & ((column < second) | (is_last & column.same(second)))
-    hits = inside.to(node.dtype)
-    if weight is not None:
-        hits = hits * Term(g, weight).flat().raised(1)
-    found = over(hits, "Sum", 0)
+    hits = inside.to(x.value.dtype)
+    found = over(hits if weight is None else hits * weight.flat().raised(1), "Sum", 0)
     if density:
         found = found / (over(found, "Sum", 0, keep=True) * (second - first))
-    return [found.value, edges.value]
+    return [found, edges]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
-from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Term, by_name, formula, operator, term
-from xdlc.converter.pytorch.registry import AtenNode, aten
-from xdlc.converter.session.ordering import ANY
-from xdlc.converter.values import Value
+from xdlc.converter.pytorch.ops._terms import Term, formula, formulas
 from xdlc.errors import UnsupportedOp
 
 ROOT_2 = math.sqrt(2)
@@ -25,8 +21,6 @@ def polynomial(x: Term, factors: Sequence[float]) -> Term:
         total = (total + factor) * x if factor else total * x
     return total + factors[-1]
 
-
-# ---------------------------------------------------------------------------------- error functions
 
 _ERFC = (
     0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196,
@@ -72,9 +66,6 @@ def _ndtri(x: Term) -> Term:
     return (x > 0.5).where(-found, found)
 
 
-# ---------------------------------------------------------------------------------- gamma functions
-
-
 def _digamma(x: Term) -> Term:
     """Return the derivative of log(gamma(x)), which integers below 0 do not have."""
     found = ((x < 0) & x.same(x("Floor"))).where(math.nan, x.via(nhwc.digamma))
@@ -85,19 +76,14 @@ def _log_gamma(x: Term) -> Term:
     return x.is_infinite().where(math.inf, x.is_infinite().where(1, x).via(nhwc.lgamma))
 
 
-_UNARY: dict[str, Callable[[Term], Term]] = by_name({
+formulas({
     "digamma special_digamma special_psi": _digamma,
     "erfc special_erfc": _erfc, "special_erfcx": _erfcx,
     "erfinv special_erfinv": lambda x: x.via(nhwc.erfinv),
     "lgamma special_gammaln": _log_gamma,
     "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
     "special_log_ndtr": _log_ndtr, "special_ndtr": _ndtr, "special_ndtri": _ndtri,
-})  # fmt: skip
-
-
-@aten(*_UNARY, layout=ANY)
-def _unary(node: AtenNode, g: Operators, self: Value) -> Value:
-    return _UNARY[operator(node)](term(node, g, self, wide=True)).value
+}, "self", wide=True)  # fmt: skip
 
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30)
