@@ -66,6 +66,7 @@ FILES = {
     "keras": (zipped("metadata.json", "config.json", "model.weights.h5"), formats.KERAS),
     "h5": (b"\x89HDF\r\n\x1a\n" + bytes(64), formats.KERAS),
     "zip": (zipped("a/model.onnx"), formats.ZIP),
+    "cut zip": (zipped("a/data.pkl", "a/models/model.json")[:-30], formats.CUT_ZIP),
     "npz": (zipped("x.npy"), formats.NUMPY),
     "safetensors": (len(SAFE).to_bytes(8, "little") + SAFE + bytes(4), formats.SAFETENSORS),
     "graphdef": (NODE * 3 + field(4, field(1, 27)), formats.GRAPH_DEF),

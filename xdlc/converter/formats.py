@@ -99,6 +99,7 @@ NUMPY = Format(
 JSON = Format("JSON text", _AGAIN)
 XML = Format("XML text", _AGAIN)
 ZIP = Format("a zip archive", _UNPACK)
+CUT_ZIP = Format("a zip archive without its end", f"{_AGAIN}, whole, or save it again")
 TAR = Format("a tar archive", _UNPACK)
 
 _MODELS = ("*.onnx", "*.tflite", "*.pb", "*.meta", "*.keras", "*.h5", "*/saved_model.pb")
@@ -180,6 +181,8 @@ def recognize(path: str | os.PathLike[str]) -> Format | None:
             return found
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         names = head + tail
+        if b"PK\x05\x06" not in tail:
+            return CUT_ZIP
         return next((kind for marks, kind in _IN_ZIP if all(mark in names for mark in marks)), ZIP)
     if head[257:262] == b"ustar":
         return TORCH_CHECKPOINT if head.startswith((b"sys_info\0", b"pickle\0", b"storages\0")) else TAR

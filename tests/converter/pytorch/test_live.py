@@ -173,6 +173,9 @@ def test_modules_that_are_refused(torch, net):
     gc.collect()
     with pytest.raises(UsageError):
         xdlc.convert(net)
+    for inputs in ((), (x, x, x), {"y": x}):
+        with pytest.raises(UsageError, match="forward"):
+            xdlc.convert(net, example_inputs=inputs)
     net.drop.train()
     with pytest.raises(UsageError, match="drop"):
         xdlc.convert(net, (x,))

@@ -163,5 +163,5 @@ def _check(program: Program, value: str, shape: Sequence[int | None], values: Ma
                 raise UsageError(
                     f"{place} makes {name} {values[name]}, which the program takes from {least} to {most}",
                     where=program.path,
-                    fix="give a dimension in that range",
+                    fix=f"give a dimension that makes {name} a number in that range",
                 )

@@ -6,6 +6,7 @@ Modules are traced by ``torch.export`` in the process of the caller, as they can
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,12 @@ _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of the names of layers that compute something else in training."""
 _MOST_TEXT = 400
 _PACKED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b")
-_TENSORS = "take and return tensors, and containers of them; networks of transformers: use_cache=False"
+_TENSORS = (
+    "take and return tensors, and tuples, lists and dictionaries of them; networks of transformers: "
+    "config.use_cache = False"
+)
+_ODD = ("not a known type", "Unsupported input type", "TreeSpec of")
+"""What torch states of other containers than those."""
 _OTHER_WAY = "rewrite that part; or let torch make ONNX of it: importer_options={'torch_exporter': 'onnx'}"
 
 
@@ -48,7 +54,8 @@ def export(
         as_onnx: Whether torch.onnx exports it, instead of torch.export.
 
     Raises:
-        UsageError: If the module is in training mode, its inputs are missing, or torch does not work.
+        UsageError: If the module is in training mode, its inputs are missing or do not fit, or torch does
+            not work.
         UnsupportedOp: If torch cannot trace the module, or save the program; several reasons make a
             ProblemList.
     """
@@ -62,10 +69,11 @@ def export(
     if examples is None and not is_program:
         raise UsageError(
             f"a {kind} is traced with inputs, and there are none",
-            fix="give a tuple of tensors: xdlc.convert(module, (torch.zeros(1, 3, 224, 224),))",
+            fix="give a tuple of tensors: example_inputs=(torch.zeros(1, 3, 224, 224),)",
         )
     if not is_program and not is_script:
         _check_mode(torch, model)
+        _check_inputs(model, args, kwargs)
     with _quiet(), torch.no_grad():
         if as_onnx:
             options = {} if is_script else {"verbose": False, "dynamic_shapes": dynamic_shapes}
@@ -79,8 +87,7 @@ def export(
         try:
             torch.export.save(model, path)
         except Exception as error:
-            problem = f"torch.export.save cannot store the program: {first_lines(error)}"
-            raise UnsupportedOp(problem, where=kind, fix=_OTHER_WAY) from error
+            raise _refusal("torch.export.save cannot store the program", error, kind) from error
         return path, {}
 
 
@@ -116,6 +123,23 @@ def _check_mode(torch: Any, module: Any) -> None:
             where=type(module).__name__,
             fix="call module.eval() before",
         )
+
+
+def _check_inputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse inputs that ``forward`` does not take.
+
+    Raises:
+        UsageError: With the arguments that it has.
+    """
+    signature = inspect.signature(module.forward)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"the inputs do not fit: {error}",
+            where=f"{type(module).__name__}.forward{signature}",
+            fix="give a tuple in that order, or a mapping by these names",
+        ) from error
 
 
 def _with_plain_weights(torch: Any, module: Any) -> Any:
@@ -167,9 +191,13 @@ def _traced(
         problems = []
     if len(problems) > 1:
         raise ProblemList(problems, where=where) from errors[0]
-    problem = f"torch.export cannot trace the module: {first_lines(errors[0])}"
-    fix = _TENSORS if "not a known type" in problem else _OTHER_WAY
-    raise UnsupportedOp(problem, where=where, fix=fix) from errors[0]
+    raise _refusal("torch.export cannot trace the module", errors[0], where) from errors[0]
+
+
+def _refusal(problem: str, error: Exception, where: str) -> UnsupportedOp:
+    reason = first_lines(error)
+    fix = _TENSORS if any(part in reason for part in _ODD) else _OTHER_WAY
+    return UnsupportedOp(f"{problem}: {reason}", where=where, fix=fix)
 
 
 def check_surroundings(error: Exception) -> None:

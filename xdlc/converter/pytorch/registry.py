@@ -83,7 +83,9 @@ class AtenNode(Node):
         """Data type of the first result."""
         found = self.dtypes[0] if self.dtypes else None
         if found is None:
-            raise self.invalid("the program states no data type of its result")
+            raise self.problem(
+                "its result has complex numbers, or no stated data type", "rewrite it with real numbers"
+            )
         return found
 
 
