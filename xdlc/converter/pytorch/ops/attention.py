@@ -21,18 +21,12 @@ _LOWEST = float(np.finfo(np.float32).min)
 # ---------------------------------------------------------------------------------------------- softmax
 
 
-@aten("softmax", "_softmax", "special_softmax", ignores=("half_to_float", "dtype"))
+_SOFTMAX = ("softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax")
+
+
+@aten(*_SOFTMAX, ignores=("half_to_float", "dtype"))
 def _softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    return _along(node, g, self, dim)
-
-
-@aten("log_softmax", "_log_softmax", "special_log_softmax", ignores=("half_to_float", "dtype"))
-def _log_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    return _along(node, g, self, dim, log=True)
-
-
-def _along(node: AtenNode, g: Operators, x: Value, dim: int, *, log: bool = False) -> Value:
-    x = operand(node, g, x)
+    x, log = operand(node, g, self), "log_" in node.type
     if not x.rank:
         return reshape(g, softmax(g, reshape(g, x, (1,)), log=log), ())
     return softmax(g, x, log=log, axis=axis_of(dim, x.rank))
@@ -42,7 +36,7 @@ def _along(node: AtenNode, g: Operators, x: Value, dim: int, *, log: bool = Fals
 def _safe_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     x = operand(node, g, self)
     if not x.rank:
-        return _along(node, g, x, dim)
+        return _softmax(node, g, self, dim)
     axis = axis_of(dim, x.rank)
     finite = g("Max", [x, number(g, x, float(x.dtype.float_info.min))])
     return g("Mul", [softmax(g, finite, axis=axis), _alive(g, x, axis)])
@@ -105,8 +99,6 @@ def _attention(
 ) -> list[Value]:
     if dropout_p:
         raise node.problem("drops at random", "call model.eval() before torch.export.export")
-    if node.type != "scaled_dot_product_attention" and any(name in g.read for name in node.outputs[1:]):
-        raise node.problem("its other results are used", "export without decomposing attention")
     mask = attn_mask if attn_mask is not None else attn_bias
     factor = 1 / math.sqrt(dims(query, [-1])[0]) if scale is None else scale
     if factor != 1:

@@ -25,18 +25,13 @@ def _linear(node: AtenNode, g: Operators, input: Value, weight: Value, bias: Val
     return made if bias is None else g("Add", [made, bias])
 
 
-@aten("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "linalg_matmul", ignores=("out_dtype",))
-def _matmul(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    other: Value | None = None,
-    mat2: Value | None = None,
-    vec: Value | None = None,
-    tensor: Value | None = None,
-) -> Value:
-    right = next(value for value in (other, mat2, vec, tensor) if value is not None)
-    x, y = operand(node, g, self), operand(node, g, right)
+@aten(
+    *("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "linalg_matmul"),
+    ignores=("out_dtype",),
+    names={"mat2": "other", "vec": "other", "tensor": "other"},
+)
+def _matmul(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
+    x, y = operand(node, g, self), operand(node, g, other)
     if node.type == "inner":
         if not x.rank or not y.rank:
             return g("Mul", [x, y])
@@ -70,31 +65,26 @@ def _addmm(
     return _plus(g, g("MatMul", [x, y]), alpha, bias, beta)
 
 
-@aten("baddbmm", "addbmm", ignores=("out_dtype",))
-def _baddbmm(
-    node: AtenNode, g: Operators, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number
+@aten(
+    *("baddbmm", "addbmm", "addmv", "addr"),
+    ignores=("out_dtype",),
+    names={
+        "batch1": "left",
+        "mat": "left",
+        "vec1": "left",
+        "batch2": "right",
+        "vec": "right",
+        "vec2": "right",
+    },
+)
+def _plus_product(
+    node: AtenNode, g: Operators, self: Value, left: Value, right: Value, beta: Number, alpha: Number
 ) -> Value:
-    bias, x, y = (operand(node, g, each) for each in (self, batch1, batch2))
-    product = g("MatMul", [x, y])
-    if node.type == "addbmm":
+    bias, x, y = (operand(node, g, each) for each in (self, left, right))
+    product = _outer_product(g, x, y) if node.type == "addr" else g("MatMul", [x, y])
+    if node.type.startswith("addbmm"):
         product = g("ReduceSum", [product, vector(g, [0])], keepdims=0)
     return _plus(g, product, alpha, bias, beta)
-
-
-@aten("addmv")
-def _addmv(
-    node: AtenNode, g: Operators, self: Value, mat: Value, vec: Value, beta: Number, alpha: Number
-) -> Value:
-    bias, x, y = (operand(node, g, each) for each in (self, mat, vec))
-    return _plus(g, g("MatMul", [x, y]), alpha, bias, beta)
-
-
-@aten("addr")
-def _addr(
-    node: AtenNode, g: Operators, self: Value, vec1: Value, vec2: Value, beta: Number, alpha: Number
-) -> Value:
-    bias, x, y = (operand(node, g, each) for each in (self, vec1, vec2))
-    return _plus(g, _outer_product(g, x, y), alpha, bias, beta)
 
 
 def _outer_product(g: Operators, x: Value, y: Value) -> Value:
@@ -164,11 +154,9 @@ def _vecdot(node: AtenNode, g: Operators, x: Value, y: Value, dim: int) -> Value
     return g("ReduceSum", [product, vector(g, [axis_of(dim, product.rank)])], keepdims=0)
 
 
-@aten("chain_matmul", "linalg_multi_dot")
-def _chain(
-    node: AtenNode, g: Operators, tensors: Sequence[Value] = (), matrices: Sequence[Value] = ()
-) -> Value:
-    first, *others = [operand(node, g, each) for each in (*tensors, *matrices)]
+@aten("chain_matmul", "linalg_multi_dot", names={"matrices": "tensors"})
+def _chain(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> Value:
+    first, *others = [operand(node, g, each) for each in tensors]
     for other in others:
         first = g("MatMul", [first, other])
     return first

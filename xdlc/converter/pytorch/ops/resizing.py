@@ -11,6 +11,7 @@ import numpy as np
 from xdlc.converter.nhwc.gathering import shuffled
 from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._forms import mixed
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_table
@@ -27,9 +28,7 @@ def _sizes(
     if output_size:
         if any(isinstance(size, Value) for size in output_size):
             parts = [
-                g("Reshape", [positions(g, size), vector(g, [1])])
-                if isinstance(size, Value)
-                else vector(g, [size])
+                reshape(g, positions(g, size), (1,)) if isinstance(size, Value) else vector(g, [size])
                 for size in output_size
             ]
             return g("Concat", parts, axis=0) if len(parts) > 1 else parts[0]
@@ -53,11 +52,8 @@ def _resized(
     x: Value,
     output_size: Sizes | None,
     factors: Factors,
-    mode: str,
     *,
-    align: bool = False,
-    antialias: bool = False,
-    exact: bool = False,
+    align: bool,
 ) -> Value:
     """Return a value with its axes after the channels resized.
 
@@ -67,31 +63,27 @@ def _resized(
         x: [N, C, spatial...].
         output_size: New sizes, or None.
         factors: Scale of each axis; positions follow it, not the ratio of the sizes; None for that ratio.
-        mode: ``nearest``, ``linear``, ``cubic`` or ``lanczos``.
         align: Whether the corners stay in place.
-        antialias: Whether kernels are widened where an axis shrinks.
-        exact: Whether ``nearest`` takes the element at the center of each new one.
 
     Raises:
         XdlcError: If the sizes do not fit.
     """
-    count = x.rank - 2
+    type, count = node.type.partition(".")[0], x.rank - 2
     if not 1 <= count <= 3:
         raise node.invalid(f"input of rank {x.rank}")
+    mode, exact, antialias = _MODES[type], "exact" in type, type.endswith("_aa")
     if mode != "nearest" and not x.dtype.is_float:
         raise node.problem(f"{mode} interpolation of {x.dtype} values", "interpolate float values")
     scales = [*factors, *[None] * (count - len(factors))]
     wanted = _sizes(node, g, x, output_size, scales)
-    transform = "align_corners" if align else "half_pixel"
-    rounds = "round_prefer_ceil"
-    if mode == "nearest" and not exact:
-        transform, rounds = "asymmetric", "floor"
-    attributes: dict[str, Any] = {
-        "mode": mode,
-        "coordinate_transformation_mode": transform,
-        "axes": list(range(2, x.rank)),
-        **({"nearest_mode": rounds} if mode == "nearest" else {}),
-    }
+    attributes: dict[str, Any] = {"mode": mode, "axes": list(range(2, x.rank))}
+    attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
+    if mode == "nearest":
+        attributes["nearest_mode"] = "round_prefer_ceil" if exact else "floor"
+        if not exact:
+            attributes["coordinate_transformation_mode"] = "asymmetric"
+    elif mode == "cubic":
+        attributes["cubic_coeff_a"] = -0.75
     is_open = isinstance(wanted, Value) or None in (x.dims or (None,) * 3)[2:]
     if is_open and not antialias and not any(scales):
         sizes = wanted if isinstance(wanted, Value) else vector(g, wanted)
@@ -107,14 +99,12 @@ def _resized(
         check_table(m)
     if mode == "nearest":
         doubles = x.rank == 4 and not exact  # PyTorch's images of twice the size follow no scale
-        picks = [
-            _picks(n, m, None if doubles and m in (n, 2 * n) else factor, exact=exact)
-            for n, m, factor in axes
-        ]
-        plain = [
-            (2 * np.arange(m) + 1) * n // (2 * m) if exact else np.arange(m) * n // m for n, m, _ in axes
-        ]
-        if not all(np.array_equal(*pair) for pair in zip(picks, plain, strict=True)):
+        picks, is_plain = [], True
+        for n, m, factor in axes:
+            picks.append(_picks(n, m, None if doubles and m in (n, 2 * n) else factor, exact=exact))
+            plain = (2 * np.arange(m) + 1) * n // (2 * m) if exact else np.arange(m) * n // m
+            is_plain = is_plain and np.array_equal(picks[-1], plain)
+        if not is_plain:
             for axis, places in enumerate(picks, 2):
                 if not np.array_equal(places, np.arange(x.shape[axis])):
                     x = g("Gather", [x, vector(g, places)], axis=axis)
@@ -128,10 +118,8 @@ def _resized(
                 continue  # whatever the scale
             step = _step(n, m, factor, align=align)
             table = _smooth(n, m, step, mode) if antialias else _shares(n, m, step, mode)
-            x = _mixed(g, x, axis, table)
+            x = mixed(g, x, axis, table)
         return x
-    if mode == "cubic":
-        attributes["cubic_coeff_a"] = -0.75
     return g("Resize", [x, None, None, vector(g, wanted)], **attributes)
 
 
@@ -180,20 +168,9 @@ def _kernel(distance: Array, mode: str, a: float) -> Array:
     return np.where(x < 1, inner, np.where(x < 2, outer, 0.0))
 
 
-def _mixed(g: Operators, x: Value, axis: int, table: Array) -> Value:
-    """Return a value with an axis replaced by shares [new, old] of its elements."""
-    if np.array_equal(table, np.eye(len(table))):
-        return x
-    order = [*(held for held in range(x.rank) if held != axis), axis]
-    shares = g.builder.const(np.ascontiguousarray(table.T.astype(x.dtype.numpy)))
-    made = g("MatMul", [g("Transpose", [x], perm=order), shares])
-    return g("Transpose", [made], perm=[order.index(held) for held in range(x.rank)])
-
-
-_NEAREST = [
-    f"{prefix}{rank}d" for prefix in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3)
-]
-_SMOOTH = {
+_MODES = {
+    **{f"upsample_nearest{rank}d": "nearest" for rank in (1, 2, 3)},
+    **{f"_upsample_nearest_exact{rank}d": "nearest" for rank in (1, 2, 3)},
     "upsample_linear1d": "linear",
     "upsample_bilinear2d": "linear",
     "upsample_trilinear3d": "linear",
@@ -202,61 +179,25 @@ _SMOOTH = {
     "_upsample_bicubic2d_aa": "cubic",
     "_upsample_lanczos2d_aa": "lanczos",
 }
-"""Operators that interpolate, with their mode."""
 
 
-@aten(*_NEAREST, layout=CHANNEL_LAST, symbolic=("output_size",))
-def _nearest(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    output_size: Sizes,
-    scales: float | None = None,
-    scales_d: float | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    factors = [scales, scales_d, scales_h, scales_w][-(self.rank - 2) :] if self.rank > 3 else [scales]
-    return _resized(node, g, self, output_size, factors, "nearest", exact="exact" in node.type)
-
-
-@aten(*(f"{name}.vec" for name in _NEAREST), layout=CHANNEL_LAST, symbolic=("output_size",))
-def _nearest_by(
-    node: AtenNode, g: Operators, input: Value, output_size: Sizes | None, scale_factors: Factors | None
-) -> Value:
-    factors = scale_factors or []
-    return _resized(node, g, input, output_size, factors, "nearest", exact="exact" in node.type)
-
-
-@aten(*_SMOOTH, layout=CHANNEL_LAST, symbolic=("output_size",))
-def _smooth_resize(
-    node: AtenNode,
-    g: Operators,
-    self: Value,
-    output_size: Sizes,
-    align_corners: bool,
-    scales: float | None = None,
-    scales_d: float | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    factors = [scales, scales_d, scales_h, scales_w][-(self.rank - 2) :] if self.rank > 3 else [scales]
-    mode, wide = _SMOOTH[node.type], node.type.endswith("_aa")
-    return _resized(node, g, self, output_size, factors, mode, align=align_corners, antialias=wide)
-
-
-@aten(*(f"{name}.vec" for name in _SMOOTH), layout=CHANNEL_LAST, symbolic=("output_size",))
-def _smooth_resize_by(
+@aten(*_MODES, layout=CHANNEL_LAST, symbolic=("output_size",), names={"self": "input"})
+def _resize(
     node: AtenNode,
     g: Operators,
     input: Value,
     output_size: Sizes | None,
-    align_corners: bool,
-    scale_factors: Factors | None,
+    align_corners: bool = False,
+    scale_factors: Factors | None = None,
+    scales: float | None = None,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
 ) -> Value:
-    type = node.type.partition(".")[0]
-    mode, wide, factors = _SMOOTH[type], type.endswith("_aa"), scale_factors or []
-    return _resized(node, g, input, output_size, factors, mode, align=align_corners, antialias=wide)
+    factors = scale_factors or (
+        [scales] if input.rank == 3 else [scales_d, scales_h, scales_w][5 - input.rank :]
+    )
+    return _resized(node, g, input, output_size, factors, align=align_corners)
 
 
 # ---------------------------------------------------------------------------------------------- grids
@@ -305,10 +246,8 @@ def _images(g: Operators, x: Value) -> Value:
 @aten("pixel_unshuffle", layout=CHANNEL_LAST)
 def _pixel_unshuffle(node: AtenNode, g: Operators, self: Value, downscale_factor: int) -> Value:
     (channels,), block = dims(self, [-3]), downscale_factor
-    made = g(
-        "SpaceToDepth", [_images(g, self)], blocksize=block
-    )  # block by block; PyTorch has channel by channel
-    if block > 1 and channels > 1:
+    made = g("SpaceToDepth", [_images(g, self)], blocksize=block)
+    if block > 1 and channels > 1:  # it is block by block; PyTorch has channel by channel
         check_table(channels, block * block)
         order = np.arange(channels * block * block).reshape(block * block, channels).T
         made = g("Gather", [made, vector(g, order.reshape(-1))], axis=1)

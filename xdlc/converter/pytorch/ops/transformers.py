@@ -131,14 +131,3 @@ def _encoder_layer(
         made = g("Add", [x, part(norm(x, *weights) if norm_first else x)])
         x = made if norm_first else norm(made, *weights)
     return x
-
-
-@aten("_transform_bias_rescale_qkv")
-def _rescaled(node: AtenNode, g: Operators, qkv: Value, qkv_bias: Value, num_heads: int) -> list[Value]:
-    width = dims(qkv)[2] // 3
-    parts = g.apply("Split", [g("Add", [qkv, qkv_bias]), vector(g, [width] * 3)], {"axis": 2}, 3)
-    size = width // num_heads
-    query, key, value = (
-        permuted(g, reshape(g, part, (*dims(part)[:2], num_heads, size)), (0, 2, 1, 3)) for part in parts
-    )
-    return [g("Mul", [query, number(g, query, 1 / math.sqrt(size))]), key, value]
