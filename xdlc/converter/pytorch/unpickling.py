@@ -97,35 +97,30 @@ class _Machine:
         self._at = end + 1
         return taken
 
-    # ------------------------------------------------------------------ opcodes with a number
+    # ------------------------------------------------------------------ opcodes
 
     def push(self, value: Any) -> None:
         self._stack.append(value)
 
     def push_text(self, size: int) -> None:
-        self._stack.append(self._take(size).decode())
+        self.push(self._take(size).decode())
 
     def push_bytes(self, size: int) -> None:
-        self._stack.append(self._take(size))
+        self.push(self._take(size))
 
     def push_integer(self, size: int) -> None:
         if size > _LONGEST_INTEGER:
             raise ValueError(f"a number has {size} bytes")
-        self._stack.append(int.from_bytes(self._take(size), "little", signed=True))
+        self.push(int.from_bytes(self._take(size), "little", signed=True))
 
     def put(self, index: int) -> None:
         self._memo[index] = self._stack[-1]
 
     def get(self, index: int) -> None:
-        self._stack.append(self._memo[index])
+        self.push(self._memo[index])
 
     def skip(self, _: int) -> None:
         """Skip a number: the protocol, or the length of a frame."""
-
-    # ------------------------------------------------------------------ opcodes that work on the stack
-
-    def memoize(self) -> None:
-        self._memo[len(self._memo)] = self._stack[-1]
 
     def mark(self) -> None:
         self._marks.append(self._stack)
@@ -136,21 +131,19 @@ class _Machine:
         values, self._stack = self._stack, self._marks.pop()
         return values
 
+    def last(self, count: int) -> list[Any]:
+        """Return the last values of the stack, which they leave."""
+        if count > len(self._stack):
+            raise ValueError("the stack is empty")
+        values = self._stack[len(self._stack) - count :]
+        del self._stack[len(self._stack) - count :]
+        return values
+
     def pop(self) -> None:
         if self._stack:
             self._stack.pop()
         else:
             self.marked()
-
-    def drop(self) -> None:
-        self.marked()
-
-    def pack(self, count: int) -> None:
-        if count > len(self._stack):
-            raise ValueError("the stack is empty")
-        values = self._stack[len(self._stack) - count :]
-        del self._stack[len(self._stack) - count :]
-        self._stack.append(tuple(values))
 
     def append(self, values: list[Any]) -> None:
         held = self._stack[-1]
@@ -167,26 +160,18 @@ class _Machine:
                 raise TypeError(f"a key is a {type(key).__name__}")
             held[key] = value
 
-    def pack_dict(self) -> None:
+    def push_dict(self) -> None:
         values = self.marked()
-        self._stack.append({})
+        self.push({})
         self.set_items(values)
 
-    def push_global(self) -> None:
-        module = self._line()
-        self._push_name(module, self._line())
-
-    def push_stacked_global(self) -> None:
-        name, module = self._stack.pop(), self._stack.pop()
-        self._push_name(module, name)
-
-    def _push_name(self, module: str, name: str) -> None:
+    def push_global(self, module: str, name: str) -> None:
         if len(module) + len(name) > _MOST_NAME:
             raise ValueError("a name is too long")
-        self._stack.append(Global(f"{module}.{name}"))
+        self.push(Global(f"{module}.{name}"))
 
     def reduce(self) -> None:
-        arguments, function = self._stack.pop(), self._stack.pop()
+        function, arguments = self.last(2)
         if not isinstance(function, Global):
             raise TypeError("calls what is no function")
         if not isinstance(arguments, tuple):  # TorchScript makes members of an enumeration from their values
@@ -194,13 +179,13 @@ class _Machine:
         known = FUNCTIONS.get(function)
         if known is not None and len(arguments) > MOST_ARGUMENTS:
             raise TypeError(f"{function} has {len(arguments)} arguments")
-        self._stack.append(Record(function, arguments) if known is None else known(*arguments))
+        self.push(Record(function, arguments) if known is None else known(*arguments))
 
     def new(self) -> None:
-        arguments, kind = self._stack.pop(), self._stack.pop()
+        kind, arguments = self.last(2)
         if not isinstance(kind, Global) or not isinstance(arguments, tuple):
             raise TypeError("makes an object of what is no class")
-        self._stack.append(Record(kind, arguments))
+        self.push(Record(kind, arguments))
 
     def build(self) -> None:
         state, held = self._stack.pop(), self._stack[-1]
@@ -219,7 +204,7 @@ class _Machine:
         name = of.removeprefix("torch.").removeprefix("storage.")
         if name not in STORAGES:
             raise ValueError(f"a storage is a {of}")
-        self._stack.append(Storage(STORAGES[name], key))
+        self.push(Storage(STORAGES[name], key))
 
 
 _CONSTANTS: dict[bytes, Callable[[], Any]] = {
@@ -240,34 +225,31 @@ _PACKED: dict[bytes, tuple[str, Callable[[_Machine, Any], None]]] = {
     b"X": ("<I", _Machine.push_text),
     b"\x8c": ("<B", _Machine.push_text),
     b"\x8d": ("<Q", _Machine.push_text),
-    b"T": ("<I", _Machine.push_text),
-    b"U": ("<B", _Machine.push_text),
     b"B": ("<I", _Machine.push_bytes),
     b"C": ("<B", _Machine.push_bytes),
     b"\x8a": ("<B", _Machine.push_integer),
-    b"\x8b": ("<I", _Machine.push_integer),
     b"q": ("<B", _Machine.put),
     b"r": ("<I", _Machine.put),
     b"h": ("<B", _Machine.get),
     b"j": ("<I", _Machine.get),
 }
-_ACTIONS: dict[bytes, Callable[[_Machine], None]] = {
-    b"\x94": _Machine.memoize,
+_ACTIONS: dict[bytes, Callable[[_Machine], Any]] = {
+    b"\x94": lambda machine: machine.put(len(machine._memo)),
     b"(": _Machine.mark,
     b"0": _Machine.pop,
-    b"1": _Machine.drop,
+    b"1": _Machine.marked,
     b"t": lambda machine: machine.push(tuple(machine.marked())),
-    b"\x85": lambda machine: machine.pack(1),
-    b"\x86": lambda machine: machine.pack(2),
-    b"\x87": lambda machine: machine.pack(3),
-    b"l": lambda machine: machine.push(list(machine.marked())),
-    b"a": lambda machine: machine.append([machine._stack.pop()]),
+    b"\x85": lambda machine: machine.push(tuple(machine.last(1))),
+    b"\x86": lambda machine: machine.push(tuple(machine.last(2))),
+    b"\x87": lambda machine: machine.push(tuple(machine.last(3))),
+    b"l": lambda machine: machine.push(machine.marked()),
+    b"a": lambda machine: machine.append(machine.last(1)),
     b"e": lambda machine: machine.append(machine.marked()),
-    b"d": _Machine.pack_dict,
-    b"s": lambda machine: machine.set_items([machine._stack.pop(), machine._stack.pop()][::-1]),
+    b"d": _Machine.push_dict,
+    b"s": lambda machine: machine.set_items(machine.last(2)),
     b"u": lambda machine: machine.set_items(machine.marked()),
-    b"c": _Machine.push_global,
-    b"\x93": _Machine.push_stacked_global,
+    b"c": lambda machine: machine.push_global(machine._line(), machine._line()),
+    b"\x93": lambda machine: machine.push_global(*machine.last(2)),
     b"R": _Machine.reduce,
     b"\x81": _Machine.new,
     b"b": _Machine.build,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Ref, renamed
-from xdlc.converter.pytorch.schemas import schema
 from xdlc.converter.pytorch.script.recorder import Recorder
 from xdlc.converter.pytorch.script.values import Tensor
 from xdlc.errors import UnsupportedOp
@@ -21,17 +20,7 @@ FIX = "export the model with torch.export, or fix a number among the inputs with
 def branch(
     machine: Machine, test: Tensor, bodies: Sequence[Sequence[ast.stmt]], held: dict[str, Any]
 ) -> None:
-    """Run both bodies of an ``if``, and set the variables that both set to what the one that runs sets.
-
-    Args:
-        machine: The machine.
-        test: The condition.
-        bodies: Statements where it is true, and where it is not.
-        held: The variables.
-
-    Raises:
-        UnsupportedOp: If what they set has no common form.
-    """
+    """Run both bodies of an ``if``, and set the variables that both set to what the one that runs sets."""
     recorder, graphs, ends = machine.recorder, [], []
     for body in bodies:
         scope = dict(held)
@@ -47,7 +36,7 @@ def branch(
         else:
             held[name] = ends[0][name]
     pairs = {name: pairs[name] for name in ends[0] if name in pairs}
-    if not pairs and not any(map(_changes, graphs)):
+    if not pairs and not any(graph.calls for graph in graphs):
         return
     for name, (first, second) in pairs.items():
         if (first.dtype, first.shape) != (second.dtype, second.shape):
@@ -90,13 +79,3 @@ def _captured(recorder: Recorder, graphs: Sequence[CallGraph]) -> list[Ref]:
         for call in graph.calls:
             call.arguments = {key: renamed(value, names) for key, value in call.arguments.items()}
     return [Ref(name) for name in captured]
-
-
-def _changes(graph: CallGraph) -> bool:
-    """Return whether calls of a graph, or of one inside it, change tensors."""
-    for call in graph.calls:
-        if any(each.is_written for each in schema(call.target.partition(".")[2]) or ()):
-            return True
-        if any(_changes(value) for value in call.arguments.values() if isinstance(value, CallGraph)):
-            return True
-    return False

@@ -66,7 +66,6 @@ class Code:
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ModelError(
-                f"has code that is not TorchScript: {error}"[:200], where=where, fix=fix
-            ) from error
+            problem = f"has code that is not TorchScript: {error}"[:200]
+            raise ModelError(problem, where=where, fix=fix) from error
         return {each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)}

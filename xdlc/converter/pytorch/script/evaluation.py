@@ -37,8 +37,7 @@ class ScriptInput:
         name: Its name.
         kind: Its type, as the code states it.
         shape: Its shape in the example with which the network was traced; None without one.
-        dtype: Its data type, as a number of c10.
-        is_stated: Whether the file states the type.
+        dtype: Its data type, as a number of c10; a guess unless ``is_stated``.
         default: Its default value, if it has one.
         part: Position in the tuple that it is a part of, from 1 on; 0 for none.
     """
@@ -60,12 +59,7 @@ def alike(first: Any, second: Any) -> bool:
 
 
 class Evaluation:
-    """One call of a network.
-
-    Args:
-        archive: The archive.
-        code: Its code.
-        states: Attributes that calls change, by path, as one leaves them.
+    """One call of a network; it starts with states: attributes by path, as an earlier call leaves them.
 
     Attributes:
         program: The program, once it is called.
@@ -92,22 +86,10 @@ class Evaluation:
         shapes: Mapping[str, tuple[int, ...]],
         values: Mapping[str, Any],
     ) -> None:
-        """Call the network.
-
-        Args:
-            root: The network.
-            constants: Constants of the code.
-            inputs: Its inputs.
-            shapes: Shapes of those that are tensors.
-            values: Values of those that are numbers.
-
-        Raises:
-            XdlcError: If the call has no form without data.
-        """
+        """Call the network."""
         machine, graph = self._machine, self._recorder.graph
-        machine.constants = [
-            self._value(each, f"constant_{index}", "constants/") for index, each in enumerate(constants)
-        ]
+        names = [f"constant_{index}" for index in range(len(constants))]
+        machine.constants = [self._value(*pair, "constants/") for pair in zip(constants, names, strict=True)]
         network = self._value(root, "", "data/")
         machine.changed.clear()
         given: list[Any] = []
@@ -122,16 +104,8 @@ class Evaluation:
             graph.outputs.append(value.name if isinstance(value, Tensor) else value)
         self._end()
 
-    # ------------------------------------------------------------------ objects of the file
-
     def _value(self, held: Any, path: str, folder: str) -> Any:
-        """Return a value of a pickle as the code takes it.
-
-        Args:
-            held: The value.
-            path: Attributes that lead to it.
-            folder: Folder of the records of its tensors.
-        """
+        """Return a value of a pickle as the code takes it."""
         if path in self._states:
             return self._state(path, held, folder)
         if isinstance(held, int | float | str | None) and not isinstance(held, Global):
@@ -152,10 +126,9 @@ class Evaluation:
             return held
         if held.kind.startswith("__torch__.torch.classes."):
             if any(each in held.kind for each in _PREPACKED):
-                raise UnsupportedOp(
-                    f"{path or 'the network'} has weights packed for one kind of processor, {held.kind}",
-                    fix="the model was made by optimize_for_mobile: convert the one from before it",
-                )
+                problem = f"{path or 'the network'} has weights packed for one kind of processor, {held.kind}"
+                fix = "the model was made by optimize_for_mobile: convert the one from before it"
+                raise UnsupportedOp(problem, fix=fix)
             return quantized.unpacked(self._recorder, self._value(held.state, path, folder))
         if held.state is None and len(held.arguments) == 1:  # a member of an enumeration
             return held.arguments[0]
@@ -194,8 +167,6 @@ class Evaluation:
         made.number = end.number
         self._recorder.store(made, Parameter(path, data))
         return made
-
-    # ------------------------------------------------------------------ inputs and state
 
     def _argument(
         self, entry: ScriptInput, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Any]

@@ -23,16 +23,8 @@ _MOST_DEPTH = 60
 _ROOTS = ("torch", "ops", "CONSTANTS", "__torch__")
 _NEXT = object()
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_KINDS: dict[str, type] = {
-    "Tensor": Tensor,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "str": str,
-    "list": list,
-    "tuple": tuple,
-    "NoneType": type(None),
-}
+_KINDS: dict[str, type] = {each.__name__: each for each in (Tensor, int, float, bool, str, list, tuple)}
+_KINDS["NoneType"] = type(None)
 
 
 class Machine:
@@ -51,8 +43,6 @@ class Machine:
         self._code = code
         self._steps = 0
         self._depth = 0
-
-    # ------------------------------------------------------------------ functions
 
     def method(
         self, held: Object, name: str, given: Sequence[Any], named: Mapping[str, Any] | None = None
@@ -106,8 +96,6 @@ class Machine:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise UnsupportedOp(f"takes more than {_MOST_STEPS} steps", fix="export it with torch.export")
-
-    # ------------------------------------------------------------------ statements
 
     def _statement(self, statement: ast.stmt, held: dict[str, Any]) -> Any:
         if isinstance(statement, ast.Return):
@@ -175,8 +163,6 @@ class Machine:
         else:
             while _known(self.value(loop.test, held)):
                 yield 0
-
-    # ------------------------------------------------------------------ expressions
 
     def value(self, node: ast.expr, held: Mapping[str, Any]) -> Any:
         """Return the value of an expression."""

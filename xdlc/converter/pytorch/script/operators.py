@@ -50,19 +50,7 @@ _FIX = "export the model with torch.export"
 def applied(
     recorder: Recorder, space: str, name: str, given: list[Any], named: Mapping[str, Any], version: int
 ) -> Any:
-    """Return what an operator returns; record the call if it is one of tensors.
-
-    Args:
-        recorder: The recorder.
-        space: Namespace of the operator.
-        name: The operator.
-        given: Its arguments by position.
-        named: Its arguments by name.
-        version: Version of the file.
-
-    Raises:
-        UnsupportedOp: If there is no such operator for the arguments, or it cannot be imported.
-    """
+    """Return what an operator returns; record the call if it is one of tensors."""
     first: Any = given[0] if given else None
     if name == "RaiseException":
         raise UnsupportedOp(f"the model raises an error for these inputs: {str(first)[:200]}")
@@ -117,9 +105,8 @@ def _recorded(
         stated = arguments.get("dtype")
         return recorder.cast(given[0], arguments["other"].dtype if stated is None else stated)
     if version < _DIVISION and name == "div" and all(each.dtype not in FLOATS for each in held):
-        raise UnsupportedOp(
-            "division of integers in a file of torch before 1.6", fix="save it with a newer torch"
-        )
+        problem = "division of integers in a file of torch before 1.6"
+        raise UnsupportedOp(problem, fix="save it with a newer torch")
     if version < _FILL and name == "full" and arguments["dtype"] is None:
         arguments["fill_value"] = float(arguments["fill_value"])
     made = quantized.kept(recorder, overload, arguments, held)

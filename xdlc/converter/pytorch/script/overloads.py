@@ -18,16 +18,7 @@ _FIX = "pass a constant; fix a number among the inputs with --set_input NAME=VAL
 
 
 def chosen(name: str, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the overload of an operator that takes the arguments, and these by name with all defaults.
-
-    Args:
-        name: The operator.
-        given: Arguments by position.
-        named: Arguments by name.
-
-    Raises:
-        UnsupportedOp: If none takes them.
-    """
+    """Return the overload of an operator that takes the arguments, and these by name with all defaults."""
     best, least = None, _UNFIT
     for overload in overloads(name):
         arguments = schema(overload) or ()

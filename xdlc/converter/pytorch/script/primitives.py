@@ -25,12 +25,7 @@ ON_LISTS = CHANGES | frozenset(
 
 
 def apply(name: str, arguments: list[Any]) -> Any:
-    """Return what an operator returns that gets no tensor itself; lists may hold tensors.
-
-    Raises:
-        KeyError: If it is not known.
-        ValueError: If its result is too large.
-    """
+    """Return what an operator returns that gets no tensor itself; lists may hold tensors."""
     made = _OPERATORS[name](*arguments)
     if isinstance(made, int) and not -_MOST_NUMBER < made < _MOST_NUMBER:
         raise ValueError(f"{name} returns a number that is too large")
@@ -90,34 +85,20 @@ def _quotient(first: Any, second: Any, rounding_mode: Any = None) -> Any:
     return math.floor(first / second) if rounding_mode == "floor" else math.trunc(first / second)
 
 
-def _nothing(*_: Any) -> None:
-    return None
-
-
 _OPERATORS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("sub", "floordiv", "neg", "lt", "le", "gt", "ge")},
     **{name: getattr(operator, name) for name in ("__and__", "__or__", "__xor__", "__not__")},
     **{name: getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt", "exp", "log", "isinf")},
-    **dict.fromkeys(("warn", "set_grad_enabled", "manual_seed", "_assert"), _nothing),
+    **dict.fromkeys(("warn", "set_grad_enabled", "manual_seed", "_assert"), lambda *_: None),
     **dict.fromkeys(("is_grad_enabled", "is_autocast_enabled"), lambda *_: False),
     **dict.fromkeys(("device", "type"), lambda *_: "cpu"),
     **dict.fromkeys(("keys", "copy", "list_with_default"), lambda items, *_: list(items)),
-    "abs": abs,
-    "round": round,
-    "sum": sum,
-    "any": any,
-    "all": all,
-    "len": len,
-    "list": list,
-    "dict": dict,
-    "sorted": sorted,
-    "Int": int,
-    "Float": float,
-    "Bool": bool,
-    "str": _formatted,
-    "format": _formatted,
-    "add": operator.add,
-    "add_": operator.add,
+    **{each.__name__: each for each in (abs, round, sum, any, all, len, list, dict, sorted)},
+    **{name: getattr(list, name) for name in ("extend", "insert", "clear", "reverse")},
+    **{each.__name__.capitalize(): each for each in (int, float, bool)},
+    "ScalarImplicit": lambda value: value,
+    **dict.fromkeys(("str", "format"), _formatted),
+    **dict.fromkeys(("add", "add_"), operator.add),
     "mul": _multiplied,
     "div": _quotient,
     "floor_divide": operator.floordiv,
@@ -136,16 +117,11 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "__range_length": lambda low, high, step: len(range(low, high, step)),
     "__derive_index": lambda index, low, step: low + index * step,
     "append": _append,
-    "extend": lambda items, others: items.extend(others),
-    "insert": lambda items, at, item: items.insert(at, item),
     "pop": lambda items, *at: items.pop(*at),
-    "clear": lambda items: items.clear(),
-    "reverse": lambda items: items.reverse(),
     "slice": lambda items, start=None, end=None, step=1: items[start:end:step],
     "values": lambda items: list(items.values()),
     "items": lambda items: list(items.items()),
     "get": lambda items, key, other=None: items.get(key, other),
-    "ScalarImplicit": lambda value: value,
     "is_scripting": lambda: True,
     "get_default_dtype": lambda: 6,
 }

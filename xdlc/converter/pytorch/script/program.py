@@ -79,8 +79,6 @@ class _Reader:
     def _pickle(self, name: str) -> Any:
         return unpickle(self._archive.read(name), f"{self._where}: {name}")
 
-    # ------------------------------------------------------------------ inputs
-
     def _declared(self, arguments: ast.arguments) -> list[ScriptInput]:
         """Return the inputs of the network; the parts of a tuple are inputs of their own."""
         defaults: list[Any] = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
@@ -128,14 +126,8 @@ class _Reader:
                 )
         return {name: tuple(size or 0 for size in shape) for name, shape in shapes.items()}
 
-    # ------------------------------------------------------------------ evaluation
-
     def program(self, input_dims: Mapping[str, Sequence[int]], batch: int | None) -> Program:
-        """Return the program of a call that all later ones are like.
-
-        Raises:
-            UnsupportedOp: If there is none.
-        """
+        """Return the program of a call that all later ones are like."""
         shapes = self._shapes(input_dims, batch)
         states: dict[str, Any] = {}
         first = call = self._evaluated(shapes, states)

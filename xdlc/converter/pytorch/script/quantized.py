@@ -19,8 +19,8 @@ from xdlc.converter.pytorch.script.types import FLOAT32, INT64
 from xdlc.converter.pytorch.script.values import Object, Quantizer, Tensor
 from xdlc.errors import UnsupportedOp
 
-_PACKED, _WEIGHT = "packed parameters", "quantized weight"
-"""Kinds of objects: weight, bias and options of an operator; integers with scales and zero points."""
+_PACKED = "packed parameters"
+"""Kind of objects: weight, bias and options of an operator."""
 _LIMITS = {12: (-128, 127), 13: (0, 255), 14: (-(1 << 31), (1 << 31) - 1)}
 INTEGERS = {12: 1, 13: 0, 14: 3}
 """Types of the integers of quantized types."""
@@ -39,11 +39,8 @@ _ROUNDED = (
 )
 """Operators whose results are rounded to the steps of their argument."""
 _UNSIGNED = 13
-_FIXED = {
-    "sigmoid": Quantizer(1 / 256, 0),
-    "hardsigmoid": Quantizer(1 / 256, 0),
-    "tanh": Quantizer(2 / 256, 128),
-}
+_UNIT = Quantizer(1 / 256, 0)
+_FIXED = {"sigmoid": _UNIT, "hardsigmoid": _UNIT, "tanh": Quantizer(2 / 256, 128)}
 """Quantizers of results whose range is known."""
 _SMALLEST = 6.1e-5  # of a scale that is chosen from data
 _FIX = "quantize the model with PT2E, or convert the float model and quantize that"
@@ -109,36 +106,32 @@ def _rounded(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor
     return made
 
 
-# ---------------------------------------------------------------------- packed parameters
+def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Tensor:
+    """Return a stored quantized tensor as a float tensor that is dequantized.
 
-
-def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Object:
-    """Return a stored quantized tensor.
-
-    Args:
-        data: Its integers.
-        quantizer: Its scheme, then scale and zero point, or tensors of these and an axis.
-        recorder: The recorder.
-
-    Raises:
-        UnsupportedOp: If the scheme is not understood.
+    Its quantizer is its scheme, then scale and zero point, or tensors of these and an axis.
     """
-    scheme = str(quantizer[0]).removeprefix("torch.")
-    if scheme not in ("per_tensor_affine", "per_channel_affine") or len(quantizer) < 3:
+    scheme, scales, zeros = str(quantizer[0]).removeprefix("torch."), *quantizer[1:3]
+    if scheme not in ("per_tensor_affine", "per_channel_affine"):
         raise UnsupportedOp(f"a weight is quantized by the scheme {scheme}", fix=_FIX)
-    scales, zeros = (
-        np.asarray(recorder.known(each) if isinstance(each, Tensor) else each) for each in quantizer[1:3]
-    )
-    axis = quantizer[3] if scheme == "per_channel_affine" else None
-    return Object(_WEIGHT, fields={"data": data, "scales": scales, "zeros": zeros, "axis": axis})
+    given: dict[str, Any] = {
+        "input": data,
+        "quant_min": -128,
+        "quant_max": 127,
+        "dtype": data.dtype,
+        "out_dtype": None,
+    }
+    if scheme == "per_tensor_affine":
+        name, given["scale"], given["zero_point"] = "dequantize_per_tensor", float(scales), int(zeros)
+    else:
+        name, given["axis"] = "dequantize_per_channel", quantizer[3]
+        given["scales"], given["zero_points"] = recorder.cast(scales, FLOAT32), recorder.cast(zeros, INT64)
+    made: Tensor = recorder.call(name, given, "quantized_decomposed", FLOAT32)
+    return made
 
 
 def unpacked(recorder: Recorder, state: Any) -> Object:
-    """Return packed parameters from the state that a file has.
-
-    Raises:
-        UnsupportedOp: If it is not understood.
-    """
+    """Return packed parameters from the state that a file has."""
     if not isinstance(state, tuple) or len(state) not in (2, 3):
         raise _unknown("the form of packed parameters")
     if len(state) == 2:
@@ -158,42 +151,8 @@ def _packed(weight: Any, bias: Any, *options: Any) -> Object:
     return Object(_PACKED, fields={"weight": weight, "bias": bias, "options": options})
 
 
-def _dequantized(recorder: Recorder, held: Any) -> Tensor:
-    """Return a stored weight as a float tensor that is dequantized."""
-    if not isinstance(held, Object) or held.kind != _WEIGHT:
-        raise UnsupportedOp("a quantized operator has a weight that is no quantized one", fix=_FIX)
-    if "float" not in held.fields:
-        data, axis, scales, zeros = (held.fields[key] for key in ("data", "axis", "scales", "zeros"))
-        given = {
-            "quant_min": -128,
-            "quant_max": 127,
-            "dtype": data.dtype,
-            "out_dtype": None,
-        }
-        name = "dequantize_per_tensor" if axis is None else "dequantize_per_channel"
-        if axis is None:
-            how: dict[str, Any] = {"scale": float(scales.reshape(())), "zero_point": int(zeros.reshape(()))}
-        else:
-            how = {
-                "scales": recorder.array(scales, FLOAT32),
-                "zero_points": recorder.array(zeros, INT64),
-                "axis": axis,
-            }
-        arguments = {"input": data, **how, **given}
-        held.fields["float"] = recorder.call(name, arguments, "quantized_decomposed", FLOAT32)
-    found: Tensor = held.fields["float"]
-    return found
-
-
-# ---------------------------------------------------------------------- operators
-
-
 def applied(recorder: Recorder, name: str, given: list[Any]) -> Any:
-    """Return what an operator ``quantized::name`` returns.
-
-    Raises:
-        UnsupportedOp: If it is not understood.
-    """
+    """Return what an operator ``quantized::name`` returns."""
     operator, is_relu = name.removesuffix("_relu"), name.endswith("_relu")
     if operator in ("linear_prepack", "conv1d_prepack", "conv2d_prepack", "conv3d_prepack"):
         return _packed(*given)
@@ -205,10 +164,8 @@ def applied(recorder: Recorder, name: str, given: list[Any]) -> Any:
         made = _product(recorder, operator, given[0], given[1])
     elif operator in ("add", "mul", "cat") and len(given) == 4 and given[2] is not None:
         made = _applied(recorder, operator, given[:2])
-    elif name in ("hardswish", "sigmoid"):
-        made = _applied(recorder, name, given[:1])
-    elif name == "leaky_relu":
-        made = _applied(recorder, name, given[:2])
+    elif name in ("hardswish", "sigmoid", "leaky_relu"):
+        made = _applied(recorder, name, given[: 2 if name == "leaky_relu" else 1])
     else:
         raise _unknown(f"operator quantized::{name}")
     if is_relu:
@@ -227,9 +184,7 @@ def _product(recorder: Recorder, name: str, tensor: Tensor, packed: Any) -> Any:
         raise UnsupportedOp(f"quantized::{name} has no packed parameters", fix=_FIX)
     fields = packed.fields
     options = [list(each) if isinstance(each, list | tuple) else each for each in fields["options"]]
-    return _applied(
-        recorder, name, [tensor, _dequantized(recorder, fields["weight"]), fields["bias"], *options]
-    )
+    return _applied(recorder, name, [tensor, fields["weight"], fields["bias"], *options])
 
 
 def _dynamic(recorder: Recorder, tensor: Tensor, most: int) -> Tensor:

@@ -39,10 +39,6 @@ class WrongType(Exception):
 class Recorder:
     """Recorder of one evaluation.
 
-    Args:
-        path: The file, for errors.
-        nbytes: Its size, in proportion to which constants are folded.
-
     Attributes:
         graph: The graph that calls are added to.
         parameters: Stored tensors, by the name of their value.
@@ -69,20 +65,10 @@ class Recorder:
         self._shared: dict[str, list[Tensor]] = {}
         self._results = Results(path, nbytes)
 
-    # ------------------------------------------------------------------ tensors
-
     def constant(
         self, data: ir.TensorData | XdlcError, name: str, dtype: int, shape: Sequence[int], place: Any = ()
     ) -> Tensor:
-        """Return a stored tensor.
-
-        Args:
-            data: Its elements, or why they cannot be read.
-            name: Its name.
-            dtype: Its data type.
-            shape: Its shape.
-            place: What is equal for tensors that are the same elements.
-        """
+        """Return a stored tensor."""
         made = self._tensor(Ref(self.fresh(name)), ScalarType(dtype), shape)
         self.store(made, Parameter(name, data, tuple(place)))
         if isinstance(data, ir.TensorData):
@@ -130,12 +116,7 @@ class Recorder:
         return value.numpy() if value.is_static and value.size <= _MOST_KNOWN else None
 
     def item(self, tensor: Tensor, kind: str = "") -> Any:
-        """Return the one element of a tensor as a number; as a tensor where it depends on data.
-
-        Args:
-            tensor: The tensor.
-            kind: Type of the number: one of ``NUMBERS``, or that of the tensor.
-        """
+        """Return the one element of a tensor as a number; as a tensor where it depends on data."""
         if math.prod(tensor.shape) != 1:
             raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
         known = self.known(tensor)
@@ -157,22 +138,10 @@ class Recorder:
         made: Tensor = self.call("to.dtype", {"self": tensor, **given})
         return made
 
-    # ------------------------------------------------------------------ calls
-
     def call(
         self, name: str, arguments: Mapping[str, Any], space: str = "aten", dtype: int | None = None
     ) -> Any:
-        """Add a call; return the tensor that results, or a tuple or list of them.
-
-        Args:
-            name: Operator and overload.
-            arguments: All arguments by name.
-            space: Namespace of the operator.
-            dtype: Data type of the result of an operator that is not of ATen.
-
-        Raises:
-            XdlcError: If it cannot be imported.
-        """
+        """Add a call; return the tensor that results, or a tuple or list of them."""
         self._calls += 1
         if self._calls > _MOST_CALLS:
             raise UnsupportedOp(f"calls more than {_MOST_CALLS} operators", fix=_FIX)

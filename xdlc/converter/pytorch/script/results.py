@@ -27,12 +27,7 @@ _ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, 
 
 
 class Results:
-    """Values of one evaluation by name, in a graph that is thrown away.
-
-    Args:
-        path: The file, for errors.
-        nbytes: Its size, in proportion to which constants are folded.
-    """
+    """Values of one evaluation by name, in a graph that is thrown away."""
 
     def __init__(self, path: str, nbytes: int) -> None:
         self._context = ImportContext(Source("pytorch", path, unit="call"), Diagnostics())
@@ -57,11 +52,7 @@ class Results:
         self._context.values[tensor.name] = self._context.values[name]
 
     def of(self, call: Call, given: Sequence[Tensor], types: Sequence[ScalarType]) -> list[Value | None]:
-        """Return the results of a call by its handler, None for those that it has only where they are read.
-
-        Raises:
-            XdlcError: If it has no handler, or that refuses the call.
-        """
+        """Return the results of a call by its handler, None for those that it has only if they are read."""
         context = self._context
         metas = {str(each.name): Meta(each.dtype, each.shape) for each in given}
         metas |= {output: Meta(dtype, ()) for output, dtype in zip(call.outputs, types, strict=True)}
@@ -106,11 +97,7 @@ class Results:
 
 
 def shape_of(value: Value, name: str) -> tuple[int, ...]:
-    """Return the shape of a result.
-
-    Raises:
-        UnsupportedOp: If it depends on data.
-    """
+    """Return the shape of a result."""
     shape = tuple(size for size in value.dims or () if size is not None)
     if value.dims is None or len(shape) != len(value.dims):
         fix = "export the model with torch.export, which keeps such shapes"

@@ -143,11 +143,7 @@ def _created(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
 
 
 def count_of(name: str, arguments: Mapping[str, Any]) -> int:
-    """Return how many tensors an operator returns in a list.
-
-    Raises:
-        UnsupportedOp: If this is not known.
-    """
+    """Return how many tensors an operator returns in a list."""
     operator = name.partition(".")[0]
     listed = next((value for value in arguments.values() if isinstance(value, list)), None)
     if listed is not None and (tensors(listed) or "split_size" in arguments or "split_sizes" in arguments):

@@ -62,11 +62,7 @@ class Named(str):
 
 
 def tensors(values: Any) -> list[Tensor]:
-    """Return the tensors in a list, and in the lists inside it.
-
-    Raises:
-        ValueError: If there are too many values.
-    """
+    """Return the tensors in a list, and in the lists inside it."""
     found: list[Tensor] = []
     left = [values]
     for _ in range(_MOST_VALUES):
