@@ -35,6 +35,7 @@ from xdlc.converter.operators import functions
 from xdlc.converter.operators.handlers import Handlers
 from xdlc.converter.operators.host_only import can_keep
 from xdlc.converter.operators.registry import ANY, MICROSOFT, find, find_structural, load_all
+from xdlc.converter.pytorch.registry import aten
 from xdlc.converter.tensorflow.registry import handler as tensorflow
 from xdlc.converter.tflite.registry import handler as tflite
 from xdlc.ir import NATIVE_PACKAGE
@@ -65,6 +66,11 @@ FRAMEWORKS = {
         f"{_APPLIED} Layers that only choose data or training are no operators, and are dropped.",
     ),
     "Caffe2": (caffe2, f"{_APPLIED} Fills of the init net are constants."),
+    "PyTorch": (
+        aten,
+        f"{_APPLIED} A name without an overload stands for all overloads; forms in place (`relu_`) are those "
+        f"of the operator without the underscore. `higher_order` operators run graphs.",
+    ),
     "Keras": (keras, f"{_APPLIED} `ops` are operations of functional models, `tf` those of Keras 2."),
 }
 VERDICTS = ("right", "refused", "wrong", "crashed", "timeout")
