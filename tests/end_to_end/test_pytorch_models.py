@@ -1,4 +1,4 @@
-"""Models of PyTorch: the DLC gives what eager PyTorch gives, over real and generated networks and operators."""
+"""Models of PyTorch, real and generated, and single operators: the DLC returns what eager PyTorch does."""
 
 from __future__ import annotations
 
@@ -53,14 +53,8 @@ def check(path: Path) -> None:
         shapes = dict(zip(names, (array.shape for array in inputs), strict=True))
     model = xdlc.convert(path, shapes, notify=lambda _: None)
     states = model.metadata.get("states", {})
-    feeds = dict(
-        zip((each.name for each in model.main.inputs if each.name not in states), inputs, strict=True)
-    )
-    for each in model.main.inputs:
-        if each.name in states:
-            initial = np.asarray(states[each.name]["initial"], each.dtype.numpy)
-            feeds[each.name] = np.broadcast_to(initial, each.shape)
-    found = xdlc.run(model, feeds)
+    names = [each.name for each in model.main.inputs if each.name not in states]
+    found = xdlc.run(model, dict(zip(names, inputs, strict=True)))
     written = {state["output"] for state in states.values()}
     results = [found[each.name] for each in model.main.outputs if each.name not in written]
     assert [result.shape for result in results] == [array.shape for array in expected]
@@ -105,18 +99,10 @@ def test_operators_match_torch(tmp_path: Path) -> None:
     runner = os.environ.get("XDLC_TORCH_OPERATORS")
     if not runner:
         pytest.skip("XDLC_TORCH_OPERATORS is not set")
-    options = [
-        "--half",
-        "dev",
-        "--engines",
-        "xdlc",
-        "--xdlc-via",
-        "pt2",
-        "--json",
-        str(tmp_path / "found.json"),
-    ]
+    table = tmp_path / "found.json"
+    options = ["--half", "dev", "--engines", "xdlc", "--xdlc-via", "pt2", "--json", str(table)]
     subprocess.run([sys.executable, runner, *options], check=True, stdout=subprocess.DEVNULL)
-    found = json.loads((tmp_path / "found.json").read_text())
+    found = json.loads(table.read_text())
     figures = found["figures"]["xdlc"]
     bad = [r["case"] for r in found["records"] if r.get("xdlc", {}).get("verdict") in ("wrong", "crashed")]
     assert bad == []
