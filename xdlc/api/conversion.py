@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.converter.pytorch import by_onnx, live
-from xdlc.errors import UsageError
+from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -192,8 +193,18 @@ def _source(
     with ExitStack() as stack:
         file: Any = model
 
+        folders: list[str] = []
+
         def folder() -> Path:
-            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
+            try:
+                folders.append(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
+            except OSError as error:
+                problem, fix = (
+                    f"no temporary folder can be made: {error.strerror}",
+                    "set TMPDIR to another folder",
+                )
+                raise StorageError(problem, fix=fix) from error
+            return Path(folders[-1])
 
         as_onnx = by_onnx.uses_onnx(own)
         if live.is_live(model):
@@ -217,7 +228,13 @@ def _source(
             check_own_options(frontend, options, {})
         if as_onnx:
             (options.get("notify") or _log.warning)(_BY_ONNX)
-        yield frontend, path
+        try:
+            yield frontend, path
+        except XdlcError as error:  # a model in memory has no file that callers know
+            for problem in (error, *each_problem(error)):
+                for name in folders:
+                    problem.where = (problem.where or "").replace(f"{name}{os.sep}", "")
+            raise
 
 
 def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
