@@ -31,10 +31,12 @@ def branch(
         ends.append(scope)
     pairs: dict[str, list[Tensor]] = {}
     for name in ends[0].keys() & ends[1].keys():
-        if _differ(ends[0][name], ends[1][name]):
-            pairs[name] = [_tensor(recorder, name, end[name]) for end in ends]
+        first, second = ends[0][name], ends[1][name]
+        is_plain = isinstance(first, int | float | str | None) and type(first) is type(second)
+        if first is second or (is_plain and first == second):
+            held[name] = first
         else:
-            held[name] = ends[0][name]
+            pairs[name] = [_tensor(recorder, name, end[name]) for end in ends]
     pairs = {name: pairs[name] for name in ends[0] if name in pairs}
     if not pairs and not any(graph.calls for graph in graphs):
         return
@@ -50,11 +52,6 @@ def branch(
     call = Call("higher_order.cond", {f"arg{index}": each for index, each in enumerate(given)}, [])
     call.outputs, call.module = [str(held[name].name) for name in pairs], recorder.module
     recorder.graph.calls.append(call)
-
-
-def _differ(first: Any, second: Any) -> bool:
-    is_plain = isinstance(first, int | float | str | None) and type(first) is type(second)
-    return first is not second and not (is_plain and first == second)
 
 
 def _tensor(recorder: Recorder, name: str, value: Any) -> Tensor:

@@ -52,8 +52,6 @@ def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Te
     if operator == "quantize_per_tensor":
         scale, zero_point = arguments["scale"], arguments["zero_point"]
         return _quantized(recorder, arguments["self"], scale, zero_point, arguments["dtype"])
-    if operator in ("quantize_per_channel", "quantize_per_tensor_dynamic", "fake_quantize_per_tensor_affine"):
-        raise _unknown(name)
     if operator == "dequantize":
         return replace(held[0], quantizer=None)
     quantizer = next((each.quantizer for each in held if each.quantizer is not None), None)
@@ -132,8 +130,6 @@ def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Tensor
 
 def unpacked(recorder: Recorder, state: Any) -> Object:
     """Return packed parameters from the state that a file has."""
-    if not isinstance(state, tuple) or len(state) not in (2, 3):
-        raise _unknown("the form of packed parameters")
     if len(state) == 2:
         return _packed(*state)
     version, stored, optional = state

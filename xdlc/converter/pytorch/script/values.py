@@ -62,7 +62,7 @@ class Named(str):
 
 
 def tensors(values: Any) -> list[Tensor]:
-    """Return the tensors in a list, and in the lists inside it."""
+    """Return the tensors in a list, and in the lists inside it, unless these have too many values."""
     found: list[Tensor] = []
     left = [values]
     for _ in range(_MOST_VALUES):
