@@ -23,6 +23,7 @@ def rows(x, y, order=2):
     return np.linalg.norm(x - y, order, -1)
 
 
+COSINE = (X * Y).sum(1) / rows(X, 0) / rows(Y, 0)
 CASES = [
     ("l1_loss", (X, Y, SUM), GAP.sum()),
     ("mse_loss", (X, Y), (GAP**2).mean()),
@@ -35,11 +36,21 @@ CASES = [
     ("binary_cross_entropy_with_logits", (X, Q, None, W, NONE),
      (1 - Q) * X + (1 + (W - 1) * Q) * (np.log1p(np.exp(-abs(X))) + np.maximum(-X, 0))),
     ("margin_ranking_loss", (X, Y, SIGN, 0.5, SUM), np.maximum(-SIGN * (X - Y) + 0.5, 0).sum()),
+    ("hinge_embedding_loss", (X, SIGN, 0.5, NONE), np.where(SIGN == 1, X, np.maximum(0.5 - X, 0))),
+    ("poisson_nll_loss", (X, np.float32([0, 1, 2, 3]), True, True, 1e-8, NONE),
+     np.exp(X) - np.arange(4) * X + [0, 0, 2 * np.log(2) - 2 + np.log(4 * np.pi) / 2,
+                                     3 * np.log(3) - 3 + np.log(6 * np.pi) / 2]),
+    ("cosine_embedding_loss", (X, Y, np.array([1, -1, -1]), -0.5, NONE),
+     np.where([1, 0, 0], 1 - COSINE, np.maximum(COSINE + 0.5, 0))),
+    ("triplet_margin_loss", (X, Y, P, 1.0, 2.0, 0.0, True, NONE),
+     np.maximum(rows(X, Y) - np.minimum(rows(X, P), rows(Y, P)) + 1, 0)),
+    ("multi_margin_loss", (X[0], np.array(1), 2, 1.0, W),
+     np.delete(W[1] * np.maximum(1 - X[0, 1] + X[0], 0) ** 2, 1).sum() / 4),
     ("cross_entropy_loss", (X, T), PICKED.sum() / 2),
     ("cross_entropy_loss", (X, T, None, NONE, -100, 0.2), 0.8 * PICKED + 0.2 * EVEN),
     ("cross_entropy_loss", (X, Q, W, SUM), -(LOGITS * W * Q).sum()),
     ("nll_loss", (LOGITS, T, W), (PICKED * W[[1, 0, 3]]).sum() / W[[1, 3]].sum()),
-    ("cosine_similarity", (X, Y, 1), (X * Y).sum(1) / rows(X, 0) / rows(Y, 0)),
+    ("cosine_similarity", (X, Y, 1), COSINE),
     ("pairwise_distance", (X, Y), {"p": 1.0, "eps": 0.0, "keepdim": True}, rows(X, Y, 1)[:, None]),
     ("cdist", (X, Y), {"p": math.inf}, abs(X[:, None] - Y).max(-1)),
     ("pdist", (X,), rows(X[[0, 0, 1]], X[[1, 2, 2]])),

@@ -181,8 +181,7 @@ _REFUSED = {
     "it depends on how tensors lie in memory": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
     "as_strided_scatter",
     "it serves training": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
-    "glu_jvp|_amp_update_scale|_batch_norm_with_update|multi_margin_loss|"
-    "((cosine|hinge)_embedding|poisson_nll|triplet_margin)_loss",
+    "glu_jvp|_amp_update_scale|_batch_norm_with_update",
     "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
     "it takes as many steps as the data requires": "gcd|lcm|igammac?|special_gammaincc?|special_zeta",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xdlc.converter.nhwc import elementwise
@@ -77,7 +79,24 @@ def _divergence(x: Term, y: Term, log_target: bool) -> Term:
     return y("Exp") * (y - x) if log_target else y.via(elementwise.x_log_y, y) - y * x
 
 
+def _hinge(x: Term, y: Term, margin: float) -> Term:
+    return y.same(1).where(0, (margin - x).most(0)) + y.same(-1).where(0, x)
+
+
+def _poisson(x: Term, y: Term, log_input: bool, full: bool, eps: float) -> Term:
+    """Return the likelihood of counts; ``full`` adds Stirling's approximation of log(target!)."""
+    loss = x("Exp") - y * x if log_input else x - y * (x + eps)("Log")
+    if not full:
+        return loss
+    large = (y <= 1).where(1, y)
+    rest = large * large("Log") - large + (large * (2 * math.pi))("Log") * 0.5
+    return loss + (y <= 1).where(0, rest)
+
+
 formulas({
+    "hinge_embedding_loss": lambda self, target, margin, reduction: (
+        _result(_hinge(self, target, margin), reduction)
+    ),
     "huber_loss": lambda self, target, reduction, delta: (
         _result(_huber(abs(self - target), delta), reduction)
     ),
@@ -89,6 +108,9 @@ formulas({
         _result((-target * (input1 - input2) + margin).most(0), reduction)
     ),
     "mse_loss": lambda self, target, reduction: _result(_square(self - target), reduction),
+    "poisson_nll_loss": lambda input, target, log_input, full, eps, reduction: (
+        _result(_poisson(input, target, log_input, full, eps), reduction)
+    ),
     "smooth_l1_loss": lambda self, target, reduction, beta: (
         _result(_smooth(abs(self - target), beta), reduction)
     ),
@@ -114,6 +136,31 @@ def _with_logits(
         rest = rest * ((pos_weight - 1) * target + 1)
     loss = (1 - target) * self + rest
     return _result(loss if weight is None else loss * weight, reduction)
+
+
+@formula("cosine_embedding_loss", layout=SOURCE)
+def _cosine_embedding(input1: Term, input2: Term, target: Term, margin: float, reduction: int) -> Term:
+    """Map the cosine of two rows; the offset of the squares is PyTorch's."""
+    squares = [over(one * one, "Sum", -1) + 1e-12 for one in (input1, input2)]
+    cosine = over(input1 * input2, "Sum", -1) / (squares[0] * squares[1])("Sqrt")
+    near = target.same(1).where(1 - cosine, 0)
+    return _result(near + target.same(-1).where((cosine - margin).most(0), 0), reduction)
+
+
+@formula("triplet_margin_loss", layout=SOURCE)
+def _triplet(
+    anchor: Term,
+    positive: Term,
+    negative: Term,
+    margin: float,
+    p: float,
+    eps: float,
+    swap: bool,
+    reduction: int,
+) -> Term:
+    apart = _distance(anchor, negative, p, eps)
+    apart = apart.least(_distance(positive, negative, p, eps)) if swap else apart
+    return _result((_distance(anchor, positive, p, eps) - apart + margin).most(0), reduction)
 
 
 @formula("cross_entropy_loss", layout=SOURCE)
@@ -163,6 +210,22 @@ def _nll(self: Term, target: Value, weight: Value | None, reduction: int, ignore
     losses, weights, _ = _picked(self, target, weight, 0 if self.value.rank == 1 else 1, ignore_index)
     total = over(weights, "Sum")
     return [_shared(losses, weights, reduction), total * 0 if reduction == NONE else total]
+
+
+@formula("multi_margin_loss", layout=SOURCE)
+def _multi_margin(
+    self: Term, target: Value, p: float, margin: float, weight: Value | None, reduction: int
+) -> Term:
+    """Map how far the scores of the other classes come above that of the own one, less a margin."""
+    g, x = self.g, self if self.value.rank else self.flat()
+    axis, count = x.value.rank - 1, dims(x.value, [-1])[0]
+    own = Term(g, reshape(g, target, [*dims(x.value)[:-1], 1])).to(INT64)
+    above = margin - x("GatherElements", own, axis=axis) + x
+    above = (above > 0).where(above * above if p == 2 else above, 0)
+    if weight is not None:
+        above = above * Term(g, g("Gather", [weight, own.value], axis=0))
+    losses = over(own.same(vector(g, range(count))).where(0, above), "Sum", axis) / count
+    return _result(Term(g, reshape(g, losses.value, dims(target))), reduction)
 
 
 @formula("multilabel_margin_loss", "multilabel_margin_loss_forward", layout=SOURCE)
