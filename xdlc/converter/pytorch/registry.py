@@ -185,7 +185,6 @@ _REFUSED = {
     "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
     "it takes as many steps as the data requires": "gcd|lcm|igammac?|special_gammaincc?|special_zeta",
-    "it is a Bessel function": "i0|special_(airy_ai|i[01]e?|(modified_|scaled_modified_)?bessel_.*)",
     "it is an orthogonal polynomial whose degree may depend on data": "special_.*_polynomial_.*",
     "it belongs to statistics": "bincount|corrcoef|cov|histc",
     "it integrates or differentiates samples": "cumulative_trapezoid|gradient|trapezoid|trapz",
