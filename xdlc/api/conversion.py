@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
-from xdlc.converter.pytorch import by_onnx, live
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from xdlc.udo.plugin import Plugin
     from xdlc.udo.udo_set import Paths
 
+_TORCH_OPTIONS = ("torch_exporter", "trust")
+"""Options that choose a way from PyTorch to a graph; the importer itself does not have them."""
 _WEIGHTS = "the file of the weights"
 _BY_ONNX = "torch.onnx exported the network, and that graph was read: names and operators are its own"
 _log = logging.getLogger(__name__)
@@ -206,10 +207,10 @@ def _source(
                 raise StorageError(problem, fix=fix) from error
             return Path(folders[-1])
 
-        as_onnx = by_onnx.uses_onnx(own)
-        if live.is_live(model):
+        as_onnx = _uses_onnx(own)
+        if not isinstance(model, str | os.PathLike) and _is_live(model):
             file, framework = _exported(model, folder(), options, as_onnx=as_onnx), None
-            own = {name: value for name, value in own.items() if name not in by_onnx.OPTIONS}
+            own = {name: value for name, value in own.items() if name not in _TORCH_OPTIONS}
         elif options.keys() & {"example_inputs", "dynamic_shapes"}:
             raise UsageError(
                 "example_inputs and dynamic_shapes are for modules of PyTorch", fix="omit them for a file"
@@ -220,10 +221,12 @@ def _source(
         options["input_dims"] = checked_dims(options["input_dims"])
         frontend = find_frontend(path, framework)
         check_own_options(frontend, options, own)
-        options |= {name: value for name, value in own.items() if name not in by_onnx.OPTIONS}
+        options |= {name: value for name, value in own.items() if name not in _TORCH_OPTIONS}
         if as_onnx and file is model:
             shapes = options["input_dims"] or {}
-            path = by_onnx.export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
+            from xdlc.converter.pytorch.by_onnx import export_file
+
+            path = export_file(Path(path), folder(), shapes, trusted=bool(own.get("trust")))
             frontend = find_frontend(path, "onnx")
             check_own_options(frontend, options, {})
         if as_onnx:
@@ -237,14 +240,31 @@ def _source(
             raise
 
 
+def _uses_onnx(own: Mapping[str, Any]) -> bool:
+    """Return whether the importer's own options choose the exporter of torch.onnx."""
+    if "torch_exporter" not in own:
+        return False
+    from xdlc.converter.pytorch.by_onnx import uses_onnx
+
+    return uses_onnx(own)
+
+
+def _is_live(model: object) -> bool:
+    from xdlc.converter.pytorch.live import is_live
+
+    return is_live(model)
+
+
 def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: bool) -> Path:
     """Return the file to which torch exports a network in memory; leave the options for reading it."""
+    from xdlc.converter.pytorch.live import export
+
     examples, dims = options.pop("example_inputs", None), options["input_dims"]
     is_shapes = isinstance(dims, Mapping) and not any(hasattr(each, "shape") for each in dims.values())
     if examples is None and not is_shapes:
         examples, dims = dims, None
     dynamic = options.pop("dynamic_shapes", None)
-    path, shapes = live.export(model, folder, examples, dynamic, as_onnx=as_onnx)
+    path, shapes = export(model, folder, examples, dynamic, as_onnx=as_onnx)
     options["input_dims"] = dims or shapes or None
     return path
 

@@ -10,6 +10,7 @@ from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as types
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
+from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_plan import Plan, is_reinterpret
 from xdlc.passes._fixed_point_rules import moves
 from xdlc.passes._static_fixed_point import shifted
@@ -21,7 +22,6 @@ _UNSIGNED = {
     types.INT8: types.UINT8,
     types.INT16: types.UINT16,
 }
-_BORDERS = ("Quantize", "Dequantize", "Convert")
 _WHY = "HTP computes with unsigned values, the source stores signed ones"
 
 
@@ -121,9 +121,8 @@ def _is_free(graph: Graph, tensor: Tensor) -> bool:
         return False
     if tensor.dtype not in _UNSIGNED or (tensor.dtype.is_fixed and not _is_signed(tensor)):
         return False
-    borders = _BORDERS if tensor.dtype.is_fixed else ()
     return all(
-        (op.type in borders and op.package == ir.NATIVE_PACKAGE) or _only_moves(op, tensor)
+        (tensor.dtype.is_fixed and traits(op).recodes) or _only_moves(op, tensor)
         for op in _beside(graph, tensor)
     )
 
@@ -173,7 +172,7 @@ def _helps(plan: Plan, tensor: Tensor) -> bool:
     return any(
         all(not out.dtype.is_float or out in plan.wanted for out in op.outputs)
         for op in beside
-        if op.package == ir.NATIVE_PACKAGE and op.type not in _BORDERS
+        if op.package == ir.NATIVE_PACKAGE and not traits(op).recodes
     )
 
 

@@ -13,8 +13,6 @@ from xdlc.converter.formats import TORCH_EXPORT, recognize
 from xdlc.converter.pytorch.live import INSTALL, check_surroundings, first_lines
 from xdlc.errors import UnsupportedOp, UsageError
 
-OPTIONS = ("torch_exporter", "trust")
-"""Options that choose a way to a graph; the importer itself does not have them."""
 _EXPORTERS = ("torch", "onnx")
 _MOST_SECONDS = 1800
 _MEMORY = 16 << 30

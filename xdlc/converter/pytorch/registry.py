@@ -6,6 +6,7 @@ schema: tensors as values, lists of them as lists, numbers, texts, data types as
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,6 +121,7 @@ class AtenHandlers(Handlers):
             parameters = list(inspect.signature(function).parameters)[2:]
             ignored = _WITHOUT_MEANING.union(ignores).difference(parameters)
 
+            @functools.wraps(function)
             def handle(node: Node, g: Operators) -> Sequence[AnyValue]:
                 assert isinstance(node, AtenNode)
                 if len(g.builder.graph.ops) > _MOST_OPS:

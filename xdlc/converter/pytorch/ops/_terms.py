@@ -174,6 +174,7 @@ def formula(
             results = [found] if isinstance(found, Term) else found
             return [each.value for each in results][: len(node.outputs)]
 
+        handle.__module__ = function.__module__
         first = list(inspect.signature(handle).parameters.values())[:2]
         setattr(handle, "__signature__", inspect.Signature([*first, *others]))  # noqa: B010
         aten(*types, layout=layout, ignores=("dtype", *ignores))(handle)
