@@ -68,7 +68,7 @@ FRAMEWORKS = {
     "Caffe2": (caffe2, f"{_APPLIED} Fills of the init net are constants."),
     "PyTorch": (
         aten,
-        f"{_APPLIED} A name without an overload stands for all overloads; forms in place (`relu_`) are those "
+        f"{_APPLIED} A name without an overload covers all overloads; forms in place (`relu_`) are those "
         f"of the operator without the underscore. `higher_order` operators run graphs.",
     ),
     "Keras": (keras, f"{_APPLIED} `ops` are operations of functional models, `tf` those of Keras 2."),
