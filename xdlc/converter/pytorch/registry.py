@@ -188,8 +188,6 @@ _REFUSED = {
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
     "it takes as many steps as the data requires": "gcd|lcm|igammac?|special_gammaincc?|special_zeta",
     "it is an orthogonal polynomial whose degree may depend on data": "special_.*_polynomial_.*",
-    "it belongs to statistics": "bincount|corrcoef|cov|histc",
-    "it integrates or differentiates samples": "cumulative_trapezoid|gradient|trapezoid|trapz",
     "it finds equal parts of a tensor": "unique_(consecutive|dim|dim_consecutive)",
     "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",

@@ -6,7 +6,7 @@ import numpy as np
 
 from xdlc.converter.nhwc.elementwise import where
 from xdlc.converter.nhwc.gathering import unique
-from xdlc.converter.nhwc.scatter import full, segments
+from xdlc.converter.nhwc.scatter import full, scatter_nd, segments
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
@@ -30,6 +30,21 @@ def _unique(
     none = shapes.empty(g, [0], INT64)
     inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self)) if return_inverse else none
     return [values, inverse, counts if return_counts else none]
+
+
+@aten("bincount")
+def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
+    given = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
+    if not self.size and weights is not None:
+        raise node.problem(
+            "the type of the result of no elements depends on their number", "drop the weights"
+        )
+    if not self.size:
+        return full(g, [minlength], 0, given.dtype)
+    index = positions(g, self)
+    most = g("Add", [g("ReduceMax", [index], keepdims=0), shapes.number(g, 1)])
+    zero = shapes.expanded(g, number(g, given, 0), [g("Max", [most, shapes.number(g, minlength)])])
+    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), given, "add")
 
 
 # ------------------------------------------------------------------ repeated elements

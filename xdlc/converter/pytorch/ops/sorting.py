@@ -15,7 +15,7 @@ from xdlc.converter.pytorch.ops.reductions import over
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value, check_table
-from xdlc.ir.dtype import BOOL8, INT32, INT64, UINT8
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UINT8
 
 
 def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = False) -> list[Term]:
@@ -151,6 +151,19 @@ def _range(x: Term, given: Sequence[float] | None, margin: float) -> tuple[Term,
     low, high = (Term(x.g, x.of(end)) for end in given) if given else (over(x, "Min"), over(x, "Max"))
     is_flat = low.same(high)
     return is_flat.where(low - margin, low), is_flat.where(high + margin, high)
+
+
+@formula("histc", layout=SOURCE)
+def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Term:
+    x = self.flat()
+    if x.value.dtype is not FLOAT32:
+        raise node.problem("bins of numbers of 16 bits depend on their rounding", "use float32")
+    check_table(dims(x.value)[0], bins)
+    low, high = _range(x, (min, max) if min != max else None, 1)
+    place = (((x - low) * bins) / (high - low))("Floor").least(bins - 1)
+    place = ((x >= low) & (x <= high)).where(place, -1)
+    column = np.arange(bins).astype(x.value.dtype.numpy).reshape(-1, 1)
+    return over(place.same(x.g.builder.const(column)).to(x.value.dtype), "Sum", 1)
 
 
 @formula("histogram", layout=SOURCE)
