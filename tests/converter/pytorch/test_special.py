@@ -14,6 +14,7 @@ def f32(*values):
     return np.array(values, np.float32)
 
 
+X = f32(-3, 0.5, 2, 2)
 CASES = [
     ("digamma", (f32(1, -1.5, 0, -0.0, -3, INF),), f32(-0.5772157, 0.7031566, -INF, INF, NAN, INF)),
     ("erfinv", (f32(-1, 0.5, 1, 2),), f32(-INF, 0.47693628, INF, NAN)),
@@ -38,6 +39,27 @@ CASES = [
     ("special_i1e", (f32(-1e-3, 3, 200),), f32(-4.9950031e-4, 0.19682671, 0.02815615)),
     ("special_modified_bessel_k0", (f32(0, 1, 10),), f32(INF, 0.42102444, 1.7780062e-5)),
     ("special_scaled_modified_bessel_k1", (f32(1, 100),), f32(1.6361535, 0.12579995)),
+    # recurrences and series
+    ("gcd", (np.array([[12], [-18]]), np.array([18, 0, 5])), np.gcd([[12], [-18]], [18, 0, 5])),
+    ("lcm", (np.array([4, 0], np.int32), np.array([-6, 0], np.int32)), np.array([12, 0], np.int32)),
+    (
+        "special_zeta",
+        (f32(2, 3, 1, 0.5, 2.5, 2), f32(1, -1.5, 2, 2, -0.5, -1)),
+        f32(math.pi**2 / 6, 0.11810219, INF, NAN, NAN, INF),
+    ),
+    (
+        "igamma",
+        (f32(1, 5, 50, 2, 0, 1e4), f32(2, 5, 60, INF, 0, 1e4)),
+        f32(1 - math.exp(-2), 0.5595067, 0.9155933, 1, NAN, 0.5013298),
+    ),
+    ("special_gammaincc", (f32(0.5, 5, 1e4), f32(9, 0, 10100)), f32(math.erfc(3), 1, 0.15865125)),
+    ("special_hermite_polynomial_h", (X, f32(3, 4, 0, -1)), f32(-180, 1, 1, 0)),
+    ("special_hermite_polynomial_he.n_scalar", (X, 2), f32(8, -0.75, 3, 3)),
+    ("special_laguerre_polynomial_l", (f32(2), np.array([3])), f32(-1 / 3)),
+    ("special_legendre_polynomial_p.x_scalar", (0.5, f32(1, 3)), f32(0.5, -0.4375)),
+    ("special_chebyshev_polynomial_t", (X, f32(1, 9, 2, -1)), f32(-3, -1, 7, 0)),
+    ("special_chebyshev_polynomial_w", (f32(1, -1, -2), f32(3, 3, 1)), f32(7, -1, -3)),
+    ("special_shifted_chebyshev_polynomial_v.n_scalar", (f32(0, 0.75, 1), 2), f32(5, -1, 1)),
 ]
 
 

@@ -186,8 +186,6 @@ _REFUSED = {
     "glu_jvp|_amp_update_scale|_batch_norm_with_update",
     "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
-    "it takes as many steps as the data requires": "gcd|lcm|igammac?|special_gammaincc?|special_zeta",
-    "it is an orthogonal polynomial whose degree may depend on data": "special_.*_polynomial_.*",
     "it finds equal parts of a tensor": "unique_(consecutive|dim|dim_consecutive)",
     "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",

@@ -35,7 +35,8 @@ def _scaled(x: Term) -> Term:
     return share * polynomial(share, _ERFC)("Exp")
 
 
-def _erfc(x: Term) -> Term:
+def erfc(x: Term) -> Term:
+    """Return 1 - erf(x), exact for large x."""
     tail = _scaled(abs(x)) * (-(x * x))("Exp")
     return x.is_infinite().where((x < 0).where(x.of(2), 0), (x < 0).where(2 - tail, tail))
 
@@ -48,11 +49,11 @@ def _erfcx(x: Term) -> Term:
 
 def _log_ndtr(x: Term) -> Term:
     below = (_scaled(x.least(-1) * (-1 / ROOT_2)) * 0.5)("Log") - x * x * 0.5
-    return (x < -1).where(below, (_erfc(x * (1 / ROOT_2)) * -0.5).log1p())
+    return (x < -1).where(below, (erfc(x * (1 / ROOT_2)) * -0.5).log1p())
 
 
 def _ndtr(x: Term) -> Term:
-    return _erfc(x * (-1 / ROOT_2)) * 0.5
+    return erfc(x * (-1 / ROOT_2)) * 0.5
 
 
 def _ndtri(x: Term) -> Term:
@@ -78,7 +79,7 @@ def _log_gamma(x: Term) -> Term:
 
 formulas({
     "digamma special_digamma special_psi": _digamma,
-    "erfc special_erfc": _erfc, "special_erfcx": _erfcx,
+    "erfc special_erfc": erfc, "special_erfcx": _erfcx,
     "erfinv special_erfinv": lambda x: x.via(nhwc.erfinv),
     "lgamma special_gammaln": _log_gamma,
     "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
