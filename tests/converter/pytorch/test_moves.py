@@ -178,6 +178,23 @@ GROUPED: dict[str, tuple[str, list[Any], Any]] = {
         [RUNS, True, True, True],
         list(np.unique(RUNS, return_inverse=True, return_counts=True)),
     ),
+    "unique in a row": (
+        "unique_consecutive",
+        [RUNS, True],
+        [RUNS[[0, 2, 3]], np.asarray([0, 0, 1, 2, 2, 2])],
+    ),
+    "places of a number": (
+        "nonzero_static",
+        [INTS > 3, 3],
+        [np.asarray([[1, 1], [1, 2], [-1, -1]])],
+    ),
+    "padded sequences": (
+        "pad_sequence",
+        [[ROW[:1], ROW[2:4]], True, 7.0, "left"],
+        [np.float32([[7, 0], [2, 3]])],
+    ),
+    "combinations": ("combinations", [ROW[1:4]], [ROW[[[1, 2], [1, 3], [2, 3]]]]),
+    "powers": ("vander", [ROW[1:4]], [np.float32(np.vander(ROW[1:4]))]),
     "repeat each": ("repeat_interleave.self_int", [SQUARE, 2, 1], np.repeat(SQUARE, 2, 1)),
     "repeat by": (
         "repeat_interleave.self_Tensor",

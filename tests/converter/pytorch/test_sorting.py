@@ -63,6 +63,9 @@ def test_computes_what_pytorch_does(tmp_path, case):
 CREATED = [
     ("arange.start_step", (1, 8, 3), i64(1, 4, 7)),
     ("arange", (2.5,), f32(0, 1, 2)),
+    ("bartlett_window", (4,), f32(0, 0.5, 1, 0.5)),
+    ("fft_rfftfreq", (4, 0.5), f32(0, 0.5, 1)),
+    ("kaiser_window.beta", (4, False, 5.0), np.kaiser(4, 5)),
     ("blackman_window", (4,), f32(0, 0.34, 1, 0.34)),
     ("eye.m", (2, 3), np.eye(2, 3, dtype=np.float32)),
     ("full", ([2], True), np.array([True, True])),

@@ -178,18 +178,16 @@ _REFUSED = {
     "poisson|rand.*|uniform|_sample_dirichlet|_standard_gamma|fractional_max_pool[23]d",
     "its tensors are sparse": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
     "sspaddmm|_?to_dense|_nnz|_spdiags|_spsolve",
-    "its tensors are sequences of several lengths in one": ".*to_padded_tensor|_pa(ck|d)_.*sequence|"
-    "segment_reduce",
+    "its tensors are sequences of several lengths in one": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
     "it depends on how tensors lie in memory": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
     "as_strided_scatter",
     "it serves training": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
     "glu_jvp|_amp_update_scale|_batch_norm_with_update",
     "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
-    "it finds equal parts of a tensor": "unique_(consecutive|dim|dim_consecutive)",
     "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",
-    "it serves numerical analysis": "(linalg_)?matrix_exp|linalg_tensorsolve|triangular_solve",
+    "it serves numerical analysis": "(linalg_)?matrix_exp|linalg_tensorsolve",
     "its pivots are blocks of two sizes": "linalg_ldl_.*",
 }
 """Patterns of operators that are known and have no handler, by the reason."""

@@ -69,6 +69,7 @@ _PREDICATES: dict[str, Callable[[Term], Term]] = {
     "isnan": Term.is_nan,
     "isneginf": _fits(-math.inf),
     "isposinf": _fits(math.inf),
+    "isreal": lambda x: x.same(x) | x.differs(x),
     "signbit": Term.is_negative,
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc.shapes import vector
+from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._shapes import Size, number, vector_of
 from xdlc.converter.pytorch.ops._terms import Number, Term, constant, operator, term
@@ -132,24 +132,53 @@ def _triangle(node: AtenNode, g: Operators, row: int, col: int, offset: int) -> 
     return g.builder.const(np.stack(places(row, offset, col)).astype(node.dtype.numpy))
 
 
-@aten("blackman_window", "hamming_window", "hann_window", ignores=("dtype",))
+@aten("vander")
+def _vander(node: AtenNode, g: Operators, x: Value, N: int | None, increasing: bool = False) -> Value:  # noqa: N803
+    """Multiply the powers one by one, as PyTorch does."""
+    if N == 0:
+        raise node.problem("there are no powers", "remove the operator")
+    count, column = dims(x)[-1] if N is None else N, term(node, g, x).raised(-1)
+    check_table(*dims(x), max(count, 1))
+    parts = [column.holds().to(node.dtype) * 0 + 1]
+    for _ in range(count - 1):
+        parts.append(parts[-1] * column)
+    parts = parts if increasing else parts[::-1]
+    return g("Concat", [each.value for each in parts], axis=x.rank)
+
+
+@aten("fft_fftfreq", "fft_rfftfreq", ignores=("dtype",))
+def _frequencies(node: AtenNode, g: Operators, n: int, d: float) -> Value:
+    """Return the frequencies of the bins of a transform, known while converting."""
+    check_table(n)
+    found = np.fft.fftfreq(n, d) if operator(node) == "fft_fftfreq" else np.fft.rfftfreq(n, d)
+    return g.builder.const(found.astype(node.dtype.numpy))
+
+
+_WINDOWS = ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window")
+
+
+@aten(*_WINDOWS, ignores=("dtype",))
 def _window(
     node: AtenNode,
     g: Operators,
     window_length: int,
     periodic: bool = True,
     alpha: float = 0.54,
-    beta: float = 0.46,
+    beta: float | None = None,
 ) -> Value:
     """Return the window of a name; a periodic one is the symmetric one of one more without its end."""
     check_table(window_length)
     count = window_length + bool(periodic and window_length > 1)
     name = operator(node)
-    if name == "blackman_window":
+    if name == "bartlett_window":
+        found = np.bartlett(count)
+    elif name == "kaiser_window":
+        found = np.kaiser(count, 12.0 if beta is None else beta)
+    elif name == "blackman_window":
         found = np.blackman(count)
     elif window_length < 2:
         found = np.ones(count)
     else:
-        share, rest = (0.5, 0.5) if name == "hann_window" else (alpha, beta)
+        share, rest = (0.5, 0.5) if name == "hann_window" else (alpha, 0.46 if beta is None else beta)
         found = share - rest * np.cos(2 * np.pi * np.arange(count) / max(count - 1, 1))
     return g.builder.const(found[:window_length].astype(node.dtype.numpy))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import where
+from xdlc.converter.nhwc.gathering import places as true_places
 from xdlc.converter.nhwc.gathering import unique
 from xdlc.converter.nhwc.scatter import full, scatter_nd, segments
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
@@ -22,14 +23,51 @@ _MOST = 64
 # ------------------------------------------------------------------ different elements
 
 
-@aten("_unique2", ignores=["sorted"])
+@aten("_unique2", "unique_dim", ignores=["sorted"])
 def _unique(
-    node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool
+    node: AtenNode,
+    g: Operators,
+    self: Value,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: int | None = None,
 ) -> list[Value]:
-    values, inverse, counts = unique(g, shapes.flat(g, self), is_sorted=True)
+    if dim is not None and self.dtype.is_float:
+        raise node.problem("parts with what is no number all differ in PyTorch", "compare integers")
+    node.stated = node.stated if dim is None else ()  # which torch.export gets wrong for parts
+    x, axis = shapes.flat_or_along(node, g, self, dim)
+    values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)
+    if dim is None and return_inverse:
+        inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self))
     none = shapes.empty(g, [0], INT64)
-    inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self)) if return_inverse else none
-    return [values, inverse, counts if return_counts else none]
+    return [values, inverse if return_inverse else none, counts if return_counts else none]
+
+
+@aten("unique_consecutive", "unique_dim_consecutive")
+def _unique_consecutive(
+    node: AtenNode, g: Operators, self: Value, return_inverse: bool, return_counts: bool, dim: int | None
+) -> list[Value]:
+    """Return the parts that differ from the one before."""
+    node.stated = node.stated if dim is None else ()
+    x, axis = shapes.flat_or_along(node, g, self, dim)
+    size = dims(x)[axis]
+    if not x.size:
+        raise node.problem("different elements of no elements", "remove the operator")
+    starts = g.builder.const(np.ones(1, np.bool_))
+    if size > 1:
+        same = g("Equal", [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, size - 1)])
+        others = [at for at in range(x.rank) if at != axis]
+        if others:
+            same = g("ReduceMin", [g.builder.cast(same, INT32), vector(g, others)], keepdims=0)
+        starts = g("Concat", [starts, g("Not", [g.builder.cast(same, BOOL8)])], axis=0)
+    count = g("CumSum", [g.builder.cast(starts, INT64), g.builder.const(np.asarray(0, np.int64))])
+    inverse = g("Sub", [count, number(g, count, 1)])
+    inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self)) if dim is None else inverse
+    at = shapes.flat(g, true_places(g, starts))
+    ends = g("Concat", [shapes.cut(g, at, 0, 1), vector(g, [size])], axis=0)
+    values = g("Compress", [x, starts], axis=axis)
+    none = shapes.empty(g, [0], INT64)
+    return [values, inverse if return_inverse else none, g("Sub", [ends, at]) if return_counts else none]
 
 
 @aten("bincount")

@@ -15,7 +15,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8, INT32, UINT8
 
 
@@ -178,6 +178,24 @@ def _masked_select(node: AtenNode, g: Operators, self: Value, mask: Value) -> Va
 def _nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
     found = true_places(g, shapes.rank_one(g, self))
     return found if self.rank else shapes.cut(g, found, 1, 0, 0)
+
+
+@aten("nonzero_static")
+def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_value: int) -> Value:
+    """Find the element before which there are so many as the number of each row."""
+    shape = dims(self)
+    if size < 0 or not self.rank:
+        raise node.invalid(f"{size} positions of shape {list(shape)}")
+    if not self.size or not size:
+        return g.builder.const(np.full((size, self.rank), fill_value, np.int64))
+    check_table(self.size, size)
+    held = g.builder.cast(g.builder.cast(shapes.flat(g, self), BOOL8), INT32)
+    count = g("CumSum", [held, g.builder.const(np.asarray(0, np.int64))])
+    before = g("LessOrEqual", [count, g.builder.const(np.arange(size, dtype=np.int32)[:, None])])
+    at = g("ReduceSum", [g.builder.cast(before, INT32), vector(g, [1])], keepdims=0)
+    table = np.stack(np.unravel_index(np.arange(self.size), shape), 1).astype(np.int64)
+    table = np.concatenate([table, np.full((1, self.rank), fill_value, np.int64)])
+    return g("Gather", [g.builder.const(table), at], axis=0)
 
 
 @aten("nonzero_numpy")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
@@ -80,6 +82,23 @@ def _block_diag(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> Value
     return joined(node, g, rows, 0)
 
 
+@aten("pad_sequence")
+def _pad_sequence(
+    node: AtenNode,
+    g: Operators,
+    sequences: Sequence[Value],
+    batch_first: bool,
+    padding_value: float,
+    padding_side: str,
+) -> Value:
+    longest, rows = max((dims(each)[0] for each in sequences), default=0), []
+    for each in sequences:
+        more = longest - dims(each)[0]
+        pad = [0, 0] * (each.rank - 1) + ([more, 0] if padding_side == "left" else [0, more])
+        rows.append(_padded(g, operand(node, g, each), pad, value=padding_value))
+    return stack(g, rows, 0 if batch_first else 1)
+
+
 # ------------------------------------------------------------------ grids
 
 
@@ -112,6 +131,17 @@ def _cartesian_prod(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> V
         return tensors[0]
     grid = _grid(node, g, [operand(node, g, each) for each in tensors])
     return shapes.reshaped(g, stack(g, grid, len(grid)), [-1, len(grid)])
+
+
+@aten("combinations")
+def _combinations(node: AtenNode, g: Operators, self: Value, r: int, with_replacement: bool) -> Value:
+    (size,) = dims(self)
+    check_table(math.comb(size + (r - 1 if with_replacement and r else 0), r), max(r, 1))
+    choose = combinations_with_replacement if with_replacement else combinations
+    places = list(choose(range(size), r))
+    if not r or not places:
+        return shapes.empty(g, [0, r] if r else [0], self.dtype)
+    return g("Gather", [self, g.builder.const(np.asarray(places, np.int64))], axis=0)
 
 
 # ------------------------------------------------------------------ repeated and turned round

@@ -227,6 +227,16 @@ def _solve_triangular(
     return _times(g, _inverted(g, _triangle(g, self, upper=upper, unit=unitriangular)), B, left=left)
 
 
+@aten("triangular_solve")
+def _triangular_solve(
+    node: AtenNode, g: Operators, self: Value, A: Value, upper: bool, transpose: bool, unitriangular: bool
+) -> list[Value]:
+    """Return the solution, and the matrices as they are for all right-hand sides."""
+    inverse = _inverted(g, _triangle(g, A, upper=upper, unit=unitriangular))
+    made = _times(g, swapped(g, inverse) if transpose else inverse, self, left=True)
+    return [made, g("Expand", [A, vector(g, [*dims(made)[:-2], *dims(A)[-2:]])])]
+
+
 @aten("linalg_tensorinv")
 def _tensorinv(node: AtenNode, g: Operators, self: Value, ind: int) -> Value:
     shape, size = dims(self), math.prod(dims(self)[ind:])
