@@ -18,25 +18,25 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 767
+MODULES = 851
 FILES_OF_A_CONVERSION = 60
 LINES = {
-    "api": 1_250,
-    "cli": 4_900,
+    "api": 1_345,
+    "cli": 4_910,
     "container": 4_200,
-    "converter": 40_800,
+    "converter": 53_900,
     "ir": 3_010,
     "opdefs": 6_480,
-    "passes": 3_500,
+    "passes": 5_010,
     "prepare": 4_000,
-    "quant": 16_650,
+    "quant": 16_890,
     "runtime": 15_700,
     "schema": 3_250,
     "targets": 200,
     "udo": 8_750,
     "": 650,
 }
-TOTAL = 113_050
+TOTAL = 128_100
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
