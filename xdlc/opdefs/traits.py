@@ -133,6 +133,8 @@ def types_with(name: str) -> frozenset[str]:
 def value_sources(op: Op) -> tuple[int, ...]:
     """Return the inputs whose elements make up the results of an op unchanged; none if it computes."""
     found = traits(op)
+    if op.param("reduction", 0):
+        return ()  # a scatter that adds computes
     return (0,) if found.selects else tuple(index for index in found.gathers if index < len(op.inputs))
 
 

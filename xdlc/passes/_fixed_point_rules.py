@@ -19,7 +19,7 @@ def moves(op: Op) -> tuple[int, ...]:
     """
     if op.package != ir.NATIVE_PACKAGE:
         return ()
-    if not traits(op).fills and not op.param("reduction", 0) and len({out.dtype for out in op.outputs}) == 1:
+    if not traits(op).fills and len({out.dtype for out in op.outputs}) == 1:
         found = value_sources(op)
         if found:
             return found

@@ -106,7 +106,8 @@ def _is_whole(tensor: Tensor | None, depth: int) -> bool:
         return operation in (CEIL, FLOOR, ROUND)
     if op.type == "Cast":
         return source is not None and source.dtype.is_integer
-    if operation == RELU_MIN_MAX and not all(op.param(f"{end}_value").is_integer() for end in ("min", "max")):
+    is_clamp = op.type == "ElementWiseNeuron" and operation == RELU_MIN_MAX
+    if is_clamp and not all(op.param(f"{end}_value").is_integer() for end in ("min", "max")):
         return False
     if traits(op).view or operation in _KEEPING.get(op.type, ()):
         return all(_is_whole(operand, depth - 1) for operand in op.inputs)

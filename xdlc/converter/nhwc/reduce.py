@@ -40,9 +40,14 @@ def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: boo
     chosen = sorted({axis_of(axis, x.rank) for axis in axes})
     if not chosen:
         return x
+    is_empty = x.dims is not None and any(x.dims[axis] == 0 for axis in chosen)
     if type in ("Any", "All"):
         found = reduced(g, "Max" if type == "Any" else "Min", cast(g, x, INT32), chosen, keep=keep)
+        if is_empty and type == "Any":  # the greatest of no integers is the least that there is
+            return g("Greater", [found, number(g, found, 0)])
         return cast(g, found, BOOL8)
+    if type == "Mean" and is_empty:
+        return g("Div", [reduced(g, "Sum", x, chosen, keep=keep), number(g, x, 0)])
     if type == "Mean" and not x.dtype.is_float:
         count = 1
         for size in dims(x, chosen):

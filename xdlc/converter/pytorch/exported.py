@@ -26,6 +26,8 @@ from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 _MAJOR = 8
 _OLD = "serialized_exported_program.json"
 """The program in archives of torch 2.7 and older."""
+_MOST_EXPRESSIONS = 1 << 19
+"""Most characters of all expressions of dimensions, each counted once."""
 _MOST_CALLS, _GRAPH = 24_000, 16
 """Calls that a program may have, and how many of them a graph counts for."""
 _MOST_DEPTH = 8
@@ -124,6 +126,8 @@ class _Reader:
         self._document = document
         self._parameters = parameters
         self._where = where
+        self._expressions: set[str] = set()
+        self._characters = 0
         self._calls = 0
         self._depth = 0
         self._examples: dict[str, int] = {}
@@ -221,6 +225,11 @@ class _Reader:
         if kind != "as_expr":
             return held
         text, hint = held["expr_str"], held.get("hint")
+        if text not in self._expressions:
+            self._expressions.add(text)
+            self._characters += len(text)
+            if self._characters > _MOST_EXPRESSIONS:
+                raise ValueError("its shapes have too long expressions")
         name = symbol_name(text) if hint else None
         if name is not None:
             self._examples.setdefault(name, next(iter(hint.values())))
@@ -266,6 +275,9 @@ class _Reader:
             return self.graph(held["graph"])
         if kind in ("as_none", "as_memory_format", "as_layout", "as_device"):
             return None
+        if kind == "as_custom_obj":
+            problem = "passes an object of Python, like a generator of random numbers"
+            raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
         raise ValueError(f"an argument is of the unknown kind {kind}")
 
 

@@ -266,6 +266,9 @@ class _Walk:
             self._tensors[output] = Tensor(Storage(output, output, is_passed=is_passed), (), output)
         for index, result in zip(changed, results, strict=True):
             self._write(operands[index], result)
+        if any(form.passed for form in forms.values()):
+            for storage in storages:
+                storage.is_passed = True  # a result may be an operand itself
 
 
 def _carried(

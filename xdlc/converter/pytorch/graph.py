@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ class _Builder:
         self._source_lines = source_lines
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._last: Counter[str] = Counter()
         self._own_names: Counter[str] = Counter()
         self._constants: dict[str, ir.TensorData] = {}
         self._problems: dict[str, XdlcError] = {}
@@ -81,8 +83,9 @@ class _Builder:
     def graph(self, frozen: bool) -> tuple[SourceGraph, Shapes]:
         """Return the main graph."""
         program = self._program
-        form = functional(program.graph)
-        written = program.written | form.written
+        count, ends_of = len(program.graph.outputs), [Ref(end) for end in program.written.values()]
+        form = functional(replace(program.graph, outputs=[*program.graph.outputs, *ends_of]))
+        written = dict(zip(program.written, form.graph.outputs[count:], strict=True)) | form.written
         if frozen and written:
             names = ", ".join(self._stated(value) for value in written)
             program.notices.append(f"{names} keep their first values, though the network changes them")
@@ -93,7 +96,7 @@ class _Builder:
         if wide:
             notice = f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
             program.notices.append(notice)
-        ends = self._ends(form.graph.outputs)
+        ends = self._ends(form.graph.outputs[:count])
         states = self._states(written, ends)
         self._hold(form.graph, written)
         made = {output for call in form.graph.calls for output in call.outputs}
@@ -103,8 +106,9 @@ class _Builder:
                 self._names[output] = name
                 self._aliases[output] = name
                 continue
-            if isinstance(output, Ref):
-                form.graph.values.setdefault(name, form.graph.values.get(output, Meta(ScalarType(6), ())))
+            if isinstance(output, Ref | SymbolRef):
+                number = ScalarType(4 if isinstance(output, SymbolRef) else 6)
+                form.graph.values.setdefault(name, form.graph.values.get(output, Meta(number, ())))
             else:
                 held = f"{name}_value"
                 self._constants[held] = ir.ArrayData(_array(output))
@@ -207,10 +211,10 @@ class _Builder:
             return GraphInput(name, dtype_of(meta.dtype), sizes)
 
     def _free(self, name: str) -> str:
-        made, number = name, 0
+        made = name
         while made in self._taken:
-            number += 1
-            made = f"{name}_{number}"
+            self._last[name] += 1
+            made = f"{name}_{self._last[name]}"
         self._taken.add(made)
         return made
 

@@ -91,7 +91,8 @@ class Parameters:
         archive, value = self._pickled[name]
         if not isinstance(value, StoredTensor) or value.quantizer:
             raise _object(where)
-        return Parameter(name, unpickled(archive, "data/", value), (value.storage.key, *value))
+        start = archive.record(f"data/{value.storage.key}")[0]
+        return Parameter(name, unpickled(archive, "data/", value), (start, *value))
 
 
 def _number(value: Mapping[str, Any]) -> int:

@@ -186,7 +186,9 @@ def _clamp(self: Term, min: Term | None = None, max: Term | None = None) -> Term
     )
     if low is not None and high is None and _known(low) == 0:
         return self("Relu")
-    is_known = all(limit is not None and limit.value.is_static for limit in (low, high))
+    is_known = all(
+        limit is not None and limit.value.is_static and limit.value.size == 1 for limit in (low, high)
+    )
     if low is not None and high is not None and is_known and self.value.dtype.is_float:
         return self("Clip", low, high)
     x = self if low is None else self.most(low)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,7 +37,7 @@ def _matmul(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
         if not x.rank or not y.rank:
             return g("Mul", [x, y])
         lead = [*dims(x)[:-1], *dims(y)[:-1]]
-        rows, columns = (reshape(g, each, (each.size // each.shape[-1], each.shape[-1])) for each in (x, y))
+        rows, columns = (reshape(g, each, (math.prod(dims(each)[:-1]), each.shape[-1])) for each in (x, y))
         return reshape(g, g("MatMul", [rows, swapped(g, columns)]), lead)
     if y.rank == 2 and y.is_static and x.rank > 1 and y.dtype.is_float and not x.is_dynamic:
         return fully_connected(g, x, swapped(g, y), None, keep_dims=True)
@@ -115,6 +116,11 @@ def _tensordot(
     left, right = (
         [axis_of(axis, each.rank) for axis in axes] for each, axes in ((x, dims_self), (y, dims_other))
     )
+    for at, to in zip(left, right, strict=True):  # an axis of size 1 is repeated
+        if x.shape[at] != y.shape[to] and x.shape[at] == 1:
+            y = g("ReduceSum", [y, vector(g, [to])], keepdims=1)
+        elif x.shape[at] != y.shape[to] and y.shape[to] == 1:
+            x = g("ReduceSum", [x, vector(g, [at])], keepdims=1)
     rows = [axis for axis in range(x.rank) if axis not in left]
     columns = [axis for axis in range(y.rank) if axis not in right]
     shape = [*(dims(x)[axis] for axis in rows), *(dims(y)[axis] for axis in columns)]

@@ -113,7 +113,7 @@ def _projected(
     return [every, *(front(g, state) for state in last)]
 
 
-@aten("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input", ignores=("train", "dropout"))
+@aten("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
 def _network(
     node: AtenNode,
     g: Operators,
@@ -122,9 +122,13 @@ def _network(
     params: Sequence[Value],
     has_biases: bool,
     num_layers: int,
+    dropout: float,
+    train: bool,
     bidirectional: bool,
     batch_first: bool,
 ) -> list[Value]:
+    if train and dropout and num_layers > 1:
+        raise node.problem("dropout of training is random", "call model.eval() before the export")
     kind, x = node.type.partition(".")[0], input
     given = [hx] if isinstance(hx, Value) else hx
     count = 2 if bidirectional else 1

@@ -226,6 +226,9 @@ def _grid_sampler(
 def _affine_grid(
     node: AtenNode, g: Operators, theta: Value, size: Sequence[int], align_corners: bool
 ) -> Value:
+    if align_corners and 1 in size[2:]:  # PyTorch has the one place at 0, ONNX at -1
+        kept = [float(each != 1) for each in reversed(size[2:])]
+        theta = g("Mul", [theta, g.builder.const(np.asarray([*kept, 1.0], theta.dtype.numpy))])
     return g("AffineGrid", [theta, vector(g, size)], align_corners=int(align_corners))
 
 

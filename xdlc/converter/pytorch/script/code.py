@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.errors import ModelError
 
-_MOST_CODE = 1 << 21
+_MOST_CODE = 1 << 20
+_MOST_MARKS = 1 << 18
+"""Most commas, parentheses and points, in proportion to which a parsed text takes memory."""
 
 
 class Code:
@@ -27,6 +29,7 @@ class Code:
         self.path = str(archive.path)
         self._archive = archive
         self._left = _MOST_CODE
+        self._marks = _MOST_MARKS
         self._files: dict[str, dict[str, ast.ClassDef | ast.FunctionDef]] = {}
         text = archive.read("version")[:16] if "version" in archive else b"1"
         self.version = int(text) if text.strip().isdigit() else 0
@@ -58,9 +61,10 @@ class Code:
             return {}
         text = self._archive.read(record)
         self._left -= len(text)
+        self._marks -= sum(map(text.count, (b",", b"(", b".")))
         where, fix = f"{self.path}: {record}", "save the model again, or export it with torch.export"
-        if self._left < 0:
-            raise ModelError(f"has more than {_MOST_CODE} bytes of code", where=where, fix=fix)
+        if min(self._left, self._marks) < 0:
+            raise ModelError(f"has more code than a network has, of {len(text)} bytes", where=where, fix=fix)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

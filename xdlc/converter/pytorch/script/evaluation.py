@@ -19,7 +19,7 @@ from xdlc.converter.pytorch.script.code import Code
 from xdlc.converter.pytorch.script.machine import Machine
 from xdlc.converter.pytorch.script.recorder import NUMBERS, Recorder
 from xdlc.converter.pytorch.script.types import FLOAT32
-from xdlc.converter.pytorch.script.values import Object, Tensor
+from xdlc.converter.pytorch.script.values import Object, Tensor, tensors
 from xdlc.converter.pytorch.tensors import dtype_of, unpickled
 from xdlc.converter.session.set_inputs import fixed_inputs
 from xdlc.errors import UnsupportedOp, XdlcError
@@ -55,7 +55,8 @@ def alike(first: Any, second: Any) -> bool:
     """Return whether two values of an attribute can be those of one state."""
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return (first.shape, first.dtype) == (second.shape, second.dtype)
-    return type(first) is type(second) and bool(first == second)
+    is_plain = isinstance(first, int | float | str | None) and type(first) is type(second)
+    return is_plain and bool(first == second)
 
 
 class Evaluation:
@@ -76,6 +77,7 @@ class Evaluation:
         self._machine = Machine(code, self._recorder)
         self._made: dict[int, Any] = {}
         self._starts: dict[str, Tensor] = {}
+        self._containers: list[tuple[str, Any, Any]] = []
         self.program = Program(str(archive.path), self._recorder.graph)
 
     def call(
@@ -111,7 +113,10 @@ class Evaluation:
         if isinstance(held, int | float | str | None) and not isinstance(held, Global):
             return held
         if id(held) not in self._made:
-            self._made[id(held)] = held, self._new(held, path, folder)
+            made = self._new(held, path, folder)
+            self._made[id(held)] = held, made
+            if isinstance(made, list | dict):
+                self._containers.append((path, made, made.copy()))
         return self._made[id(held)][1]
 
     def _new(self, held: Any, path: str, folder: str) -> Any:
@@ -158,14 +163,16 @@ class Evaluation:
         if not isinstance(end, Tensor):
             self.moved = self.moved or end != held
             return end
+        place: tuple[Any, ...] = ()
         if isinstance(held, StoredTensor) and held.shape == end.shape:
+            place = tuple(held)
             data = unpickled(self._archive, folder, held)
         else:
             data = ir.ArrayData(np.zeros(end.shape, dtype_of(end.dtype).numpy))
             self.moved = True
         made = self._starts[path] = self._recorder.unknown(path, end.dtype, end.shape)
         made.number = end.number
-        self._recorder.store(made, Parameter(path, data))
+        self._recorder.store(made, Parameter(path, data, place))
         return made
 
     def _argument(
@@ -204,6 +211,11 @@ class Evaluation:
         program.parameters = recorder.parameters
         for name in recorder.written & recorder.parameters.keys():
             self.ends[recorder.parameters[name].name] = recorder.stored[name]
+        for path, now, start in self._containers:
+            pairs = zip(_items(now), _items(start), strict=False)
+            if len(now) != len(start) or any(a is not b for a, b in pairs):
+                problem = f"attribute {path!r} is a {type(now).__name__} that the network changes"
+                raise UnsupportedOp(problem, fix="make it an input and an output of the network")
         of_file = {id(made) for _, made in self._made.values()}
         for (_, field), (held, start) in self._machine.changed.items():
             path, end = f"{held.path}.{field}".lstrip("."), held.fields[field]
@@ -219,8 +231,13 @@ class Evaluation:
         recorder.graph.inputs = [*program.inputs, *program.parameters]
 
 
+def _items(held: Any) -> list[Any]:
+    return [each for pair in held.items() for each in pair] if isinstance(held, dict) else held
+
+
 def _named(result: Any) -> list[tuple[str, Any]]:
     """Return the results of a network by name: keys of dictionaries, else ``output_0`` and so on."""
+    tensors([result])  # bounds the containers, too
     flat = list(islice(_leaves(result, ()), _MOST_OUTPUTS))
     if len(flat) == _MOST_OUTPUTS:
         raise UnsupportedOp("the network has too many outputs", fix="return tensors")

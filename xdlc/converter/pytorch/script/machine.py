@@ -27,6 +27,10 @@ _KINDS: dict[str, type] = {each.__name__: each for each in (Tensor, int, float, 
 _KINDS["NoneType"] = type(None)
 
 
+_AT_ONCE = frozenset(["__getitem__", "_set_item", "append", "len"])
+"""Operators that do not go through a list."""
+
+
 class Machine:
     """Evaluator of the code of an archive.
 
@@ -246,6 +250,11 @@ class Machine:
     def _operator(
         self, name: str, given: list[Any], named: Mapping[str, Any] | None = None, space: str = "aten"
     ) -> Any:
+        if name not in _AT_ONCE:
+            self._steps += (
+                sum(len(each) for each in given if isinstance(each, list | tuple | dict | str)) >> 1
+            )
+        self._count()
         return applied(self.recorder, space, name, given, named or {}, self._code.version)
 
     def _builtin(self, name: str, nodes: Sequence[ast.expr], held: Mapping[str, Any]) -> Any:

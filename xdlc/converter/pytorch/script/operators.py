@@ -17,7 +17,7 @@ from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 
 _SAME = (
-    *("alias", "contiguous", "cpu", "cuda", "data", "detach", "detach_", "lift", "lift_fresh", "positive"),
+    *("alias", "cpu", "cuda", "data", "detach", "detach_", "lift", "lift_fresh", "positive"),
     *("requires_grad_", "resolve_conj", "resolve_neg"),
 )
 """Operators whose result is their argument."""

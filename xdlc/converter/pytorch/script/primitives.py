@@ -14,11 +14,11 @@ from xdlc.converter.pytorch.script.values import Tensor
 
 _MOST_ITEMS = 1 << 16
 _MOST_NUMBER = 1 << 64
-CHANGES = frozenset(["append", "extend", "insert", "pop", "clear", "reverse", "_set_item"])
+CHANGES = frozenset(["add_", "append", "extend", "insert", "pop", "clear", "reverse", "_set_item"])
 """Operators that change a list or dictionary."""
 ON_LISTS = CHANGES | frozenset(
     """
-    copy list len slice __getitem__ __contains__ add add_ mul keys values items get list_with_default eq ne
+    copy list len slice __getitem__ __contains__ add mul keys values items get list_with_default eq ne
     """.split()  # noqa: SIM905 - a list literal would be longer
 )
 """Operators that work on lists and dictionaries, whatever these hold."""
@@ -42,7 +42,8 @@ def is_known(name: str) -> bool:
 
 def _multiplied(first: Any, second: Any) -> Any:
     for items, count in ((first, second), (second, first)):
-        if isinstance(items, list | str) and isinstance(count, int) and len(items) * count > _MOST_ITEMS:
+        is_repeated = isinstance(items, list | str | tuple) and isinstance(count, int)
+        if is_repeated and len(items) * count > _MOST_ITEMS:
             raise ValueError("a list is repeated too often")
     return first * second
 
@@ -59,7 +60,8 @@ def _append(items: list[Any], item: Any) -> list[Any]:
 
 def _equal(first: Any, second: Any) -> bool:
     for items in (first, second):
-        if isinstance(items, list | tuple | dict) and any(isinstance(each, list | dict) for each in items):
+        held = items.values() if isinstance(items, dict) else items if isinstance(items, list | tuple) else ()
+        if any(isinstance(each, list | tuple | dict) for each in held):
             raise ValueError("lists of lists are compared")
     return bool(first == second)
 
@@ -92,13 +94,15 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("warn", "set_grad_enabled", "manual_seed", "_assert"), lambda *_: None),
     **dict.fromkeys(("is_grad_enabled", "is_autocast_enabled"), lambda *_: False),
     **dict.fromkeys(("device", "type"), lambda *_: "cpu"),
-    **dict.fromkeys(("keys", "copy", "list_with_default"), lambda items, *_: list(items)),
+    **dict.fromkeys(("keys", "list_with_default"), lambda items, *_: list(items)),
+    "copy": lambda items: items.copy(),
     **{each.__name__: each for each in (abs, round, sum, any, all, len, list, dict, sorted)},
     **{name: getattr(list, name) for name in ("extend", "insert", "clear", "reverse")},
     **{each.__name__.capitalize(): each for each in (int, float, bool)},
     "ScalarImplicit": lambda value: value,
     **dict.fromkeys(("str", "format"), _formatted),
-    **dict.fromkeys(("add", "add_"), operator.add),
+    "add": operator.add,
+    "add_": operator.iadd,
     "mul": _multiplied,
     "div": _quotient,
     "floor_divide": operator.floordiv,

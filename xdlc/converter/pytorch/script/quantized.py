@@ -7,7 +7,6 @@ file has (aten/src/ATen/native/quantized/cpu).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ def kept(recorder: Recorder, name: str, arguments: dict[str, Any], held: list[Te
         scale, zero_point = arguments["scale"], arguments["zero_point"]
         return _quantized(recorder, arguments["self"], scale, zero_point, arguments["dtype"])
     if operator == "dequantize":
-        return replace(held[0], quantizer=None)
+        return recorder.call("clone", {"self": held[0], "memory_format": None})
     quantizer = next((each.quantizer for each in held if each.quantizer is not None), None)
     if quantizer is None:
         return recorder.call(name, arguments)

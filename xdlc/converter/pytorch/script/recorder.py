@@ -129,7 +129,8 @@ class Recorder:
             if dtype == INT64 and tensor.dtype in FLOATS:
                 tensor = self.call("trunc", {"self": tensor})
             tensor = self.cast(tensor, dtype)
-        made = self.call("reshape", {"self": tensor, "shape": []}) if tensor.shape else tensor
+        made = self.call("clone", {"self": tensor, "memory_format": None})
+        made = self.call("reshape", {"self": made, "shape": []}) if made.shape else made
         return replace(made, number=True)
 
     def cast(self, tensor: Tensor, dtype: int) -> Tensor:
@@ -188,7 +189,7 @@ class Recorder:
         self.written.add(tensor.storage)
         for each in self._shared.get(tensor.storage, ()):
             self._results.forget(each)
-        if found[0] is not None and shape_of(found[0], name) == tensor.shape:
+        if not self.branches and found[0] is not None and shape_of(found[0], name) == tensor.shape:
             self._results.set(tensor.name, found[0])
         for output in call.outputs:
             self.graph.values[output] = self.metas[output] = Meta(tensor.dtype, tensor.shape)

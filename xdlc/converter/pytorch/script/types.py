@@ -120,7 +120,7 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
     if operator in _CREATING:
         return _created(operator, arguments)
     first = given[0].dtype if given else FLOAT32
-    if operator in _PROMOTED:
+    if operator in _PROMOTED or (operator in ("max", "min") and "other" in arguments):
         values = [value for name, value in arguments.items() if name not in _OPTIONS]
         first = promoted(each for value in values for each in (value if isinstance(value, list) else [value]))
     elif operator in ("type_as", "to") and len(given) > 1:
