@@ -65,6 +65,8 @@ def test_inputs_whose_values_reach_the_result():
     assert value_sources(op_of("Concat")) == (0, 1)
     assert value_sources(op_of("Transpose")) == (0,)
     assert value_sources(op_of("Conv2d")) == ()
+    assert value_sources(op_of("ScatterElements")) == (0,)  # it has two inputs here
+    assert value_sources(op_of("ScatterElements", reduction=u32(1))) == ()
 
 
 def test_result_range_of_a_clamp_is_that_of_its_parameters():

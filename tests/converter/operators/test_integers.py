@@ -90,3 +90,18 @@ def test_conv_integer_with_a_zero_point_per_channel(models, group):
 
     (wanted,) = ReferenceEvaluator(build(plain, {"x": x}, {"w": w}, ("y",), 17)).run(None, {"x": x})
     np.testing.assert_array_equal(found, wanted.astype(np.int32))
+
+
+def test_remainders_that_become_integers(models):
+    """ElementWiseBinary numbers Fmod as ElementWiseNeuron numbers ReluMinMax."""
+    narrow, wide = node("Cast", "c", "b", to=3), node("Cast", "b", to=6)
+    narrow.name = "narrow"
+    nodes = [
+        node("Round", "x", "r"),
+        node("Mod", "r three", "m", fmod=1),
+        node("Clip", "m low high", "c"),
+        narrow,
+        wide,
+    ]
+    limits = {"three": np.float32(3), "low": np.float32(-128), "high": np.float32(127)}
+    check(models, nodes, {"x": RNG.standard_normal(9).astype(np.float32) * 9}, limits)

@@ -26,6 +26,7 @@ X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
         ("y = torch.clone(x)\n_0 = torch.relu_(y)\nreturn torch.add(_0, y)", 2 * np.maximum(X, 0)),
         ("z = torch.clone(x)\ny = torch.select(z, 0, 0)\n_0 = torch.mul_(y, 2.)\nreturn z", X * [[2], [1]]),
         ("y = x\nfor i in range(3):\n  y = torch.add(y, i)\nreturn y", X + 3),
+        ("a = [x]\nb = a\n_0 = torch.add_(b, [x])\nreturn torch.stack(a)", np.stack([X, X])),
         ("i = 0\ny = x\nwhile torch.lt(i, 4):\n  i, y = torch.add(i, 1), torch.neg(y)\nreturn y", X),
         ("if torch.eq((torch.size(x))[0], 2):\n  y = x\nelse:\n  y = torch.neg(x)\nreturn y", X),
         (
@@ -60,11 +61,20 @@ def test_code(tmp_path: Any, body: str, wanted: Any) -> None:
         ),
         ("n = int(torch.sum(x))\nreturn torch.mul(x, torch.add(n, 1))", lambda x: x * (int(x.sum()) + 1)),
         (
+            "c = torch.sum(x)\nn = torch.item(c)\n_0 = torch.add_(c, 9)\nreturn torch.mul(x, n)",
+            lambda x: x * x.sum(),
+        ),
+        (
+            "c = torch.zeros([1])\nif bool(torch.gt(torch.sum(x), 0.)):\n  _0 = torch.add_(c, 1)\n"
+            "else:\n  pass\nreturn torch.mul(x, int(c))",
+            lambda x: x * (x.sum() > 0),
+        ),
+        (
             "if bool(torch.gt(torch.sum(x), 0.)):\n  n = 2\nelse:\n  n = 3\nreturn torch.mul(x, n)",
             lambda x: x * (2 if x.sum() > 0 else 3),
         ),
     ],
-    ids=["branch", "number", "branch of numbers"],
+    ids=["branch", "number", "number of a tensor that changes", "change in a branch", "branch of numbers"],
 )  # fmt: skip
 @pytest.mark.parametrize("shift", [1.0, -1.0])
 def test_what_depends_on_data_is_decided_when_the_graph_runs(
