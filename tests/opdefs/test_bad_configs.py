@@ -521,18 +521,6 @@ BAD = {
         'Backend="CPUS"',
         "supplement for unknown backend 'CPUS'",
     ),
-    "supplement for a backend that is not offered": (
-        "<SupportedBackend>DSP_V68</SupportedBackend>",
-        "",
-        (
-            "<SupplementalOpDef>\n"
-            "      <Name>Blend</Name>\n"
-            "      <Input>\n"
-            "        <Name>in[0]</Name>\n"
-            "        <Constraint"
-        ),
-        "backend HTP: supplement of op 'Blend', which is offered for CPU",
-    ),
     "supplement of an unknown op": (
         (
             "    <SupplementalOpDef>\n"

@@ -14,7 +14,7 @@ from xdlc.opdefs.op_verifier import OpVerifier
 from xdlc.opdefs.semantics import TITLES, place
 from xdlc.opdefs.shape_reason import undetermined
 from xdlc.opdefs.shape_text import states_dims
-from xdlc.opdefs.supplements import offered, side_of, tensors_of
+from xdlc.opdefs.supplements import offered, side_of, tensors_of, unused
 from xdlc.opdefs.xml_elements import Key
 
 _MAX_TEXT = 200
@@ -30,10 +30,11 @@ _LIKE_A_RULE = re.compile(
 def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
     """Return remarks on definitions that break no rule, each with its line.
 
-    Reported are ops that name no backend; Repeated inputs and outputs of ops for DSP and HTP, whose number
-    must be known when a package is built; texts of shapes that begin like a list of dimensions and are none,
-    and outputs with a dimension that nothing binds; and constraints that are not enforced although they look
-    like a rule, because they are no expression or a name in them is not bound.
+    Reported are ops that name no backend; supplements for backends that an op does not name; Repeated inputs
+    and outputs of ops for DSP and HTP, whose number must be known when a package is built; texts of shapes
+    that begin like a list of dimensions and are none, and outputs with a dimension that nothing binds; and
+    constraints that are not enforced although they look like a rule, because they are no expression or a name
+    in them is not bound.
 
     Args:
         collection: The definitions.
@@ -70,6 +71,8 @@ def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) 
 def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
     offers = offered(collection)
     rules = list(_rules(collection))
+    for key, op, backend, own in unused(collection):
+        yield op, key, f"its supplement for {backend} is not used: it is offered for {own}"
     for index, op in enumerate(collection.opdefs):
         for key, text in _of_op(op, ("op", index), offers[op.name]):
             yield op, key, text

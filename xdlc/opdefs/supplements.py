@@ -36,16 +36,14 @@ def supplement_problems(collection: Collection) -> Iterator[Problem]:
     offers = offered(collection)
     sound = not any(backends.unknown(op.backends) for op in collection.opdefs)
     for index, table in enumerate(collection.supplements):
-        for problem in _table(table, ops, offers, ("table", index)):
+        for problem in _table(table, ops, ("table", index)):
             sound = False
             yield problem
     if sound:
         yield from _unresolved(collection, offers)
 
 
-def _table(
-    table: SupplementTable, ops: Mapping[str, OpDef], offers: Mapping[str, set[str]], key: Key
-) -> Iterator[Problem]:
+def _table(table: SupplementTable, ops: Mapping[str, OpDef], key: Key) -> Iterator[Problem]:
     title = f"backend {table.backend}"
     for name, fix in backends.unknown([table.backend]):
         yield Problem(f"supplement for unknown backend {name!r}", key, fix)
@@ -55,7 +53,7 @@ def _table(
         yield Problem(words, (*key, "supported", name), near(name, ops) or "define or remove it")
     for name, rows in table.ops.items():
         if name in ops:
-            yield from _supplement(table, rows, ops[name], offers[name], (*key, "op", name))
+            yield from _supplement(table, rows, ops[name], (*key, "op", name))
         elif name not in unknown:
             words = f"{title}: supplement of op {name!r}, which is not in the OpDefList"
             yield Problem(words, (*key, "op", name, "Name"), near(name, ops) or "define or remove it")
@@ -68,6 +66,16 @@ def offered(collection: Collection) -> dict[str, set[str]]:
         for name in table.supported & found.keys():
             found[name].add(table.backend)
     return found
+
+
+def unused(collection: Collection) -> Iterator[tuple[Key, OpDef, str, str]]:
+    """Yield the supplements for backends that the op does not name: place, op, backend, the op's backends."""
+    ops, offers = {op.name: op for op in collection.opdefs}, offered(collection)
+    for index, table in enumerate(collection.supplements):
+        for name in table.ops:
+            own = offers.get(name, set())
+            if own and not any(backends.overlap(table.backend, each) for each in own):
+                yield ("table", index, "op", name), ops[name], table.backend, ", ".join(sorted(own))
 
 
 class Rows:
@@ -85,18 +93,9 @@ class Rows:
 
 
 def _supplement(
-    table: SupplementTable, rows: Sequence[SupplementOp], op: OpDef, offers: set[str], key: Key
+    table: SupplementTable, rows: Sequence[SupplementOp], op: OpDef, key: Key
 ) -> Iterator[Problem]:
     title = f"backend {table.backend}: supplement of op {op.name!r}"
-    known = not backends.unknown([table.backend, *op.backends])
-    if known and not any(backends.overlap(table.backend, name) for name in offers):
-        listed = ", ".join(sorted(offers)) or "no backend"
-        yield Problem(
-            f"{title}, which is offered for {listed}",
-            key,
-            f"add {table.backend} to SupportedBackend of the op or to SupportedOps of the supplement",
-        )
-        return
     for row in rows:
         for side, title_, added, definitions in (
             ("input", "input", row.inputs, {tensor.name: tensor for tensor in op.inputs}),

@@ -16,7 +16,7 @@ from xdlc.opdefs.backend_view import constrained, only_default
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, OpDef, ParamDef
 from xdlc.opdefs.op_verifier import OpVerifier, Problem
-from xdlc.opdefs.supplements import offered, side_of, tensors_of
+from xdlc.opdefs.supplements import offered, side_of, tensors_of, unused
 
 _FIX = "change the model, or the supplement for the backend"
 
@@ -67,10 +67,12 @@ class UdoVerifier:
         collection, name = self._collection, self._definition.name
         if collection is None:
             return {}
+        skipped = {(op.name, backend) for _, op, backend, _ in unused(collection)}
         own = [
             table.backend
             for table in collection.supplements
             for row in table.ops.get(name, ())
+            if (name, table.backend) not in skipped
             for side in ("input", "output", "param")
             if any(added.constraints or added.only_default for added in side_of(row, side).values())
         ]

@@ -87,6 +87,11 @@ def parse_collection(data: bytes, where: str) -> Collection:
     return found
 
 
+def schema_text() -> str:
+    """Return the XML Schema of OpDef XML."""
+    return _SCHEMA.read_text(encoding="utf-8")
+
+
 def schema_problems_of(path: str | os.PathLike[str]) -> list[ModelError]:
     """Return the breaches of the schema alone, as native definitions keep other rules than those of UDOs."""
     where = os.fspath(path)

@@ -112,13 +112,6 @@ BAD = [
         "operator 0 of package 'Filters' has no type",
     ),
     (
-        "empty type",
-        '"Blur"',
-        '""',
-        "UdoPackage_0.Operators[0].type",
-        "type of operator 0 of package 'Filters' is empty",
-    ),
-    (
         "type is a number",
         '"Blur"',
         "1.5",

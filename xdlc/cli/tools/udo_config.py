@@ -141,6 +141,25 @@ def from_model(model: Path, target: Path, form: str | None, **options: Any) -> N
     raise_all(made.problems, where=str(model))
 
 
+@tool("schema")
+@click.option(
+    "-o",
+    "--output_path",
+    "target",
+    type=params.OUTPUT_FILE,
+    default="-",
+    help="File to write.  [default: standard output]",
+)
+def schema(target: Path) -> None:
+    """Write the XML Schema of OpDef XML, by which editors check and complete a configuration.
+
+    It is what xs:noNamespaceSchemaLocation="OpDef.xsd" in a configuration refers to.
+    """
+    from xdlc.udo.config import schema as schema_file
+
+    _write(schema_file(target if str(target) == "-" else check_target(target)))
+
+
 def _checked(target: Path) -> Path:
     return target if str(target) == "-" or target.is_dir() else check_target(target)
 
@@ -165,5 +184,5 @@ def main() -> None:
     """Convert, check and draft configurations of user-defined operations: JSON and OpDef XML."""
 
 
-for _command in (convert, validate, from_model):
+for _command in (convert, validate, from_model, schema):
     main.add_command(_command)

@@ -1,6 +1,6 @@
 """Configurations of UDOs: JSON UDO configurations and OpDef XML."""
 
-from xdlc.udo.config.convert import Converted, convert
+from xdlc.udo.config.convert import Converted, convert, schema
 from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.reader import Config, Inspected, inspect, read, read_config
 from xdlc.udo.config.skeleton import Draft, draft
@@ -15,5 +15,6 @@ __all__ = [
     "inspect",
     "read",
     "read_config",
+    "schema",
     "write_json",
 ]

@@ -17,6 +17,7 @@ from xdlc.json_fields import choice
 from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import UncoveredNode
+from xdlc.opdefs.xml_reader import schema_text
 from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.names import TYPES
@@ -57,6 +58,11 @@ class Converted:
 
 def _write(data: bytes, file: IO[bytes]) -> None:
     file.write(data)
+
+
+def schema(target: str | os.PathLike[str]) -> Converted:
+    """Return the XML Schema of OpDef XML as a file to be written; ``-`` is standard output."""
+    return Converted({str(target): schema_text()}, ())
 
 
 def convert(

@@ -203,7 +203,7 @@ def _operator(node: Node, index: int, package: str, scope: Scope) -> _Operator:
     if named(node, "type"):
         title = f"operator {shown(named(node, 'type'))}"
     fields = Fields(node, title, scope, _OPERATOR)
-    name = _type(fields)
+    name = _type(fields, index)
     parts = {role: _parts(fields, role) for role in ROLES}
     fields.need("core_types", '["CPU"]')
     cores = fields.words("core_types", CORES)
@@ -227,7 +227,12 @@ def _operator(node: Node, index: int, package: str, scope: Scope) -> _Operator:
     return _Operator(definition, fields.path, paths, parts, cores)
 
 
-def _type(fields: Fields) -> str:
+def _type(fields: Fields, index: int) -> str:
+    node = fields.node("type")
+    if node is not None and node.value == "":  # as the vendor's template has it
+        name = f"Operator_{index}"
+        fields.notice("type", f"type of {fields.what} is empty: {name} is taken; write the model's own type")
+        return name
     fields.need("type", '"MyOp", the type that the operator has in the model')
     name = fields.text("type")
     if "::" in name:
