@@ -13,6 +13,7 @@ from typing import Any
 from xdlc.converter.pytorch.calls import Meta
 
 _MOST_TEXT = 1 << 12
+_DEEPEST = 200
 _MOST = 1 << 62
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": lambda *items: sum(items),
@@ -145,9 +146,15 @@ def parsed(expression: str) -> ast.expr:
     if len(expression) > _MOST_TEXT:
         raise ValueError(f"an expression has {len(expression)} characters")
     try:
-        return ast.parse(expression.strip(), mode="eval").body
+        tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"{expression[:80]!r} is no expression") from error
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    raise ValueError(f"an expression is nested more than {_DEEPEST} levels deep")
 
 
 def _symbol(node: ast.AST) -> str | None:
