@@ -33,7 +33,7 @@ lint: $(VENV)/.dev ## style, types, import rules and budgets of size
 	$(BIN)/python scripts/budget.py
 
 test: lint ## lint, then all tests that need nothing from outside
-	$(BIN)/python -m pytest -rs -n auto --dist worksteal -m 'not corpus and not vendor and not frameworks'
+	$(BIN)/python -m pytest -rs -n auto --dist worksteal -m 'not (corpus or vendor or frameworks or cross or slow)'
 
 MODELS ?= $(wildcard .demo/*.onnx)
 bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"

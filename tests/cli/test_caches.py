@@ -125,6 +125,7 @@ MODEL = cached()
 PLACES = places(MODEL.metadata["cacheList"])[1:]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(place=st.sampled_from(PLACES), value=JSON)
 def test_hostile_descriptions_are_shown(place: list[Any], value: Any) -> None:

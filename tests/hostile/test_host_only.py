@@ -213,6 +213,7 @@ def _spoil(draw: Any, model: Model) -> None:
         tensor.shape, tensor.dynamic_axes = tuple(draw(st.lists(dims, max_size=5))), ()
 
 
+@pytest.mark.slow
 @settings(
     max_examples=int(os.environ.get("XDLC_FUZZ_EXAMPLES", "50")),
     deadline=None,

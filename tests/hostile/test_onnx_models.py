@@ -213,6 +213,7 @@ def test_doubling(server: Server, tmp_path: Path) -> None:
     refused(convert(server, tmp_path, model(nodes, inputs=[value("t0", [4, 4])], outputs=["t60"])))
 
 
+@pytest.mark.slow
 def test_many_results_that_fill_the_memory_together(server: Server, tmp_path: Path) -> None:
     nodes = [helper.make_node("Add", [f"t{n}"] * 2, [f"t{n + 1}"]) for n in range(300)]
     convert(server, tmp_path, model(nodes, {"t0": np.ones((1000, 1000), np.float32)}, outputs=["t300"]))

@@ -573,6 +573,7 @@ def test_deep_nesting_is_refused_at_once(tmp_path):
         assert caught.value.fix
 
 
+@pytest.mark.slow
 def test_unrolling_is_bounded(tmp_path):
     """Loops inside of loops, each short, whose iterations are millions in all."""
     inner = "w = Neg(v)"

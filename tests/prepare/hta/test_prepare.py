@@ -152,6 +152,7 @@ def test_automatic_sections_give_what_the_model_gives():
     assert_same(model, prepared)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     first=st.sets(st.integers(0, 11), min_size=1, max_size=6),

@@ -91,6 +91,7 @@ def test_garbage_collection_ends_it(pids: Path) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.slow
 def test_it_leaves_no_files_descriptors_or_threads(
     python_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

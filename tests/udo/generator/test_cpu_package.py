@@ -94,6 +94,7 @@ def test_a_kernel_that_is_not_filled_is_an_error(built: Path, filled: Path) -> N
     assert "not filled yet: fill execute of" in make(built, "check", "CYCLES=8", code=2)
 
 
+@pytest.mark.slow
 def test_its_own_tests_fail_until_it_is_filled_and_pass_then(built: Path, filled: Path) -> None:
     words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     said = run(built, *words, code=1)
@@ -129,6 +130,7 @@ def test_create_execute_release_in_threads(filled: Path) -> None:
     assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "check")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 def test_a_thousand_cycles_leak_nothing_under_valgrind(filled: Path) -> None:
     make(filled, "check", "CYCLES=4")
@@ -140,6 +142,7 @@ def test_a_thousand_cycles_leak_nothing_under_valgrind(filled: Path) -> None:
     assert "ERROR SUMMARY: 0 errors" in said
 
 
+@pytest.mark.slow
 def test_a_thousand_cycles_under_the_address_sanitizer(filled: Path, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     probe = subprocess.run(

@@ -99,6 +99,7 @@ def gpu(package: Path, filled: Path, tmp_path_factory: pytest.TempPathFactory) -
     return programs
 
 
+@pytest.mark.slow
 @needs_cc
 def test_a_filled_gpu_library_computes_in_many_threads_without_a_leak(gpu: dict[str, Path]) -> None:
     done = run([gpu["filled"], "gpu"], gpu["filled"].parent)

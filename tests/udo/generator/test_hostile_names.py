@@ -58,6 +58,7 @@ OPS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("make") and shutil.which("g++")), reason="needs make and g++")
 def test_it_is_built_and_run(tmp_path: Path) -> None:
     config = tmp_path / "c.xml"
