@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
+from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
@@ -56,10 +57,12 @@ def convert(
     no_plugins: bool = False,
     notify: Notify | None = None,
     step: Callable[[str, int, int], None] | None = None,
+    **boundary: Unpack[BoundaryOptions],
 ) -> Model:
     """Convert a framework model to a model of QNN operations.
 
-    Inputs and outputs keep the source model's names, layout and datatypes.
+    Inputs and outputs keep the source model's names, and its layouts and datatypes unless options in
+    ``boundary`` change them.
 
     Args:
         path: A model file, a model of the package onnx, or a network of PyTorch in memory: a module, which
@@ -88,6 +91,8 @@ def convert(
         no_plugins: Ignore the plugins of installed packages.
         notify: Called with each notice, a line of text; default: the log.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        **boundary: Options for inputs and outputs by name, like ``desired_input_layout={"x": "NHWC"}``; see
+            :class:`xdlc.boundary.Options`.
 
     Returns:
         The model; its weights stay in the source file until they are used.
@@ -98,7 +103,7 @@ def convert(
         UnsupportedOp: If operations cannot be mapped; all of them are listed.
         StorageError: If the file cannot be read.
     """
-    options = given(convert, locals())
+    options = given(convert, locals()) | _boundary(boundary)
     if weights is not None:
         checked_path(weights, _WEIGHTS)
     options["input_dims"] = input_dims
@@ -129,6 +134,7 @@ def check(
     converter_op_package_lib: Paths = None,
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
+    **boundary: Unpack[BoundaryOptions],
 ) -> Report:
     """Return the result of a dry run: problems of a framework model, its nodes, its ops.
 
@@ -156,13 +162,14 @@ def check(
         converter_op_package_lib: Libraries or Python files with shape functions.
         plugin: Plugins that define operations.
         no_plugins: Ignore the plugins of installed packages.
+        **boundary: Options for inputs and outputs by name, as of ``convert``.
 
     Raises:
         UsageError: If an option, an input name or the SoC is not known.
         ModelError: If the file is no model of its format.
         StorageError: If the file cannot be read.
     """
-    options = given(check, locals())
+    options = given(check, locals()) | _boundary(boundary)
     if weights is not None:
         checked_path(weights, _WEIGHTS)
     from xdlc.converter.checking import check as check_model
@@ -170,6 +177,11 @@ def check(
     options["input_dims"] = input_dims
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         return check_model(frontend, file, target=target, udos=udos, **options)
+
+
+def _boundary(given: BoundaryOptions) -> dict[str, BoundaryOptions]:
+    """Return the options for inputs and outputs as the one option that importers have for them."""
+    return {"boundary": given} if given else {}
 
 
 @contextmanager

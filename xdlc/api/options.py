@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
@@ -20,21 +21,24 @@ Notify: TypeAlias = "Callable[[str], None]"
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_DIM = 2**32 - 1
+BOUNDARY = {name: str(annotation) for name, annotation in BoundaryOptions.__annotations__.items()}
+"""Types of the options for inputs and outputs, by name."""
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
     """Return a verb of the Python interface, whose errors are all XdlcErrors.
 
-    Calls that do not fit the signature are UsageErrors, which name the nearest option.
+    Calls that do not fit the signature are UsageErrors, which name the nearest option.  Options of a typed
+    mapping, ``**boundary: Unpack[Boundary]``, are those of ``BOUNDARY``.
     """
     signature = inspect.signature(function)
     name = function.__name__
+    known = _named(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        unknown = next((option for option in options if option not in signature.parameters), None)
+        unknown = next((option for option in options if option not in known), None)
         if unknown is not None:
-            known = list(signature.parameters)
             hint = nearest_names(unknown, known) or f"options: {', '.join(known)}"
             raise UsageError(f"{name} has no option {unknown!r}", fix=hint)
         try:
@@ -48,8 +52,16 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
                 reword(error, in_python)
             raise
 
-    _OPTIONS.update({each.name: each.annotation for each in signature.parameters.values()})
+    _OPTIONS.update(known)
     return call
+
+
+def _named(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the types of a verb's options by name."""
+    found: dict[str, str] = {}
+    for each in inspect.signature(function).parameters.values():
+        found |= BOUNDARY if each.kind is inspect.Parameter.VAR_KEYWORD else {each.name: each.annotation}
+    return found
 
 
 SPEAKS_FLAGS: ContextVar[bool] = ContextVar("SPEAKS_FLAGS", default=False)

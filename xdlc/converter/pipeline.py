@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdlc import ir, opdefs, passes
+from xdlc import boundary, ir, opdefs, passes
 from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.unread import drop_unread
@@ -48,6 +48,7 @@ class Options:
         unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
             which no accelerator runs; 0 keeps all loops.
         package_name: Op package of all native operations instead of QNN's own.
+        boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.Options`.
         udos: UDO definitions.
     """
 
@@ -58,6 +59,7 @@ class Options:
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
     package_name: str | None = None
+    boundary: boundary.Options = field(default_factory=boundary.Options)
     udos: UdoSet = field(default_factory=UdoSet)
 
     def check(self) -> None:
@@ -86,7 +88,7 @@ class Options:
         }
         shapes = {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in self.input_dims.items()}
         symbols = {f"define_symbol {name}": str(value) for name, value in self.define_symbol.items()}
-        return {**shapes, **symbols, **own} | {
+        return {**shapes, **symbols, **own, **boundary.words(self.boundary)} | {
             name: str(value) for name, value in options.items() if value is not None
         }
 
@@ -146,7 +148,15 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
+    ports = boundary.requested(model, options.boundary)
+    if ports and not found.problems:
+        if found.layouts:
+            model.metadata["layouts"] = found.layouts
+        passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
+        boundary.apply(model, ports, found.notices.append)
     removed = _optimized(model, options, imported.encoded_io)
+    if not found.problems:
+        boundary.settle(model, ports, found.notices.append)
     runs_graphs = len(model.graphs) > 1
     if not found.problems and runs_graphs:
         drop_unread(model)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdlc import passes
+from xdlc.boundary import datatype
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.prepare.edit import io_types
 from xdlc.prepare.edit.names import Names
 from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
@@ -44,7 +44,7 @@ def edit(
             they add to the two above.
         use_float_io: Whether quantized inputs and outputs, and those of other float types, become float32.
         buffer_data_type: Type by name of an input or output, or texts like ``x=fixedPoint8``; see
-            :data:`xdlc.prepare.edit.io_types.TYPES`.
+            :data:`xdlc.boundary.datatype.TYPES`.
         input_dimensions: Shapes by input name.
 
     Raises:
@@ -63,8 +63,8 @@ def edit(
             stacklevel=2,
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
-    types = buffer_data_type if isinstance(buffer_data_type, Mapping) else io_types.parsed(buffer_data_type)
-    io_types.set_types(edited, use_float_io, types)
+    types = buffer_data_type if isinstance(buffer_data_type, Mapping) else datatype.parsed(buffer_data_type)
+    datatype.set_types(edited, use_float_io, types)
     _drop_stale(model, edited)
     args = {
         "set_output_tensors": _words(set_output_tensors, tensors),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from xdlc.boundary.entry import check_apart
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as dt
@@ -15,8 +17,12 @@ from xdlc.ir.quantization import quantized_limits
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.traits import traits
 
+if TYPE_CHECKING:
+    from xdlc.boundary.ports import Port
+
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
 """Types of inputs and outputs, under the vendor's names."""
+_WORDS = {name: held for name, held in dt.BY_NAME.items() if held.bits >= 8} | TYPES | {"bool": dt.BOOL8}
 
 
 def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str]) -> None:
@@ -48,7 +54,10 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
                 continue
             flag = "buffer_data_type" if given else "use_float_io"
             try:
-                if _set_type(graph, tensor, TYPES[given or "float32"], flag):
+                wanted = TYPES[given or "float32"]
+                _check_numbers(graph, tensor, wanted)
+                is_as_wide = wanted.is_fixed and tensor.dtype.is_fixed and tensor.dtype.bits == wanted.bits
+                if not is_as_wide and _set_type(graph, tensor, wanted, flag):
                     changed.add(tensor.name if given else flag)
             except XdlcError as problem:
                 problems.append(problem)
@@ -58,6 +67,45 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
             warnings.warn(f"buffer_data_type: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
         warnings.warn("use_float_io changes nothing: no other input or output is quantized", stacklevel=3)
+
+
+def parsed_word(value: str) -> DType:
+    """Return a type by its name, like ``uint8``, ``float16`` or ``fixedPoint8``.
+
+    Raises:
+        UsageError: If there is none of that name.
+    """
+    name = str(value)
+    found = _WORDS.get(name) or _WORDS.get(name.lower())
+    if found is None:
+        fix = nearest_names(name, _WORDS) or f"use one of {', '.join(_WORDS)}"
+        raise UsageError(f"there is no type {value!r}", fix=fix)
+    return found
+
+
+def settle(graph: Graph, tensor: Tensor, port: Port, notify: Callable[[str], None]) -> None:
+    """Give an input or output the type that callers request.
+
+    Integers of 8 and 16 bits are the stored values where the graph is quantized or an encoding is
+    requested; else they are numbers, and cast.
+
+    Raises:
+        ConstraintError: If it cannot have the type: it has no range, or is input and output at once.
+    """
+    wanted = port.dtype
+    if wanted is None:
+        return
+    if wanted.is_integer and wanted.bits <= 16 and (tensor.dtype.is_fixed or port.quantization):
+        wanted = dt.BY_NAME[f"{'s' if wanted.is_signed else 'u'}fixed{wanted.bits}"]
+    option = "input_dtype" if port.is_input else "output_dtype"
+    if not _set_type(graph, tensor, wanted, option, port.quantization):
+        notify(f"{option}: {tensor.name!r} is {wanted} already")
+
+
+def to_float(graph: Graph, tensor: Tensor) -> None:
+    """Let an input that is quantized, or of another float type, be float32 outside of a conversion."""
+    if tensor.dtype.is_fixed or tensor.dtype.is_float:
+        _set_type(graph, tensor, dt.FLOAT32, "preprocessing")
 
 
 def parsed(given: Sequence[str] | str) -> dict[str, str]:
@@ -99,22 +147,26 @@ def _checked(graphs: Sequence[Graph], types: Mapping[str, str]) -> list[XdlcErro
     return problems
 
 
-def _set_type(graph: Graph, port: Tensor, wanted: DType, flag: str) -> bool:
-    if port in graph.inputs and port in graph.outputs:
-        raise ConstraintError(
-            f"{port.name!r} is input and output at once, so that no conversion fits between",
-            where=f"graph {graph.name!r}",
-            fix="leave its type as it is",
-        )
+def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
     if not (port.dtype.is_fixed or port.dtype.is_float):
         raise ConstraintError(
             f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could store",
             where=f"graph {graph.name!r}",
             fix="leave its type as it is",
         )
-    if _is_already(port, wanted):
+
+
+def _set_type(
+    graph: Graph, port: Tensor, wanted: DType, flag: str, requested: ScaleOffset | None = None
+) -> bool:
+    """Give an input or output a type, with a conversion; return whether that changes anything."""
+    check_apart(graph, port)
+    if port.dtype is wanted and requested in (None, port.encoding):
         return False
-    encoding = _encoding(graph, port, wanted) if wanted.is_fixed else None
+    encoding = None
+    if wanted.is_fixed:
+        _check_numbers(graph, port, wanted)
+        encoding = requested or _encoding(graph, port, wanted)
     inner = Tensor(
         graph.unique_name(f"{port.name}_{port.dtype.name}"),
         port.shape,
@@ -128,12 +180,6 @@ def _set_type(graph: Graph, port: Tensor, wanted: DType, flag: str) -> bool:
     else:
         _before_output(graph, port, inner, (wanted, encoding), reason)
     return True
-
-
-def _is_already(port: Tensor, wanted: DType) -> bool:
-    if wanted.is_float:
-        return port.dtype is wanted
-    return port.dtype.is_fixed and port.dtype.bits == wanted.bits
 
 
 _Form = tuple[DType, "ScaleOffset | None"]
@@ -227,10 +273,11 @@ def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:
 
 
 def _in_other_steps(held: Tensor, encoding: ScaleOffset, wanted: DType) -> ScaleOffset:
-    """Return an unsigned encoding of the range of a tensor, zero kept exact."""
+    """Return an encoding of the range of a tensor, zero kept exact."""
     low, high = ((bound + encoding.offset) * encoding.scale for bound in quantized_limits(held))
     low, high = min(low, 0.0), max(high, 0.0)
-    steps = wanted.limits[1]
+    least, most = wanted.limits
+    steps = most - least
     scale = (high - low) / steps
     if not 0 < scale < math.inf:
         raise ConstraintError(
@@ -238,7 +285,7 @@ def _in_other_steps(held: Tensor, encoding: ScaleOffset, wanted: DType) -> Scale
             where=f"tensor {held.name!r}",
             fix="quantize the model again",
         )
-    return ScaleOffset(scale, round(low / scale))
+    return ScaleOffset(scale, round(low / scale) - least)
 
 
 def _quantized(graph: Graph, port: Tensor) -> Tensor | None:

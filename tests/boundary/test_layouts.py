@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
+
+
+def image() -> np.ndarray:
+    return np.random.default_rng(1).random((1, 3, 16, 16), np.float32)
+
+
+def test_callers_feed_channels_last_and_no_op_is_added(models):
+    path, x = models.save(models.cnn()), image()
+    plain, last = xdlc.convert(path), xdlc.convert(path, desired_input_layout={"x": "nhwc"})
+    assert last.main.inputs[0].shape == (1, 16, 16, 3)
+    assert last.metadata["layouts"] == {"x": "NHWC"}
+    assert "Transpose" not in [op.type for op in last.main.ops]
+    np.testing.assert_array_equal(
+        xdlc.run(plain, {"x": x})["y"], xdlc.run(last, {"x": x.transpose(0, 2, 3, 1)})["y"]
+    )
+
+
+def test_types_of_callers_are_cast(models):
+    path, x = models.save(models.cnn()), np.floor(image() * 255)
+    plain = xdlc.convert(path)
+    made = xdlc.convert(path, input_dtype={"x": "uint8"}, output_dtype={"y": "float16"})
+    assert [made.main.inputs[0].dtype.name, made.main.outputs[0].dtype.name] == ["uint8", "float16"]
+    found = xdlc.run(made, {"x": x.astype("u1")})["y"]
+    np.testing.assert_array_equal(
+        found, xdlc.run(plain, {"x": x})["y"].astype(np.float16).astype(found.dtype)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "count"),
+    [
+        ({"desired_input_layout": {"z": "NHWC", "x": "NNN"}}, UsageError, 2),
+        ({"desired_input_layout": {"x": "NFC"}}, ConstraintError, 1),
+        ({"input_type": {"x": "opaque"}, "input_dtype": {"x": "uint8"}}, UsageError, 1),
+        ({"output_dtype": {"x": "uint8"}}, UsageError, 1),
+        ({"desired_output_layout": {"y": "F"}}, ConstraintError, 1),
+    ],
+)
+def test_requests_that_fit_no_port(models, options, error, count):
+    with pytest.raises(ProblemList if count > 1 else error) as raised:
+        xdlc.convert(models.save(models.cnn()), **options)
+    assert len(each_problem(raised.value)) == count

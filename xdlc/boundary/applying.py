@@ -1,0 +1,91 @@
+"""Ops around a graph for what callers request of its inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdlc.boundary import colour, datatype, layout, resizing, scaling
+from xdlc.boundary.entry import Entry
+from xdlc.boundary.ports import Port, Ports
+from xdlc.errors import XdlcError, raise_all
+from xdlc.ir import AxisScaleOffset, Model, Tensor
+
+Notify = Callable[[str], None]
+_STEPS = (scaling.scale, colour.reorder, resizing.resize, resizing.crop, colour.decode)
+"""Steps of images, the innermost first."""
+
+
+def apply(model: Model, ports: Ports, notify: Notify) -> None:
+    """Put ops for callers around the main graph: for layouts, colours, scales and sizes.
+
+    Of an input, from callers to the graph: colour decoding, crop, resize, order of colours, mean and scale,
+    Transpose to the graph's layout.  Types follow with ``settle``, when passes have run.
+
+    Args:
+        model: The model; it is changed, its notes ``layouts``, ``symbols`` and ``preprocessing`` too.
+        ports: What is requested.
+        notify: Called with each notice.
+
+    Raises:
+        ConstraintError: If an input or output cannot be as requested; a ProblemList of all of them.
+    """
+    layouts = model.metadata.get("layouts", {})
+    problems: list[XdlcError] = []
+    for tensor in (*model.main.inputs, *model.main.outputs):
+        port = ports.get(tensor.name)
+        if port is None:
+            continue
+        try:
+            held = layout.stated(tensor, port, layouts.get(tensor.name), notify)
+            found = (_input if port.is_input else _output)(model, tensor, port, held)
+        except XdlcError as error:
+            problems.append(error)
+            continue
+        if found is not None:
+            layouts[tensor.name] = found
+        else:
+            layouts.pop(tensor.name, None)
+    raise_all(problems)
+    if layouts:
+        model.metadata["layouts"] = layouts
+
+
+def settle(model: Model, ports: Ports, notify: Notify) -> None:
+    """Give inputs and outputs of the main graph the types that callers request, after the passes.
+
+    Args:
+        model: The model; it is changed.
+        ports: What is requested.
+        notify: Called with each notice.
+
+    Raises:
+        ConstraintError: If an input or output cannot be as requested; a ProblemList of all of them.
+    """
+    problems: list[XdlcError] = []
+    for tensor in (*model.main.inputs, *model.main.outputs):
+        port = ports.get(tensor.name)
+        if port is not None and port.dtype is not None:
+            try:
+                datatype.settle(model.main, tensor, port, notify)
+            except XdlcError as error:
+                problems.append(error)
+    raise_all(problems)
+
+
+def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | None:
+    entry = Entry(model.main, tensor, held)
+    if port.is_image:
+        if not tensor.dtype.is_float or isinstance(tensor.encoding, AxisScaleOffset):
+            datatype.to_float(model.main, tensor)
+        layout.wrap_input(entry, layout.CHANNEL_LAST.get(held or ""))
+        for step in _STEPS:
+            step(entry, port)
+    if entry.layout is not None:
+        layout.wrap_input(entry, port.desired_layout or held)
+    if entry.notes:
+        model.metadata.setdefault("preprocessing", {})[tensor.name] = entry.notes[::-1]
+    return entry.layout
+
+
+def _output(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | None:
+    return layout.wrap_output(model.main, tensor, held, port.desired_layout)

@@ -1,0 +1,149 @@
+"""Layouts of inputs and outputs: what the axes are, and Transposes between two orders of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xdlc.boundary.entry import Entry, check_apart
+from xdlc.errors import ConstraintError, UsageError, nearest_names
+from xdlc.ir import Graph, Origin, Tensor, make_op, u32s
+
+if TYPE_CHECKING:
+    from xdlc.boundary.ports import Port
+
+_OF_LETTERS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "HWIO", "OIHW", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
+WORDS = (*_OF_LETTERS, "NONTRIVIAL")
+"""Layouts under the vendor's names, a letter for each axis; NONTRIVIAL is none of them."""
+CHANNEL_LAST = {"NCDHW": "NDHWC", "NCHW": "NHWC", "NCF": "NFC"}
+"""Channel-last layouts by the channel-first ones."""
+Notify = Callable[[str], None]
+
+
+def parsed(value: str) -> str:
+    """Return a layout in capital letters.
+
+    Raises:
+        UsageError: If there is none of that name.
+    """
+    found = str(value).upper()
+    if found not in WORDS:
+        fix = nearest_names(found, WORDS) or f"use one of {', '.join(WORDS)}"
+        raise UsageError(f"there is no layout {value!r}", fix=fix)
+    return found
+
+
+def stated(tensor: Tensor, port: Port, noted: str | None, notify: Notify) -> str | None:
+    """Return what the axes of an input or output are before anything changes; None if it is not known.
+
+    Args:
+        tensor: The input or output.
+        port: What is requested of it, which comes first.
+        noted: What the model states.
+        notify: Called if the two differ.
+
+    Raises:
+        ConstraintError: If the tensor has another number of axes than the layout.
+    """
+    if port.layout is None:
+        return noted
+    if port.layout == "NONTRIVIAL":
+        return None
+    _check_rank(tensor, port.layout)
+    if noted is not None and noted != port.layout:
+        notify(f"{tensor.name!r} is {port.layout} as stated; the graph reads it as {noted}")
+    return port.layout
+
+
+def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
+    """Return the axis of ``held`` that each axis of ``wanted`` is.
+
+    Raises:
+        ConstraintError: If it is not known what the axes are, or they are others.
+    """
+    _check_rank(tensor, wanted)
+    if held is None:
+        raise ConstraintError(
+            f"nothing states the layout of {tensor.name!r}, which is to become {wanted}",
+            fix=f"state what it is: --input_layout or --output_layout {tensor.name} LAYOUT",
+        )
+    if sorted(held) != sorted(wanted):
+        raise ConstraintError(
+            f"{tensor.name!r} is {held}, which has other axes than {wanted}",
+            fix=f"use one of {', '.join(word for word in WORDS if sorted(word) == sorted(held))}",
+        )
+    return tuple(held.index(letter) for letter in wanted)
+
+
+def wrap_input(entry: Entry, wanted: str | None) -> None:
+    """Let callers feed an input in another layout.
+
+    Raises:
+        ConstraintError: If its axes are not known or others.
+    """
+    port, held = entry.tensor, entry.layout
+    if wanted in (None, "NONTRIVIAL", held):
+        return
+    axes = order(port, held, wanted)
+    inner = entry.open()
+    port.shape, port.dynamic_axes = _moved(inner, axes)
+    reason = f"callers have {port.name!r} as {wanted}, the graph as {held}"
+    back = [axes.index(axis) for axis in range(len(axes))]
+    entry.close("Transpose", [port], {"perm": u32s(back)}, reason=f"layout: {reason}")
+    entry.layout = wanted
+
+
+def wrap_output(graph: Graph, port: Tensor, held: str | None, wanted: str | None) -> str | None:
+    """Let callers fetch an output in another layout; return its layout.
+
+    Raises:
+        ConstraintError: If its axes are not known or others, or it is an input too.
+    """
+    if wanted in (None, "NONTRIVIAL", held):
+        return held
+    axes = order(port, held, wanted)
+    inner = move_output(graph, port)
+    port.shape, port.dynamic_axes = _moved(inner, axes)
+    origin = Origin((), f"layout: callers have {port.name!r} as {wanted}, the graph as {held}")
+    name = f"transpose_{port.name}"
+    graph.append(make_op(graph, "Transpose", [inner], [port], {"perm": u32s(axes)}, name=name, origin=origin))
+    return wanted
+
+
+def move_output(graph: Graph, port: Tensor) -> Tensor:
+    """Let a new tensor of the same form take the place of an output in the graph, and return it.
+
+    Raises:
+        ConstraintError: If it is an input too, or no op computes it.
+    """
+    check_apart(graph, port)
+    producer = port.producer
+    if producer is None:
+        raise ConstraintError(f"nothing computes output {port.name!r}", where=f"graph {graph.name!r}")
+    inner = Tensor(
+        graph.unique_name(f"{port.name}_inner"),
+        port.shape,
+        port.dtype,
+        port.encoding,
+        dynamic_axes=port.dynamic_axes,
+    )
+    readers = graph.consumers(port)
+    graph.set_output(producer, producer.outputs.index(port), inner)
+    for op in readers:
+        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
+    return inner
+
+
+def _moved(tensor: Tensor, axes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape and the dynamic axes of a tensor whose axes are moved."""
+    shape = tuple(tensor.shape[axis] for axis in axes)
+    return shape, tuple(place for place, axis in enumerate(axes) if axis in tensor.dynamic_axes)
+
+
+def _check_rank(tensor: Tensor, wanted: str) -> None:
+    if tensor.rank != len(wanted):
+        near = ", ".join(word for word in _OF_LETTERS if len(word) == tensor.rank)
+        raise ConstraintError(
+            f"{tensor.name!r} has {tensor.rank} axes, {list(tensor.shape)}: {wanted} has {len(wanted)}",
+            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which changes nothing",
+        )
