@@ -6,37 +6,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from xdlc.cli import main, params
-from xdlc.cli.spellings import COMMANDS, OPTIONS
+from xdlc.cli import params
 from xdlc.cli.tool import Tool, tool
-from xdlc.cli.tools import (
-    caffe2_to_dlc,
-    caffe_to_dlc,
-    convert,
-    graph_prepare,
-    info,
-    net_run,
-    onnx_to_dlc,
-    pytorch_to_dlc,
-    quant,
-    quantize,
-    tflite_to_dlc,
-    to_onnx,
-)
+from xdlc.cli.tools import onnx_to_dlc, tflite_to_dlc
 from xdlc.cli.words import in_flags
-
-TOOLS = {
-    "xdlc-convert": convert,
-    "xconv-caffe-to-dlc": caffe_to_dlc,
-    "xconv-caffe2-to-dlc": caffe2_to_dlc,
-    "xconv-pytorch-to-dlc": pytorch_to_dlc,
-    "xdlc-quant": quant,
-    "xdlc-quantize": quantize,
-    "xdlc-graph-prepare": graph_prepare,
-    "xdlc-net-run": net_run,
-    "xdlc-info": info,
-    "xdlc-to-onnx": to_onnx,
-}
 
 
 def small() -> tuple[Tool, dict[str, object]]:
@@ -75,8 +48,7 @@ def small() -> tuple[Tool, dict[str, object]]:
             "--kind: 'other' is not one of 'min-max', 'mse'\n  fix: write --kind min",
         ),
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
-        (["--brief=1"], "--brief: takes no value\n  fix: write --brief alone"),
-        (["--brief", "True"], "--brief takes no value, found 'True'\n  fix: write --brief alone"),
+        (["--brief=2"], "--brief: takes no value\n  fix: write --brief alone"),
         (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
         (["a.dlc"], "'a.dlc' belongs to no option\n  fix: --help lists the options"),
         (["--debug", "3"], "--debug takes no value, found '3'\n  fix: write --debug alone"),
@@ -109,33 +81,6 @@ def test_values_may_begin_with_a_dash() -> None:
     assert (seen["udo"], seen["bits"]) == (("a", "b"), "8")
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_hints_by_meaning_name_what_there_is(name: str) -> None:
-    command = TOOLS[name].main
-    known = {word for param in command.params for word in (*param.opts, *param.secondary_opts)}
-    assert not known & set(OPTIONS[name])
-    for option, fix in OPTIONS[name].items():
-        result = CliRunner().invoke(command, [option])
-        assert result.exit_code == 2
-        assert result.stderr == f"{name}: error: no option {option!r}\n  fix: {fix}\n"
-        others = {
-            word
-            for other in TOOLS
-            if other in fix
-            for param in TOOLS[other].main.params
-            for word in param.opts
-        }
-        for word in fix.replace(",", " ").replace(":", " ").replace(";", " ").split():
-            assert not word.startswith("--") or word in known | others, fix
-
-
-def test_commands_by_meaning() -> None:
-    for name in ("diff", "snpe-dlc-diff"):
-        result = CliRunner().invoke(main.main, [name, "a", "b"])
-        assert result.exit_code == 2
-        assert result.stderr.endswith(f"  fix: {COMMANDS['diff']}\n")
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -159,4 +104,4 @@ def test_a_file_without_its_option() -> None:
 
 def test_tools_of_one_framework_have_the_hints_of_convert() -> None:
     result = CliRunner().invoke(tflite_to_dlc.main, ["--output_dlc"])
-    assert result.stderr.endswith(f"  fix: {OPTIONS['xdlc-convert']['--output_dlc']}\n")
+    assert result.stderr.endswith("  fix: write --output_path\n")

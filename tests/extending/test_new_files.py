@@ -175,7 +175,7 @@ def test_a_tool(overlay: Overlay) -> None:
 
 
 def test_an_answer_to_a_flag_of_another_tool(overlay: Overlay) -> None:
-    overlay.extend("cli/spellings.py", '\n_INFO["--as_words"] = "write --json, which has no words"\n')
+    overlay.extend("cli/data/info.toml", '"--as_words" = "write --json, which has no words"\n')
     refused = overlay.run("info", "--as_words", code=2)
     assert "fix: write --json, which has no words" in refused.stderr
 

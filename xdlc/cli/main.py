@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from xdlc import __version__
+from xdlc.cli import vendor_flags
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import ToolGroup
 from xdlc.registry import module_names
@@ -21,15 +22,19 @@ class LazyGroup(ToolGroup):
         return [name.replace("_", "-") for name in module_names(_TOOLS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        tool = vendor_flags.vendor_tools().get(cmd_name)
+        cmd_name = cmd_name if tool is None else tool.removeprefix("xdlc-").removeprefix("xconv-")
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"{_TOOLS}.{cmd_name.replace('-', '_')}").main
         return command
 
     def meaning(self, name: str) -> str | None:
-        from xdlc.cli.spellings import COMMANDS
-
-        return COMMANDS.get(name.removeprefix("xdlc-").removeprefix("snpe-").removeprefix("qairt-"))
+        if lacking := vendor_flags.missing(name):
+            return f"{lacking.fix}; {lacking.problem}"
+        known = vendor_flags.sections()["commands"]
+        found: str | None = known.get(name.removeprefix("xdlc-").removeprefix("snpe-").removeprefix("qairt-"))
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: self.get_command(ctx, name) or self for name in self.list_commands(ctx)}

@@ -31,13 +31,16 @@ class Tool(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = (*ctx.command_path.split(), *args)
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
-            spread = words.understood(args, ctx)
+            spread, notices = words.understood(args, ctx)
             try:
-                return super().parse_args(ctx, list(spread))
+                left = super().parse_args(ctx, list(spread))
             except click.MissingParameter as error:
                 if spread == args or not isinstance(error.param, click.Argument):
                     raise
-                return super().parse_args(ctx, args)  # the word after an option's file is the argument
+                left = super().parse_args(ctx, args)  # the word after an option's file is the argument
+        for text in dict.fromkeys(notices):
+            notice(text)
+        return left
 
     def invoke(self, ctx: click.Context) -> Any:
         from xdlc.api.options import SPEAKS_FLAGS
@@ -77,7 +80,7 @@ class ToolGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
-            return super().parse_args(ctx, words.understood(args, ctx))
+            return super().parse_args(ctx, words.understood(args, ctx)[0])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

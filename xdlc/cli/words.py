@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from xdlc.cli import pasted, vendor_flags
 from xdlc.cli.params import DimsOption, PathsOption, split_dims
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
@@ -14,72 +15,183 @@ _ALIKE = 0.8
 """Least likeness of a name and its misspelling."""
 
 
-def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
-    """Return arguments in a form that click reads rightly.
+def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
+    """Return arguments in a form that click reads rightly, and notices on what became of them.
 
-    Files that follow an option as words get the option each, ``NAME:1,3,8,8`` becomes two words.
+    Flags of the vendor's tools become ours, as ``vendor_flags`` has them. Files that follow an option as
+    words get the option each, words after a list belong to it, ``NAME:1,3,8,8`` becomes two words, and a
+    switch may have a value: ``--quiet=true``.
 
     Raises:
         UsageError: If a word is no option of the command: click would take ``-oss`` for ``-o ss``; a
             ProblemList of all of them.
     """
-    command = ctx.command
-    known = {
-        word: param
-        for param in command.get_params(ctx)
-        if isinstance(param, click.Option)
-        for word in (*param.opts, *param.secondary_opts)
-    }
-    takes_words = isinstance(command, click.Group) or any(
-        isinstance(param, click.Argument) for param in command.params
-    )
-    found: list[str] = []
-    values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
-    problems: list[XdlcError] = []
-    before = ""
-    files: str | None = None  # the option whose files may follow as words
-    index = 0
-    while index < len(args):
-        word = args[index]
-        index += 1
-        if word == "--" or (isinstance(command, click.Group) and not word.startswith("-")):
-            raise_all(problems)
-            return [*found, word, *args[index:]]
-        if not word.startswith("-") or word == "-":
-            if not (takes_words or files or (before and before not in known)):
-                problems.append(_left_over(word, before, known))
-            found += [files, word] if files else [word]
-            continue
-        before = word
-        name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        option = known.get(name)
-        if option is None:
-            problems.append(_unknown(name, command, known))
+    reader = _Reader(ctx)
+    words, notices = pasted.plain(args, reader.is_option)
+    return reader.read(words), [*notices, *reader.notices]
+
+
+class _Reader:
+    """Reader of the words of one call of a command."""
+
+    def __init__(self, ctx: click.Context) -> None:
+        command = ctx.command
+        self.known = {
+            word: param
+            for param in command.get_params(ctx)
+            if isinstance(param, click.Option)
+            for word in (*param.opts, *param.secondary_opts)
+        }
+        self.is_group = isinstance(command, click.Group)
+        self.takes_words = self.is_group or any(isinstance(each, click.Argument) for each in command.params)
+        called = str(ctx.info_name)
+        self.is_vendors = called in vendor_flags.vendor_tools()
+        self.entries = vendor_flags.entries(called if self.is_vendors else str(command.name))
+        note = vendor_flags.sections().get(called, {}).get("note") if self.is_vendors else None
+        self.notices: list[str] = [note] if note else []
+        self.problems: list[XdlcError] = []
+        self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
+
+    def is_option(self, word: str) -> bool:
+        """Return whether a word is an option, the command's or the vendor's."""
+        name = word.partition("=")[0]
+        return name in self.known or name in self.entries
+
+    def entry(self, name: str) -> vendor_flags.Entry | None:
+        """Return what becomes of a flag of the vendor's; None if it is the command's own."""
+        found = self.entries.get(name)
+        if found is None or found.kind == vendor_flags.WORKS:
+            return None
+        return found if self.is_vendors or name not in self.known else None
+
+    def read(self, words: Sequence[str]) -> list[str]:
+        """Return the words for click."""
+        found: list[str] = []
+        before = ""  # the flag that the words after it belong to, as it was given
+        files: str | None = None  # the option whose files may follow as words
+        rest = list(words)
+        replaced = 0  # words at the start of the rest that are in place of a flag
+        while rest:
+            word = rest.pop(0)
+            is_own, replaced = replaced > 0, replaced - 1
+            if word == "--" or (self.is_group and not word.startswith("-")):
+                raise_all(self.problems)
+                return [*found, word, *rest]
+            if not word.startswith("-") or word == "-":
+                if not (self.takes_words or files or (before and not self.is_option(before))):
+                    self.problems.append(_left_over(word, before, self.known))
+                found += [files, word] if files else [word]
+                continue
+            name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            before = before if is_own else name
             files = None
-            continue
-        found.append(word)
-        files = None
-        count = max(option.nargs - 1, 0) if glued else _count(option, args[index:])
-        values = list(args[index : index + count])
-        index += len(values)
-        if (count or glued) and not option.multiple:
-            given = [value, *values] if glued else values
-            first, other = values_of.setdefault(str(option.name), (name, given))
-            if given != other:
+            values = [value] if glued else []
+            entry = None if is_own else self.entry(name)
+            option = self.known.get(name)
+            if entry is not None:
+                rest, replaced = self.in_place(entry, values, rest)
+            elif option is None:
+                self.problems.append(_unknown(name, self.known))
+            elif option.is_flag and not option.count:
+                rest = self.switch(option, name, values, rest, found)
+            else:
+                rest = self.values(option, name, values, rest, found)
+                files = name if isinstance(option, PathsOption) and len(rest) < len(words) else None
+        raise_all(self.problems)
+        return found
+
+    def in_place(
+        self, entry: vendor_flags.Entry, values: list[str], rest: list[str]
+    ) -> tuple[list[str], int]:
+        """Return the rest with what a vendor's flag becomes in front, and the number of those words."""
+        count = max(entry.count(rest) - len(values), 0)
+        values, rest = [*values, *rest[:count]], rest[count:]
+        if not count and not values and entry.kind != vendor_flags.REFUSED and _truth(rest):
+            values, rest = rest[:1], rest[1:]
+        is_off = entry.count([]) == 0 and values[-1:] and values[-1].lower() == "false"
+        try:
+            words = [] if is_off else entry.words(values)
+        except UsageError as problem:
+            self.problems.append(problem)
+            return rest, 0
+        if entry.kind == vendor_flags.VOID or is_off:
+            reason = "it is off here in any case" if is_off else entry.text
+            self.notices.append(f"{entry.flag} changes nothing: {reason}")
+        return [*words, *rest], len(words)
+
+    def switch(
+        self, option: click.Option, name: str, values: list[str], rest: list[str], found: list[str]
+    ) -> list[str]:
+        """Add a switch to the words found; return the rest without the value that it may have."""
+        if not values and not self.takes_words and _truth(rest):
+            values, rest = rest[:1], rest[1:]
+        truth = values[0].lower() if values else "true"
+        if truth in ("false", "0"):
+            others = option.opts if name in option.secondary_opts else option.secondary_opts
+            found += others[:1]
+        elif truth in ("true", "1"):
+            found.append(name)
+        else:
+            self.problems.append(UsageError("takes no value", where=name, fix=f"write {name} alone"))
+        return rest
+
+    def values(
+        self, option: click.Option, name: str, glued: list[str], rest: list[str], found: list[str]
+    ) -> list[str]:
+        """Add an option and its values to the words found; return the rest."""
+        count = max(option.nargs - 1, 0) if glued else _count(option, rest)
+        values, rest = [*glued, *rest[:count]], rest[count:]
+        if isinstance(option, DimsOption) and len(values) == 2 and not glued:
+            given = values
+            values, unread = split_dims(given)
+            rest = [*given[len(given) - unread :], *rest]
+        elif isinstance(option, DimsOption) and values and not glued:
+            values, _ = split_dims(values)
+        if len(values) == option.nargs and not self.takes_words:
+            values[-1], rest = self.listed(option, values[-1], rest)
+        if values and not option.multiple:
+            first, other = self.values_of.setdefault(str(option.name), (name, values))
+            if values != other:
                 both = dict.fromkeys((first, name))
                 problem = f"two values for one option: {' and '.join(both)}"
-                problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
-        if isinstance(option, DimsOption) and values and not (glued or index > len(args)):
-            values, used = split_dims(values)
-            index -= used
+                self.problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
             fix = f"write --output_path {values[0]}"
-            problems.append(UsageError(f"{name} takes a name and a shape, found {values[0]!r}", fix=fix))
-        if isinstance(option, PathsOption) and values:
-            files = name
-        found += values
-    raise_all(problems)
-    return found
+            problem = f"{name} takes a name and a shape, found {values[0]!r}"
+            self.problems.append(UsageError(problem, fix=fix))
+        found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
+        return rest
+
+    def listed(self, option: click.Option, value: str, rest: list[str]) -> tuple[str, list[str]]:
+        """Return the last value of an option with the words after it that belong to it, and the others."""
+        metavar = option.metavar or ""
+        last, following = value.rpartition(",")[2], rest[0].partition(",")[0] if rest else ""
+        is_split = "SOC" in metavar and last and following and _is_soc(last + following)
+        if is_split and not (_is_soc(last) and _is_soc(following)):
+            self.notices.append(f"{last} {following} is read as {last}{following}")
+            return self.listed(option, value + rest[0], rest[1:])
+        if "," not in metavar or isinstance(option, PathsOption):
+            return value, rest
+        while rest and not rest[0].startswith("-"):
+            if option.nargs > 1 and not re.fullmatch(r"[\d.,]+", rest[0]):
+                break
+            value, rest = f"{value.rstrip(',')},{rest[0].lstrip(',')}", rest[1:]
+        return value.rstrip(","), rest
+
+
+def _truth(words: Sequence[str]) -> bool:
+    """Return whether the first word is the value of a switch."""
+    return bool(words) and words[0].lower() in ("true", "false")
+
+
+def _is_soc(name: str) -> bool:
+    from xdlc.targets import find_soc
+
+    try:
+        find_soc(name)
+    except XdlcError:
+        return False
+    return True
 
 
 def in_flags(text: str, ctx: click.Context) -> str:
@@ -108,14 +220,10 @@ def _count(option: click.Option, following: Sequence[str]) -> int:
     return option.nargs
 
 
-def _unknown(name: str, command: click.Command, known: dict[str, click.Option]) -> UsageError:
-    from xdlc.cli.spellings import meant
-
-    tool = command.name or ""
+def _unknown(name: str, known: dict[str, click.Option]) -> UsageError:
     return UsageError(
         f"no option {name!r}",
-        fix=meant(tool, name)
-        or _apart(name, known)
+        fix=_apart(name, known)
         or nearest_option(name, [word for word, option in known.items() if not option.hidden])
         or "--help lists the options",
     )

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from xdlc.cli import main
+from xdlc.cli.main import LazyGroup
+from xdlc.cli.vendor_flags import BECOMES, REFUSED, VOID, WORKS, Entry, entries, sections, vendor_tools
+from xdlc.cli.words import understood
+from xdlc.errors import UsageError
+
+CONTEXT = click.Context(main.main)
+GROUP = main.main
+OURS = [name for name in sections() if name.startswith(("xdlc-", "xconv-"))]
+CALLED = [*(name for name, tool in vendor_tools().items() if tool), *OURS]
+
+
+def command(name: str) -> click.Command:
+    assert isinstance(GROUP, LazyGroup)
+    short = name.removeprefix("xdlc-").removeprefix("xconv-")
+    found = GROUP.get_command(CONTEXT, short)
+    assert found is not None, name
+    return found
+
+
+def flags(name: str) -> set[str]:
+    held = command(name)
+    params = held.get_params(click.Context(held))
+    return {word for param in params for word in (*param.opts, *param.secondary_opts)}
+
+
+def values(entry: Entry) -> list[str]:
+    known = next(iter(entry.by_value), "1").replace("*", "x").replace("?", "x")
+    return [known] * max(entry.count(["1"] * 9) if entry.values.isdecimal() else 1, 0)
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_entries_name_flags_that_there_are(name: str) -> None:
+    known = flags(name)
+    for entry in entries(name).values():
+        if entry.kind == WORKS:
+            assert entry.flag in known, entry.flag
+        elif entry.kind == BECOMES:
+            for text in (entry.text, *entry.by_value.values()):
+                assert {word for word in text.split() if word.startswith("-")} <= known, entry
+        else:
+            assert entry.text or entry.fix, entry
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_refused_flags_are_errors_with_their_fix(name: str) -> None:
+    refused = [entry for entry in entries(name).values() if entry.kind == REFUSED]
+    if name in OURS:
+        refused = [entry for entry in refused if entry.flag not in flags(name)]
+    words = [word for entry in refused for word in (entry.flag, *values(entry))]
+    if not refused:
+        return
+    result = CliRunner().invoke(GROUP, [name.removeprefix("xdlc-").removeprefix("xconv-"), *words])
+    assert result.exit_code == 2
+    for entry in refused:
+        assert entry.flag in result.stderr, entry.flag
+        assert entry.fix.split("\n")[0] in result.stderr
+
+
+def test_void_flags_are_taken_with_their_values_and_stated_once() -> None:
+    for name in CALLED:
+        known = flags(name)
+        void = [entry for entry in entries(name).values() if entry.kind == VOID]
+        void = [entry for entry in void if name not in OURS or entry.flag not in known]
+        context = click.Context(command(name), info_name=name)
+        words, notices = understood(
+            [word for entry in void for word in (entry.flag, *values(entry))], context
+        )
+        assert not words
+        assert len([n for n in notices if "changes nothing" in n]) == len(void)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "read", "notice"),
+    [
+        ("graph-prepare", ["\u2013-input_dlc", "a"], ["--input_dlc", "a"], "--input_dlc a"),
+        ("graph-prepare", ["\u2014partition"], ["--partition"], "--partition"),
+        ("quant", ["\u2013i", "\u201ca b.dlc\u201d"], ["-i", "a b.dlc"], "-i a b.dlc"),
+        ("quant", ["-i", "\u201ca", "b.dlc\u201d", "-f\r"], ["-i", "a b.dlc", "-f"], "-i a b.dlc -f"),
+        ("quant", ["--input_dlc\u00a0a.dlc"], ["--input_dlc", "a.dlc"], "a.dlc"),
+        (
+            "quantize",
+            ["--hta_partitions", "0\u201311,177\u2013215"],
+            ["--hta_partitions", "0-11,177-215"],
+            "0-11",
+        ),
+        ("quantize", ["--htp_socs", "sm855", "0,sm8650"], ["--htp_socs", "sm8550,sm8650"], "sm8550"),
+        ("quantize", ["--htp_socs", "sm8550,", "sm8650"], ["--htp_socs", "sm8550,sm8650"], ""),
+        ("quantize", ["--htp_socs", "sm8550", "sm8650"], ["--htp_socs", "sm8550,sm8650"], ""),
+        ("quantize", ["--enable_htp=true", "--use_float_io", "False"], ["--enable_htp"], ""),
+        ("quant", ["--use_per_row_quantization=0"], ["--no_per_row_quantization"], ""),
+        ("onnx-to-dlc", ["-d", "x", "1,", "3,", "8"], ["-d", "x", "1,3,8"], ""),
+    ],
+)
+def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], notice: str) -> None:
+    found, notices = understood(given, click.Context(command(name), info_name=name))
+    assert found == read
+    assert bool(notices) == bool(notice)
+    assert not notice or notice in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "fix"),
+    [
+        ("quant", ["-opl", "a"], "--udo_package_path"),
+        ("onnx-to-dlc", ["-i", "a", "-i", "b"], "write -i, once"),
+        ("quantize", ["--enable_htp=2"], "write --enable_htp alone"),
+        ("net-run", ["--use_dsp", "--runtime", "cpu"], "once"),
+    ],
+)
+def test_wrong_words(name: str, given: list[str], fix: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        understood(given, click.Context(command(name), info_name=name))
+    assert fix in str(caught.value.fix)
+
+
+def test_tools_without_a_counterpart() -> None:
+    for name, tool in vendor_tools().items():
+        if tool is None:
+            result = CliRunner().invoke(GROUP, [name, "-i", "a"])
+            assert result.exit_code == 2
+            assert "no counterpart" in result.stderr

@@ -1,0 +1,156 @@
+"""Table of the vendor's tools and flags: what each becomes here, or why it has no meaning.
+
+The table is in ``data/*.toml``: one section for a tool, the vendor's or one of ours, with these fields.
+
+- ``tool``: The tool of xdlc that it becomes. Sections without it are shared parts, or hints of our tools.
+- ``missing``: Of a vendor's tool without a counterpart: the reason and the fix. ``flags`` lists its flags.
+- ``shares``: Sections that are searched after this one, in order.
+- ``note``: Difference of the vendor's tool, stated at each call under its name.
+- ``works``: Flags, separated by blanks, that the tool of xdlc has under the same name.
+- ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
+  them by the value, which may have the wildcards ``*`` and ``?``; another value is refused.
+- ``void``: Reason why a flag changes nothing here.
+- ``refused``: Fix for a flag that is an error, or a list of reason and fix.
+
+Keys of the last three are flags separated by blanks, each with the number of its values after a colon if it
+takes some (``--perf_profile:1``): a number, ``?`` for one or none, ``*`` for all words up to the next flag.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from xdlc.errors import UsageError
+
+DATA = Path(__file__).parent / "data"
+WORKS, BECOMES, VOID, REFUSED = "works", "becomes", "void", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What becomes of a flag.
+
+    Attributes:
+        flag: The flag.
+        kind: Whether it works under its name, becomes other words, changes nothing, or is an error.
+        values: Number of words that it takes: a number, or ``?`` or ``*``.
+        text: The other words, the reason, or, of a refused flag that needs none, nothing.
+        fix: Fix of a refused flag.
+        by_value: Words by the flag's value, where they depend on it.
+    """
+
+    flag: str
+    kind: str
+    values: str = "0"
+    text: str = ""
+    fix: str = ""
+    by_value: Mapping[str, str] = field(default_factory=dict)
+
+    def count(self, following: Sequence[str]) -> int:
+        """Return how many of the words after the flag are its values."""
+        if self.values.isdecimal():
+            return int(self.values)
+        free = next((i for i, word in enumerate(following) if word[:1] == "-"), len(following))
+        return min(free, 1) if self.values == "?" else free
+
+    def words(self, values: Sequence[str]) -> list[str]:
+        """Return the words in place of the flag with some values.
+
+        Raises:
+            UsageError: If the flag is refused, or its value is.
+        """
+        if self.kind == REFUSED:
+            raise self.error()
+        if self.kind == VOID:
+            return []
+        text = self.text
+        if self.by_value:
+            given = " ".join(values)
+            found = (words for value, words in self.by_value.items() if fnmatchcase(given, value))
+            text = next(found, "") if given else ""
+            if not any(fnmatchcase(given, value) for value in self.by_value):
+                known = ", ".join(self.by_value)
+                raise UsageError(
+                    f"{given!r} has no counterpart here", where=self.flag, fix=f"values: {known}"
+                )
+        rest = iter(values)
+        return [next(rest, "") if word == "{}" else word for word in text.split()]
+
+    def error(self) -> UsageError:
+        """Return the error of a refused flag."""
+        if not self.text:
+            return UsageError(f"no option {self.flag!r}", fix=self.fix)
+        return UsageError(self.text, where=self.flag, fix=self.fix)
+
+
+@cache
+def sections() -> Mapping[str, Mapping[str, Any]]:
+    """Return the sections of the table by name."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for path in sorted(DATA.glob("*.toml")):
+        found |= tomllib.loads(path.read_text(encoding="utf-8"))
+    return MappingProxyType(found)
+
+
+@cache
+def vendor_tools() -> Mapping[str, str | None]:
+    """Return the tool of xdlc by each of the vendor's tools; None: there is no counterpart."""
+    return {
+        name: section.get("tool")
+        for name, section in sections().items()
+        if section.keys() & {"tool", "missing"}
+    }
+
+
+@cache
+def entries(name: str) -> Mapping[str, Entry]:
+    """Return the entries of a tool, the vendor's or one of ours, by flag; the first of a flag counts."""
+    found: dict[str, Entry] = {}
+    waiting, seen = [name], set[str]()
+    while waiting:
+        each = waiting.pop(0)
+        section = sections().get(each)
+        if section is not None and each not in seen:
+            seen.add(each)
+            waiting = [*section.get("shares", ()), *waiting]
+            for entry in _entries(section):
+                found.setdefault(entry.flag, entry)
+    return MappingProxyType(found)
+
+
+def _entries(section: Mapping[str, Any]) -> Iterator[Entry]:
+    for flag in " ".join(section.get(WORKS, ())).split():
+        yield Entry(flag, WORKS)
+    for flag, values, words in _each(section, BECOMES):
+        if isinstance(words, str):
+            yield Entry(flag, BECOMES, values or str(words.split().count("{}")), words)
+        else:
+            yield Entry(flag, BECOMES, values or "1", by_value=words)
+    for flag, values, reason in _each(section, VOID):
+        yield Entry(flag, VOID, values or "0", reason)
+    for flag, values, why in _each(section, REFUSED):
+        reason, fix = ("", why) if isinstance(why, str) else why
+        yield Entry(flag, REFUSED, values or "*", reason, fix)
+
+
+def _each(section: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str, Any]]:
+    for flags, held in section.get(kind, {}).items():
+        for flag in flags.split():
+            name, _, values = flag.partition(":")
+            yield name, values, held
+
+
+def missing(name: str) -> UsageError | None:
+    """Return the error for a vendor's tool without a counterpart; None for any other name."""
+    section = sections().get(name, {})
+    if "missing" not in section:
+        return None
+    reason, fix = section["missing"]
+    return UsageError(f"{name} has no counterpart: {reason}", fix=fix)
