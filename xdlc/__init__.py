@@ -65,7 +65,8 @@ __all__ = [
 ]
 
 _HOMES = dict.fromkeys(__all__, "xdlc.api") | {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
-__getattr__ = names_of(__name__, _HOMES)
+if not TYPE_CHECKING:  # checkers of types would take any name
+    __getattr__ = names_of(__name__, _HOMES)
 
 # The package ``xdlc.prepare`` has the name of a verb.  It is loaded by the import above, so that no later
 # import of its modules binds the name.

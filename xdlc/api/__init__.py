@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.execution import Session, emulation, kernels, run, sections, session
+from xdlc.api.engines import emulation, kernels, sections
+from xdlc.api.execution import Session, run, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
 from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
 from xdlc.api.quantization import quantize

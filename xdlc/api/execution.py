@@ -2,94 +2,42 @@
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from xdlc.api.models import executable, loaded
+from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
+from xdlc.api.models import executable
 from xdlc.api.options import Array, Notify, PathLike, by_name, given, verb
-from xdlc.errors import ContainerError, UsageError, nearest_names, raise_all
+from xdlc.api.submission import Submissions
+from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names
 from xdlc.ir import Graph, Model
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.htp.session import HtpSession
+    from xdlc.runtime.profile import Profile, Profiler
     from xdlc.runtime.sections import SectionSession
     from xdlc.runtime.udo import Kernels
 
+Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
+Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
+_OF_RUNTIME = {
+    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+}
+"""Options of each runtime."""
+
 
 class Session:
-    """A model that is ready to run, as often as wanted; ``xdlc.session`` makes one.
+    """A model that is ready to run, as often as wanted, from any number of threads.
 
     Use it as a context manager, or call ``close``, which ends processes that were started for it.
 
     Attributes:
         graph: The graph that runs.
-    """
-
-    def __init__(self, engine: CpuSession | HtpSession | SectionSession, closing: ExitStack) -> None:
-        self.graph: Graph = engine.graph
-        self._engine = engine
-        self._closing = closing
-
-    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
-        """Return the outputs by name.
-
-        Args:
-            feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input takes real
-                numbers (any float type) or quantized values (its own type).
-            native: Return outputs as quantized values instead of float32.
-
-        Raises:
-            UsageError: If an input is missing, unknown, or has another shape or type.
-            BackendError: If the engine fails.
-        """
-        return self._engine.run(by_name(feeds, "feeds"), native=native)
-
-    def close(self) -> None:
-        """End the session."""
-        self._closing.close()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._closing.__exit__(*raised)
-
-
-_KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
-_OF_RUNTIME = {
-    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *_KERNEL_OPTIONS, "kernels"),
-    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *_KERNEL_OPTIONS, "kernels"),
-    "aip": ("threads", "loop_timeout", "outputs", *_KERNEL_OPTIONS, "kernels"),
-}
-"""Options of each runtime."""
-
-
-@verb
-def session(
-    model: Model | PathLike,
-    runtime: str = "cpu",
-    *,
-    outputs: Sequence[str] = (),
-    soc: str | None = None,
-    mode: str = "permissive",
-    validate: bool = False,
-    cpu_fallback: bool = False,
-    quantized: bool = True,
-    plain: bool = False,
-    use_aip: bool = False,
-    threads: int | None = None,
-    loop_timeout: float | None = None,
-    udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
-    udo_timeout: float | None = None,
-    kernels: Kernels | None = None,
-    notify: Notify | None = None,
-) -> Session:
-    """Return a session that runs a model any number of times.
 
     Args:
         model: The model, or the path of a DLC.
@@ -119,46 +67,195 @@ def session(
         ConstraintError: If HTP refuses an op (htp).
         BackendError: If the engine is missing or fails.
     """
-    options = given(session, locals())
-    if runtime not in _OF_RUNTIME:
-        raise UsageError(
-            f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
-            fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
-        )
-    if runtime != "htp" and options.pop("use_aip", False):
-        runtime = "aip"
-    for name in options:
-        if name not in _OF_RUNTIME[runtime]:
-            others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
-            fix = f"omit it, or run on {others or 'cpu'}"
-            raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
-    with ExitStack() as stack:
-        engine: CpuSession | HtpSession | SectionSession
-        if runtime == "cpu":
-            from xdlc.runtime.cpu import CpuSession
 
-            whole = executable(model)
-            with _kernels_to_own(whole, options) as opened:
-                engine = CpuSession(whole, **options, **opened)
-                for held in opened.values():
-                    stack.push(held)
-        elif runtime == "htp":
-            engine = stack.enter_context(emulation(model, **options))
-        else:
-            engine = stack.enter_context(sections(model, **options))
-        return Session(engine, stack.pop_all())
+    @verb
+    def __init__(
+        self,
+        model: Model | PathLike,
+        runtime: Runtime = "cpu",
+        *,
+        outputs: Sequence[str] = (),
+        soc: str | None = None,
+        mode: Mode = "permissive",
+        validate: bool = False,
+        cpu_fallback: bool = False,
+        quantized: bool = True,
+        plain: bool = False,
+        use_aip: bool = False,
+        threads: int | None = None,
+        loop_timeout: float | None = None,
+        udo_package_path: PathLike | Sequence[PathLike] | None = None,
+        allow_embedded_kernels: bool = False,
+        udo_timeout: float | None = None,
+        kernels: Kernels | None = None,
+        notify: Notify | None = None,
+    ) -> None:
+        options = given(Session.__init__, locals())
+        if runtime not in _OF_RUNTIME:
+            raise UsageError(
+                f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
+                fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
+            )
+        if runtime != "htp" and options.pop("use_aip", False):
+            runtime = "aip"
+        for name in options:
+            if name not in _OF_RUNTIME[runtime]:
+                others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
+                fix = f"omit it, or run on {others or 'cpu'}"
+                raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
+        self._anew: Callable[[Profiler], CpuSession] | None = None
+        with ExitStack() as stack:
+            self._engine: CpuSession | HtpSession | SectionSession
+            if runtime == "cpu":
+                from xdlc.runtime.cpu import CpuSession
+
+                whole = executable(model)
+                with kernels_to_own(whole, options) as opened:
+                    self._engine = CpuSession(whole, **options, **opened)
+                    for held in opened.values():
+                        stack.push(held)
+                self._anew = lambda profiler: CpuSession(whole, profiler=profiler, **options, **opened)
+            elif runtime == "htp":
+                self._engine = stack.enter_context(emulation(model, **options))
+            else:
+                self._engine = stack.enter_context(sections(model, **options))
+            self._submissions = stack.enter_context(Submissions())
+            self._closing = stack.pop_all()
+        self._is_open = True
+        self.graph: Graph = self._engine.graph
+
+    @verb
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by name.
+
+        Args:
+            feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input takes real
+                numbers (any float type) or quantized values (its own type).
+            native: Return outputs as quantized values instead of float32.
+
+        Raises:
+            UsageError: If an input is missing, unknown, or has another shape or type, or the session is
+                closed.
+            BackendError: If the engine fails.
+        """
+        self._check_open()
+        return self._engine.run(by_name(feeds, "feeds"), native=native)
+
+    @verb
+    def run_batch(
+        self, samples: Iterable[Mapping[str, Array]], *, native: bool = False
+    ) -> list[dict[str, Array]]:
+        """Return the outputs of each of some feeds, in their order.
+
+        Args:
+            samples: Feeds of one run each, as for ``run``; they are taken one by one.
+            native: Return outputs as quantized values instead of float32.
+
+        Raises:
+            XdlcError: As ``run`` does, for the first run that fails; it names the sample.
+        """
+        if isinstance(samples, Mapping):
+            raise UsageError("samples is one mapping", fix="give a list of them: [feeds]")
+        found = []
+        for number, feeds in enumerate(samples):
+            try:
+                found.append(self.run(feeds, native=native))
+            except XdlcError as error:
+                for problem in each_problem(error):
+                    problem.where = ": ".join(filter(None, (f"sample {number}", problem.where)))
+                raise
+        return found
+
+    @verb
+    def submit(
+        self, feeds: Mapping[str, Array], *, native: bool = False, deadline: float | None = None
+    ) -> Future[dict[str, Array]]:
+        """Start a run in another thread, and return the future of its outputs.
+
+        A few runs are under way at a time, those on HTP and kernels of UDOs one after the other.
+
+        Args:
+            feeds: Input arrays by name, which must not change until the run is done.
+            native: Return outputs as quantized values instead of float32.
+            deadline: Seconds from now after which the future fails with a BackendError.  A run that waits
+                is not started then; one on the CPU that is under way ends before its next op, another one
+                goes on, and its result is dropped.
+
+        Raises:
+            UsageError: If the deadline is not positive, or the session is closed.
+        """
+        self._check_open()
+        by_name(feeds, "feeds")
+
+        def work(until: float | None) -> dict[str, Array]:
+            if until is not None and self._anew is not None:
+                return self._engine.run(feeds, native=native, until=until)  # type: ignore[call-arg]
+            return self._engine.run(feeds, native=native)
+
+        return self._submissions.submit(work, deadline)
+
+    @verb
+    def profile(self, feeds: Mapping[str, Array], *, runs: int = 10) -> Profile:
+        """Return the time of each op on this CPU, UDOs included; times of a device are others.
+
+        The model is opened a second time for it, as measuring is slower.
+
+        Args:
+            feeds: Input arrays by name.
+            runs: Number of runs to take the mean of; the first is the slowest.
+
+        Raises:
+            UsageError: If the session is not one of the runtime cpu, or is closed.
+            XdlcError: As ``run`` does.
+        """
+        from xdlc.runtime.profile import Profiler
+
+        self._check_open()
+        if self._anew is None:
+            raise UsageError(
+                "ops are timed on the runtime cpu alone: the emulation of a device has no times of its own",
+                fix="open the model with the runtime cpu",
+            )
+        if not isinstance(runs, int) or runs < 1:
+            raise UsageError(f"runs is {runs!r}", fix="give a whole number of at least 1")
+        with Profiler() as profiler:
+            engine = self._anew(profiler)
+            for _ in range(runs):
+                engine.run(by_name(feeds, "feeds"))
+            return profiler.result()
+
+    def close(self) -> None:
+        """End the session: runs that wait are cancelled, those under way end first."""
+        self._is_open = False
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._is_open = False
+        self._closing.__exit__(*raised)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise UsageError("the session is closed", fix="open another one with xdlc.Session")
+
+
+session = Session
+"""The class under the name of a verb."""
 
 
 @verb
 def run(
     model: Model | PathLike,
     feeds: Mapping[str, Array],
-    runtime: str = "cpu",
+    runtime: Runtime = "cpu",
     *,
     native: bool = False,
     outputs: Sequence[str] = (),
     soc: str | None = None,
-    mode: str = "permissive",
+    mode: Mode = "permissive",
     validate: bool = False,
     cpu_fallback: bool = False,
     quantized: bool = True,
@@ -172,12 +269,12 @@ def run(
     kernels: Kernels | None = None,
     notify: Notify | None = None,
 ) -> dict[str, Array]:
-    """Return the outputs of a model on this machine, by name; for more than one run, see ``session``.
+    """Return the outputs of a model on this machine, by name; for more than one run, see ``Session``.
 
     Args:
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.
-        runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``session``.
+        runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``Session``.
         native: Return outputs as quantized values instead of float32.
         outputs: Names of tensors to return beside the graph's outputs.
         soc: SoC to emulate (htp).
@@ -198,111 +295,9 @@ def run(
     Raises:
         UsageError: If the runtime, an option or an input name is not known.
         BackendError: If the engine is missing or fails.
-        XdlcError: As ``session`` does.
+        XdlcError: As ``Session`` does.
     """
     options = given(run, locals())
     options.pop("native", None)
-    with session(model, runtime, **options) as opened:
+    with Session(model, runtime, **options) as opened:
         return opened.run(feeds, native=native)
-
-
-def sections(model: Model | PathLike, **options: Any) -> SectionSession:
-    """Return the session of the runtime ``aip``; options are those of ``session``.
-
-    Raises:
-        ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
-        XdlcError: As ``session`` does.
-    """
-    from xdlc.runtime.sections import SectionSession
-
-    whole = executable(model)
-    try:
-        with _kernels_to_own(whole, options) as opened:
-            found = SectionSession(whole, records=loaded(model).records, **options, **opened)
-            found.own(*opened.values())
-    except ContainerError as error:
-        if not isinstance(model, Model):
-            error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
-        raise
-    return found
-
-
-def emulation(model: Model | PathLike, soc: str | None = None, **options: Any) -> HtpSession:
-    """Return the session of the runtime ``htp``; options are those of ``session``.
-
-    The option ``name`` is the model's name in notices.
-
-    Raises:
-        XdlcError: As ``session`` does.
-    """
-    from xdlc.runtime.htp.session import HtpSession
-
-    if options.pop("cpu_fallback", False):
-        options["divide"] = _dividing(options.get("notify"))
-    whole = executable(model)
-    with _kernels_to_own(whole, options) as opened:
-        found = HtpSession(whole, soc, **options, **opened)
-        found.own(*opened.values())
-    return found
-
-
-def _dividing(notify: Notify | None) -> Callable[[Model, str], Model]:
-    """Return a function that compiles the partitions of a model that HTP supports."""
-
-    def divide(source: Model, name: str) -> Model:
-        from xdlc.prepare.htp import prepare_all
-
-        bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
-        prepared = prepare_all(bare, [name], partition=True)
-        if notify is not None:
-            for text in prepared.notices:
-                notify(text)
-        raise_all(prepared.problems)
-        return prepared.model
-
-    return divide
-
-
-@verb
-def kernels(
-    model: Model | PathLike,
-    udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
-    udo_timeout: float | None = None,
-) -> Kernels:
-    """Return the kernels of a model's UDOs, for any number of sessions.
-
-    They run in a process of their own, which ends when they are closed: use them as a context manager.
-
-    Args:
-        model: The model, or the path of a DLC.
-        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
-        allow_embedded_kernels: Load kernels that the DLC carries.
-        udo_timeout: Seconds that each call of a kernel may take; default: 60.
-
-    Raises:
-        UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
-    """
-    from xdlc.runtime.udo.kernels import open_kernels
-
-    return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
-
-
-@contextmanager
-def _kernels_to_own(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Open the kernels that ``options`` name, and yield them as an option for a session that closes them.
-
-    They are closed here on an error; files without a kernel for the model are logged.
-    """
-    named = {name: options.pop(name) for name in _KERNEL_OPTIONS if name in options}
-    if not named:
-        yield {}
-        return
-    if "kernels" in options:
-        raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
-    with ExitStack() as stack:
-        opened = stack.enter_context(kernels(model, **named))
-        yield {"kernels": opened}
-        stack.pop_all()
-    for path in opened.unused():
-        logging.getLogger(__name__).warning("nothing of %s is used: the model has no op that it offers", path)

@@ -9,12 +9,17 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 
-Array: TypeAlias = Any  # numpy.ndarray of any dtype
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+else:
+    Array = Any
 PathLike: TypeAlias = "str | os.PathLike[str]"
 Names: TypeAlias = "Sequence[str] | str"
 Notify: TypeAlias = "Callable[[str], None]"
@@ -32,8 +37,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     mapping, ``**boundary: Unpack[Boundary]``, are those of ``BOUNDARY``.
     """
     signature = inspect.signature(function)
-    name = function.__name__
-    known = _named(function)
+    name = function.__qualname__.removesuffix(".__init__")
+    known = {option: kind for option, kind in _named(function).items() if option != "self"}
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
@@ -159,7 +164,7 @@ def checked_path(path: PathLike, what: str) -> PathLike:
     return path
 
 
-def by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:
+def by_name(feeds: Mapping[str, R], what: str) -> Mapping[str, R]:
     """Return arrays or shapes by name.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
 
 if TYPE_CHECKING:
+    from xdlc.runtime.profile import Profiler
     from xdlc.runtime.udo.kernels import Kernels
 
 
@@ -42,6 +44,7 @@ class CpuSession:
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
         observer: What looks at values of the graph and of those that it runs.
         kernels: Kernels of UDOs; the caller closes them.
+        profiler: Collects the times of ops and of runs.
 
     Raises:
         UnsupportedOp: If an op has no host implementation, or a UDO no kernel; several make a
@@ -64,7 +67,9 @@ class CpuSession:
         refine: Callable[[Lowered], None] | None = None,
         observer: Observer | None = None,
         kernels: Kernels | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
+        self._profiler = profiler
         self._timeout = checked(loop_timeout)
         self._states = graph.metadata.get("states", {}) if isinstance(graph, Model) else {}
         if isinstance(graph, Lowered):
@@ -84,22 +89,30 @@ class CpuSession:
                 observer=observer,
                 stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
                 kernels=kernels or _none(graph),
+                profiler=profiler,
             )
 
-    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+    def run(
+        self, feeds: Mapping[str, Array], *, native: bool = False, until: float | None = None
+    ) -> dict[str, Array]:
         """Return the outputs by tensor name.
 
         Args:
             feeds: One array per input.  A fixed-point input accepts float values (any float type) or
                 quantized values (its own integer type).
             native: Give fixed-point outputs as quantized values instead of float32.
+            until: Time of the monotonic clock at which the run is ended, between two ops.
 
         Raises:
             UsageError: If an input is missing, unknown, or has another shape or type.
-            BackendError: If onnxruntime fails, or a loop takes longer than its time-out.
+            BackendError: If onnxruntime fails, a loop takes longer than its time-out, or the run than it may.
         """
         given = feeds_of(self.graph, {**initial_states(self.graph, self._states, feeds), **feeds})
-        results = self._plan.run(list(given.values()), Watch(self._timeout))
+        watch, start = Watch(self._timeout), time.perf_counter()
+        with watch.until(until):
+            results = self._plan.run(list(given.values()), watch)
+        if self._profiler is not None:
+            self._profiler.ran(time.perf_counter() - start)
         named = zip(self._plan.outputs, results, strict=True)
         return {name: result(self.graph.tensors.get(name), array, native=native) for name, array in named}
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import BackendError
 from xdlc.ir import Transform
 from xdlc.runtime.builder import describe
 from xdlc.runtime.lowered import Lowered
+
+if TYPE_CHECKING:
+    from xdlc.runtime.profile import Profiler
 
 Array = Any  # numpy.ndarray
 
@@ -21,15 +24,26 @@ class Engine:
         lowered: The graph.
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily, which is faster unless many sessions take turns.
+        profiler: Collects the times of nodes.
 
     Raises:
         BackendError: If onnxruntime refuses the graph.
     """
 
-    def __init__(self, lowered: Lowered, *, threads: int | None = None, spins: bool = True) -> None:
+    def __init__(
+        self,
+        lowered: Lowered,
+        *,
+        threads: int | None = None,
+        spins: bool = True,
+        profiler: Profiler | None = None,
+    ) -> None:
         self.lowered = lowered
+        self._profile = None if profiler is None else profiler.prefix()
         self._keep: list[Array] = []
         self._session = self._open(threads, spins)
+        if profiler is not None:
+            profiler.add(self)
 
     def _open(self, threads: int | None, spins: bool) -> Any:
         """Return a session, optimized as far as onnxruntime's optimizers do not contradict themselves.
@@ -43,7 +57,7 @@ class Engine:
         refusal: BackendError | None = None
         for level in ("ALL", "EXTENDED", "BASIC", "DISABLE_ALL"):
             try:
-                session = open_session(proto, names, values, level, threads, spins)
+                session = open_session(proto, names, values, level, threads, spins, profile=self._profile)
                 for data in self.lowered.initializers.values():
                     data.release()  # most were copied into another layout; what was not is read again
                 return session
@@ -84,6 +98,10 @@ class Engine:
             raise self._failure("onnxruntime failed", error) from error
         return dict(zip(names, results, strict=True))
 
+    def end_profile(self) -> str:
+        """End the profile of an engine that has a profiler, and return the path of its file, JSON."""
+        return str(self._session.end_profiling())
+
     def _failure(self, problem: str, error: Exception) -> BackendError:
         text = " ".join(str(error).split())
         names = re.findall(r"Name:'([^']+)'|[Nn]ode ?\(([^)]+)\)|[Nn]ode '([^']+)'", text)
@@ -100,6 +118,7 @@ def open_session(
     threads: int | None,
     spins: bool = True,
     arena: bool = True,
+    profile: str | None = None,
 ) -> Any:
     """Return an ``InferenceSession`` that computes the graph without fast approximations.
 
@@ -111,6 +130,7 @@ def open_session(
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily.
         arena: Whether the session keeps memory that it has used for later.
+        profile: What the name of a file with the times of nodes begins with; default: there is none.
 
     Raises:
         Exception: One of :func:`engine_errors`, if onnxruntime refuses the graph.
@@ -122,6 +142,8 @@ def open_session(
     options.enable_cpu_mem_arena = arena
     prefix = "ORT_" if level.startswith("DISABLE") else "ORT_ENABLE_"
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, prefix + level)
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, profile
     if threads is not None:
         options.intra_op_num_threads = threads
     if not spins:

@@ -23,6 +23,7 @@ from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, SessionStep, Step, UdoStep, place, truth
 
 if TYPE_CHECKING:
+    from xdlc.runtime.profile import Profiler
     from xdlc.runtime.udo.kernels import Kernels
 
 SMALL = 1 << 20  # bytes of all tensors of a partition
@@ -52,6 +53,7 @@ def make_plan(
     observer: Observer | None = None,
     stated: bool = False,
     kernels: Kernels | None = None,
+    profiler: Profiler | None = None,
 ) -> Plan:
     """Return the plan of a graph.
 
@@ -66,6 +68,7 @@ def make_plan(
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
         kernels: Kernels of UDOs.
+        profiler: Collects the times of ops.
 
     Raises:
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
@@ -77,12 +80,12 @@ def make_plan(
         if refine is not None:
             refine(lowered)
         plan = Plan(graph, lowered.outputs)
-        step = _observed(lowered, observer, threads=threads, spins=spins)
+        step = _observed(lowered, observer, profiler, threads=threads, spins=spins)
         plan.steps += [step] if step is not None else []
         return plan
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
     extra = check_outputs(graph, outputs)
-    maker = _Maker(graphs, quantized, threads, stated, observer, kernels)
+    maker = _Maker(graphs, quantized, threads, stated, observer, kernels, profiler)
     plan = maker.plan(graph, extra, refine)
     raise_all(maker.problems)
     return plan
@@ -104,8 +107,10 @@ class _Maker:
         stated: bool,
         observer: Observer | None,
         kernels: Kernels | None,
+        profiler: Profiler | None,
     ) -> None:
         self.graphs = graphs
+        self.profiler = profiler
         self.kernels = kernels
         self.observer = observer
         self.stated = stated
@@ -144,7 +149,7 @@ class _Maker:
                 refine(lowered)
                 plan.outputs += [name for name in lowered.outputs if name not in partition.tensors]
             threads = self.threads or (1 if _is_small(partition) else None)
-            step = _observed(lowered, self.observer, threads=threads, spins=False)
+            step = _observed(lowered, self.observer, self.profiler, threads=threads, spins=False)
             if step is not None:
                 plan.steps.append(step)
         except XdlcError as problem:
@@ -152,7 +157,7 @@ class _Maker:
 
     def _add_custom(self, plan: Plan, op: Op, refine: Refine | None) -> None:
         try:
-            plan.steps.append(UdoStep.of(op, self.kernels, quantized=self.quantized))
+            plan.steps.append(UdoStep.of(op, self.kernels, self.profiler, quantized=self.quantized))
             if refine is not None or self.observer is not None:
                 self._add_session(plan, results_of(op), refine)
         except XdlcError as problem:
@@ -180,7 +185,12 @@ class _Maker:
 
 
 def _observed(
-    lowered: Lowered, observer: Observer | None, *, threads: int | None, spins: bool = True
+    lowered: Lowered,
+    observer: Observer | None,
+    profiler: Profiler | None,
+    *,
+    threads: int | None,
+    spins: bool = True,
 ) -> SessionStep | None:
     """Return the step that runs a lowered graph with what the observer adds; None if it has no outputs."""
     own = set(lowered.outputs)
@@ -189,7 +199,7 @@ def _observed(
     if not lowered.outputs:
         return None
     added = tuple(name for name in lowered.outputs if name not in own)
-    return SessionStep(Engine(lowered, threads=threads, spins=spins), observer, added)
+    return SessionStep(Engine(lowered, threads=threads, spins=spins, profiler=profiler), observer, added)
 
 
 def _is_small(graph: Graph) -> bool:

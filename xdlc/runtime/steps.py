@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +19,7 @@ from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.timeout import Watch
 
 if TYPE_CHECKING:
+    from xdlc.runtime.profile import Profiler
     from xdlc.runtime.udo.kernels import Kernels
     from xdlc.runtime.udo.operation import Operation
 
@@ -192,14 +194,18 @@ class UdoStep:
         op: The op.
         operation: The op with its kernel.
         quantized: Whether fixed-point values are rounded to their encodings.
+        profiler: Collects the times of the kernel.
     """
 
     op: Op
     operation: Operation
     quantized: bool
+    profiler: Profiler | None = None
 
     @classmethod
-    def of(cls, op: Op, kernels: Kernels | None, *, quantized: bool) -> UdoStep:
+    def of(
+        cls, op: Op, kernels: Kernels | None, profiler: Profiler | None = None, *, quantized: bool
+    ) -> UdoStep:
         """Return the step of an op.
 
         Raises:
@@ -214,7 +220,7 @@ class UdoStep:
         for tensor in (*op.inputs, *op.outputs):
             if tensor is not None and not tensor.is_static and quantized and tensor.dtype.is_fixed:
                 scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")
-        return cls(op, kernels.operation(op), quantized)
+        return cls(op, kernels.operation(op), quantized, profiler)
 
     def run(self, values: dict[str, Array], watch: Watch) -> None:
         """Call the kernel; the loops around it may end it."""
@@ -223,11 +229,14 @@ class UdoStep:
             None if tensor is None or tensor.is_static else self._to_kernel(values[tensor.name], tensor)
             for tensor in self.op.inputs
         ]
+        start = time.perf_counter()
         try:
             results = self.operation.run(arrays, timeout=watch.remaining())
         except BackendError:
             watch.check()
             raise
+        if self.profiler is not None:
+            self.profiler.called(self.op, self.operation, time.perf_counter() - start)
         for tensor, array in zip(self.op.outputs, results, strict=True):
             values[tensor.name] = self._from_kernel(array, tensor)
 

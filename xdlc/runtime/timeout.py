@@ -1,4 +1,4 @@
-"""Time-out of loops.
+"""Time-outs of loops, and of runs as a whole.
 
 Each loop may run for so long, counted from its own start.  The clock is looked at before every
 iteration; beside that a timer ends an iteration that is itself too long, between two of its ops.
@@ -64,13 +64,24 @@ class Watch:
         timeout: Seconds that each loop may take.
 
     Attributes:
-        options: ``onnxruntime.RunOptions`` for sessions inside a loop; None outside of loops.
+        options: ``onnxruntime.RunOptions`` for sessions inside a loop or a run that is ended; else None.
     """
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.options: Any = None
         self._loops: list[Running] = []
+        self._until: float | None = None
+
+    @contextmanager
+    def until(self, moment: float | None) -> Iterator[None]:
+        """End what runs in the block at a time of the monotonic clock; None for never."""
+        if moment is None:
+            yield
+            return
+        self._until = moment
+        with self._timer(moment - time.monotonic()):
+            yield
 
     @contextmanager
     def loop(self, where: str) -> Iterator[Running]:
@@ -79,7 +90,7 @@ class Watch:
         self._loops.append(running)
         try:
             if len(self._loops) == 1:
-                with self._timer():
+                with self._timer(self.timeout):
                     yield running
             else:
                 yield running
@@ -87,34 +98,37 @@ class Watch:
             self._loops.pop()
 
     @contextmanager
-    def _timer(self) -> Iterator[None]:
+    def _timer(self, seconds: float) -> Iterator[None]:
         import onnxruntime
 
-        options = self.options = onnxruntime.RunOptions()
+        outer = self.options
+        options = self.options = outer or onnxruntime.RunOptions()
         options.log_severity_level = 4
 
         def end() -> None:
             options.terminate = True
 
-        timer = threading.Timer(self.timeout, end)
+        timer = threading.Timer(max(seconds, 0), end)
         timer.daemon = True
         timer.start()
         try:
             yield
         finally:
             timer.cancel()
-            self.options = None
+            self.options = outer
 
     def remaining(self) -> float | None:
         """Return the seconds that are left to the loops under way; None outside of loops."""
         return self._loops[0].deadline - time.monotonic() if self._loops else None
 
     def check(self) -> None:
-        """Check that no loop has run for too long.
+        """Check that no loop has run for too long, nor the run as a whole.
 
         Raises:
             BackendError: Naming the loop, and the innermost one if that is another.
         """
+        if self._until is not None and time.monotonic() >= self._until:
+            raise BackendError("the run has not ended by its deadline", fix="give it more time")
         if self._loops and time.monotonic() >= self._loops[0].deadline:
             raise self._overrun()
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import subprocess
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import IO, Any
@@ -121,7 +122,7 @@ class WorkerProcess(Child):
 
 
 class WorkerSession:
-    """Graphs that a child process has loaded, ready to run on the emulation of a SoC.
+    """Graphs that a child process has loaded, ready to run on the emulation of a SoC; one run at a time.
 
     Use as a context manager, or call ``close``: the child lives until then.  Make one with ``of_model`` or
     ``of_cache``.
@@ -135,6 +136,7 @@ class WorkerSession:
     def __init__(self, where: str, soc: str) -> None:
         self._worker = WorkerProcess()
         self._where, self._soc = where, soc
+        self._lock = threading.Lock()
         self.run_timeout = RUNNING
         self.soc_id: int | None = None
         self.graphs: dict[str, list[list[str]]] = {}
@@ -247,6 +249,12 @@ class WorkerSession:
             BackendError: If the library fails, or did so before: the child is gone then.
             StorageError: If there is no space for temporary files.
         """
+        with self._lock:
+            return self._run(feeds, native, graph, self.run_timeout if timeout is None else timeout)
+
+    def _run(
+        self, feeds: Mapping[str, Array], native: bool, graph: str | None, seconds: float
+    ) -> dict[str, Array]:
         if not self._worker.is_alive:
             raise BackendError(
                 "the emulation has ended, by itself or because it was closed",
@@ -255,7 +263,6 @@ class WorkerSession:
             )
         with temporary_files():
             names = write_arrays(self._worker.folder / "arrays.npz", feeds)
-        seconds = self.run_timeout if timeout is None else timeout
         answer = self._query(seconds, command="execute", arrays=names, native=native, graph=graph)
         return read_arrays(self._worker.folder / "results.npz", answer["arrays"])
 

@@ -1,0 +1,124 @@
+"""Engines of this machine, which run models: the CPU, sections of a record, the vendor's emulation."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from xdlc.api.models import executable, loaded
+from xdlc.api.options import Notify, PathLike, verb
+from xdlc.errors import ContainerError, UsageError, raise_all
+from xdlc.ir import Model
+
+if TYPE_CHECKING:
+    from xdlc.runtime.htp.session import HtpSession
+    from xdlc.runtime.sections import SectionSession
+    from xdlc.runtime.udo import Kernels
+
+KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
+"""Options of :func:`kernels`."""
+
+
+def sections(model: Model | PathLike, **options: Any) -> SectionSession:
+    """Return the session of the runtime ``aip``; options are those of ``session``.
+
+    Raises:
+        ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
+        XdlcError: As ``session`` does.
+    """
+    from xdlc.runtime.sections import SectionSession
+
+    whole = executable(model)
+    try:
+        with kernels_to_own(whole, options) as opened:
+            found = SectionSession(whole, records=loaded(model).records, **options, **opened)
+            found.own(*opened.values())
+    except ContainerError as error:
+        if not isinstance(model, Model):
+            error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
+        raise
+    return found
+
+
+def emulation(model: Model | PathLike, soc: str | None = None, **options: Any) -> HtpSession:
+    """Return the session of the runtime ``htp``; options are those of ``session``.
+
+    The option ``name`` is the model's name in notices.
+
+    Raises:
+        XdlcError: As ``session`` does.
+    """
+    from xdlc.runtime.htp.session import HtpSession
+
+    if options.pop("cpu_fallback", False):
+        options["divide"] = _dividing(options.get("notify"))
+    whole = executable(model)
+    with kernels_to_own(whole, options) as opened:
+        found = HtpSession(whole, soc, **options, **opened)
+        found.own(*opened.values())
+    return found
+
+
+def _dividing(notify: Notify | None) -> Callable[[Model, str], Model]:
+    """Return a function that compiles the partitions of a model that HTP supports."""
+
+    def divide(source: Model, name: str) -> Model:
+        from xdlc.prepare.htp import prepare_all
+
+        bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
+        prepared = prepare_all(bare, [name], partition=True)
+        if notify is not None:
+            for text in prepared.notices:
+                notify(text)
+        raise_all(prepared.problems)
+        return prepared.model
+
+    return divide
+
+
+@verb
+def kernels(
+    model: Model | PathLike,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+) -> Kernels:
+    """Return the kernels of a model's UDOs, for any number of sessions.
+
+    They run in a process of their own, which ends when they are closed: use them as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
+        allow_embedded_kernels: Load kernels that the DLC carries.
+        udo_timeout: Seconds that each call of a kernel may take; default: 60.
+
+    Raises:
+        UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
+    """
+    from xdlc.runtime.udo.kernels import open_kernels
+
+    return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
+
+
+@contextmanager
+def kernels_to_own(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Open the kernels that ``options`` name, and yield them as an option for a session that closes them.
+
+    They are closed here on an error; files without a kernel for the model are logged.
+    """
+    named = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
+    if not named:
+        yield {}
+        return
+    if "kernels" in options:
+        raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
+    with ExitStack() as stack:
+        opened = stack.enter_context(kernels(model, **named))
+        yield {"kernels": opened}
+        stack.pop_all()
+    for path in opened.unused():
+        logging.getLogger(__name__).warning("nothing of %s is used: the model has no op that it offers", path)

@@ -1,0 +1,165 @@
+"""Times of ops on the CPU: onnxruntime's own profiles of a plan's parts, and the kernels of UDOs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdlc.errors import BackendError
+from xdlc.ir import Op
+
+if TYPE_CHECKING:
+    from xdlc.runtime.engine import Engine
+    from xdlc.runtime.udo.operation import Operation
+
+_KERNEL = "_kernel_time"
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OpTime:
+    """Time of an op in one run.
+
+    Attributes:
+        graph: Name of the graph that has it.
+        name: Name of the op; empty for what onnxruntime adds, like changes of layout.
+        type: Type of the op, or of onnxruntime's node.
+        seconds: Mean of the runs, all its executions of a run in sum.  Of ops that run as one kernel, one has
+            the time of all.
+        share: Part of the sum over all ops, 0 to 1.
+        executions: How often a run executes it: more than once in a loop, less in a branch.
+    """
+
+    graph: str
+    name: str
+    type: str
+    seconds: float
+    share: float
+    executions: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Times of a model on the CPU, which are not those of a device.
+
+    Attributes:
+        runs: Number of runs.
+        seconds: Mean duration of a run, with what passes between ops.
+        ops: In the order of their times, the longest first.
+    """
+
+    runs: int
+    seconds: float
+    ops: tuple[OpTime, ...]
+
+    def csv(self) -> str:
+        """Return a table with a header, separated by commas; times in microseconds."""
+        text = io.StringIO()
+        table = csv.writer(text, lineterminator="\n")
+        table.writerow(("graph", "op", "type", "microseconds", "share", "executions"))
+        table.writerows(self._rows())
+        return text.getvalue()
+
+    def __str__(self) -> str:
+        head = f"{self.seconds * 1e3:.3f} ms a run, mean of {self.runs}; ops by their time:"
+        lines = [
+            f"{micros:>10} us {float(share):>6.1%}  {type} {name or '(added by onnxruntime)'}"
+            for _, name, type, micros, share, _ in self._rows()
+        ]
+        return "\n".join([head, *lines])
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str, str, str]]:
+        for each in self.ops:
+            micros, share = f"{each.seconds * 1e6:.1f}", f"{each.share:.4f}"
+            yield each.graph, each.name, each.type, micros, share, f"{each.executions:g}"
+
+
+class Profiler:
+    """Collects the times of sessions that are opened with it.  Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="xdlc-profile-")
+        self._engines: list[Engine] = []
+        self._times: dict[Key, float] = defaultdict(float)
+        self._counts: dict[Key, int] = defaultdict(int)
+        self._durations: list[float] = []
+
+    def __enter__(self) -> Profiler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for engine in self._engines:
+            engine.end_profile()
+        self._engines.clear()
+        self._folder.cleanup()
+
+    def prefix(self) -> str:
+        """Return what the file of the next engine's profile begins with."""
+        return str(Path(self._folder.name) / str(len(self._engines)))
+
+    def add(self, engine: Engine) -> None:
+        """Add an engine that is open, and has a profile."""
+        self._engines.append(engine)
+
+    def ran(self, seconds: float) -> None:
+        """Add the duration of a run."""
+        self._durations.append(seconds)
+
+    def called(self, op: Op, operation: Operation, seconds: float) -> None:
+        """Add an execution of a UDO: its kernel's own time, or that of the call if it measures none."""
+        with suppress(BackendError):
+            seconds = operation.profile() / 1e9 or seconds
+        self._add(
+            (op.graph.name if op.graph is not None else "", op.name, f"{op.package}::{op.type}"), seconds
+        )
+
+    def result(self) -> Profile:
+        """End the profiles, and return the times of all runs until now."""
+        for engine in self._engines:
+            self._read(engine)
+        self._engines.clear()
+        runs, total = len(self._durations) or 1, sum(self._times.values()) or 1.0
+        ops = [
+            OpTime(*key, seconds / runs, seconds / total, self._counts[key] / runs)
+            for key, seconds in self._times.items()
+        ]
+        ops.sort(key=lambda each: (-each.seconds, each.graph, each.name))
+        return Profile(len(self._durations), sum(self._durations) / runs, tuple(ops))
+
+    def _add(self, key: Key, seconds: float, count: int = 1) -> None:
+        self._times[key] += seconds
+        self._counts[key] += count
+
+    def _read(self, engine: Engine) -> None:
+        """Add the times of an engine; an op's executions are those of its most frequent node."""
+        graph = engine.lowered.graph.name
+        counts: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for event in json.loads(Path(engine.end_profile()).read_text("utf-8", "replace")):
+            name = str(event.get("name", ""))
+            if event.get("cat") != "Node" or not name.endswith(_KERNEL):
+                continue
+            node = name.removesuffix(_KERNEL)
+            op = _op_of(engine, node)
+            key = (graph, op.name, op.type) if op is not None else (graph, "", event["args"]["op_name"])
+            self._times[key] += event["dur"] / 1e6
+            counts[key][node] += 1
+        for key, by_node in counts.items():
+            self._counts[key] += max(by_node.values())
+
+
+def _op_of(engine: Engine, node: str) -> Op | None:
+    """Return the op of a node of onnxruntime, whose optimizers append words to names, as ``_nchwc``."""
+    while node:
+        op = engine.lowered.op_of(node)
+        if op is not None:
+            return op
+        node = node.rpartition("_")[0]
+    return None
