@@ -42,12 +42,19 @@ if TYPE_CHECKING:
     "be new in them is beside as .new.",
 )
 @click.option(
+    "--per_backend",
+    is_flag=True,
+    help="Generate a package for each backend, named as QNN names them: MyPackageCpu, MyPackageHtp.",
+)
+@click.option(
     "-cop",
     "--converter_op_package",
     is_flag=True,
     help="Accepted; changes nothing: the registration library infers the shapes of outputs for converters.",
 )
-def main(configs: tuple[Path, ...], folder: Path, force: bool, converter_op_package: bool) -> None:
+def main(
+    configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool
+) -> None:
     """Generate a package of user-defined operations: sources, makefiles and tests.
 
     The part for the CPU builds with make and any C++17 compiler, without an SDK.
@@ -59,7 +66,7 @@ def main(configs: tuple[Path, ...], folder: Path, force: bool, converter_op_pack
             "--converter_op_package changes nothing: converters take the registration library, or shapes.py, "
             "with --converter_op_package_lib"
         )
-    for made in generate_files(configs, folder, force=force):
+    for made in generate_files(configs, folder, force=force, per_backend=per_backend):
         _report(made)
 
 

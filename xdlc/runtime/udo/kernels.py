@@ -21,6 +21,7 @@ from xdlc.runtime.udo.sources import (
     Embedded,
     Offer,
     PathLike,
+    alike,
     checked_timeout,
     embedded_in,
     paths_of,
@@ -234,7 +235,8 @@ class Kernels:
         return source < len(self._sources) and self._sources[source].kind == "python"
 
     def _definition(self, package: str, type: str) -> OpDef | None:
-        return self._definitions.get((package, type))
+        found = alike((package, type), self._definitions)
+        return None if found is None else self._definitions[found]
 
 
 def _is_for(held: Embedded, op: Op) -> bool:

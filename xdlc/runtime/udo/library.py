@@ -48,6 +48,8 @@ def _other_machine(path: str) -> str:
     name = (
         _MACHINES.get(int.from_bytes(head[18:20], "little"), MACHINE) if head[:4] == b"\x7fELF" else MACHINE
     )
+    if head[:2] == b"MZ":
+        return "it is for Windows, this machine runs Linux"
     return "" if name == MACHINE else f"it is for {name}, this machine is {MACHINE}"
 
 
@@ -76,7 +78,7 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
 
 
 class Registration:
-    """A registration library.
+    """A registration library, which may hold the implementation too.
 
     Args:
         path: Its path.
@@ -96,6 +98,12 @@ class Registration:
         info = ctypes.c_void_p()
         check(self._table.get_info(ctypes.byref(info)), "get_info", "", self.where)
         self.facts = read_registration(info.value, self.where)
+        self._is_both = hasattr(open_library(self.where, self.where), _IMPLEMENTATION)
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether it has an implementation for the CPU, in its own file or beside it."""
+        return self._is_both or "CPU" in self.facts.libraries
 
     @property
     def infers(self) -> bool:
@@ -152,7 +160,7 @@ class Registration:
             XdlcError: If there is none, it is not valid, or fails.
         """
         if self._implementation is None:
-            path = self._beside(self.facts.libraries["CPU"])
+            path = self.path if self._is_both else self._beside(self.facts.libraries["CPU"])
             self._implementation = Implementation(path, self.facts.package)
         return self._implementation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,6 +167,31 @@ def embedded_in(model: Model | None) -> list[Embedded]:
 
 Key = tuple[str, str]
 """Op package and operation type."""
+_SUFFIX = re.compile(r"(?<=.)(Cpu|Gpu|Dsp|HtpMcp|Htp|Hta|Lpai|Aic)$")
+
+
+def plain_package(name: str) -> str:
+    """Return the name of a package without the suffix of a backend, which QNN's tools append.
+
+    Example:
+        >>> plain_package("MyPackageHtp"), plain_package("MyPackage"), plain_package("Htp")
+        ('MyPackage', 'MyPackage', 'Htp')
+    """
+    return _SUFFIX.sub("", name)
+
+
+def alike(key: Key, keys: Iterable[Key]) -> Key | None:
+    """Return a key among others: itself, or else one whose package differs in the backend's suffix alone.
+
+    Without itself, one that has no suffix goes first, then that of the CPU.
+
+    Example:
+        >>> alike(("MyPackage", "Blur"), [("MyPackageGpu", "Blur"), ("MyPackageCpu", "Blur")])
+        ('MyPackageCpu', 'Blur')
+    """
+    plain = plain_package(key[0])
+    found = [one for one in keys if one[1] == key[1] and plain_package(one[0]) == plain]
+    return key if key in found else min(found, key=lambda one: (one[0] != plain, one), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +248,20 @@ class Offers:
 
     def kernel(self, key: Key) -> Offer | None:
         """Return the source of the kernel of an operation."""
-        return self._kernels.get(key)
+        return self._of(key, self._kernels)
 
     def shapes(self, key: Key) -> Offer | None:
         """Return the source of the shapes of an operation."""
-        return self._shapes.get(key)
+        return self._of(key, self._shapes)
 
     def elsewhere(self, key: Key) -> Offer | None:
         """Return a source that has an operation, but not for the CPU."""
-        return self._others.get(key)
+        return self._of(key, self._others)
+
+    @staticmethod
+    def _of(key: Key, offers: Mapping[Key, Offer]) -> Offer | None:
+        found = alike(key, offers)
+        return None if found is None else offers[found]
 
     def types(self) -> list[str]:
         """Return the operations that have a kernel."""

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native
 from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp, Siblings
+from xdlc.runtime.udo.sources import alike
 from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infers, Served
 
 Request = dict[str, Any]
@@ -124,7 +126,7 @@ class _Worker:
             facts = source.facts
             offers = [
                 {
-                    **_offer(facts.package, type, "CPU" in cores and "CPU" in facts.libraries),
+                    **_offer(facts.package, type, "CPU" in cores and source.has_kernels),
                     "shapes": source.infers,
                     "cores": cores,
                 }
@@ -142,10 +144,11 @@ class _Worker:
         infer = self._inference(request["shapes"], memory)
         source = self._sources[request["source"]]
         code: LibraryOp | CompiledOp | PythonOp
+        own = _own(source, "kernel", form)
         if isinstance(source, Registration):
-            code = LibraryOp(source, form, memory)
+            code = LibraryOp(source, own, memory)
         elif isinstance(source, PythonFile):
-            code = PythonOp(source, source.functions[Mark("kernel", form.package, form.type)], form, memory)
+            code = PythonOp(source, source.functions[Mark("kernel", own.package, own.type)], own, memory)
         else:
             arguments = OpForm.of(request["arguments"]).params
             code = CompiledOp(source, arguments, Memory(request["more"], files[1], writable=False))
@@ -156,6 +159,7 @@ class _Worker:
         source = None if number is None else self._sources[number]
 
         def infer(form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
+            form = _own(source, "shape_function", form)
             if isinstance(source, Registration):
                 return source.infer(Native().op(form, memory, addresses), len(form.outputs), aloud=aloud)
             if isinstance(source, PythonFile):
@@ -215,6 +219,17 @@ class _Worker:
 
 def _offer(package: str, type: str, kernel: bool) -> dict[str, Any]:
     return {"package": package, "type": type, "kernel": kernel, "shapes": not kernel, "cores": ["CPU"]}
+
+
+def _own(source: object, role: str, form: OpForm) -> OpForm:
+    """Return an op under the name that its package has in a source."""
+    if isinstance(source, Registration):
+        return replace(form, package=source.facts.package)
+    if not isinstance(source, PythonFile):
+        return form
+    marks = ((mark.package, mark.type) for mark in source.functions if mark.role == role)
+    found = alike((form.package, form.type), marks)
+    return form if found is None else replace(form, package=found[0])
 
 
 def _dims(request: Request) -> list[Dims]:

@@ -13,6 +13,7 @@ from xdlc.udo.config.json_text import read_bytes
 from xdlc.udo.config.reader import inspect, read_config
 from xdlc.udo.generator import htp
 from xdlc.udo.generator.build_context import ignored_backends, notices, package_view
+from xdlc.udo.generator.per_backend import collections_of, restricted
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.template_context import PackageView
@@ -58,7 +59,11 @@ def generate(
 
 
 def generate_files(
-    paths: Sequence[str | os.PathLike[str]], folder: str | os.PathLike[str], *, force: bool = False
+    paths: Sequence[str | os.PathLike[str]],
+    folder: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    per_backend: bool = False,
 ) -> list[Generated]:
     """Generate the packages that configurations define, and keep these in them as they are.
 
@@ -66,6 +71,7 @@ def generate_files(
         paths: OpDef XML or JSON files.
         folder: Where each package gets a folder of its name.
         force: As for :func:`generate`.
+        per_backend: Whether each backend gets a package of its own, ``MyPackageCpu``, ``MyPackageHtp``.
 
     Returns:
         The packages; what the user should know of the configurations is with the first.
@@ -91,7 +97,7 @@ def generate_files(
         for name in {collection.package: None for collection in config.collections}:
             files = sources.setdefault(name, {})
             files[_free_name(path.name, name, files)] = read_bytes(path)
-    first, *others = _generate(collections, sources, places, Path(folder), force)
+    first, *others = _generate(collections, sources, places, Path(folder), force, per_backend)
     return [replace(first, notices=(*texts, *first.notices)), *others]
 
 
@@ -101,12 +107,26 @@ def _generate(
     places: Mapping[str, Mapping[str, str]],
     folder: Path,
     force: bool,
+    per_backend: bool = False,
 ) -> list[Generated]:
-    merged = merge(list(collections))
-    views = [package_view(held, places.get(name)) for name, held in merged.items()]
+    whole = merge(list(collections))
+    merged: dict[str, Collection] = {}
+    views: list[PackageView] = []
+    origins: list[str] = []
+    for name, held in whole.items():
+        view = package_view(held, places.get(name))
+        if not per_backend:
+            merged[name] = held
+            views.append(view)
+            origins.append(name)
+            continue
+        for own, group in collections_of(held, view):
+            merged[own.package] = own
+            views.append(restricted(package_view(own, places.get(name)), group))
+            origins.append(name)
     packages = []
-    for view in views:
-        configs = dict(sources.get(view.name, {}))
+    for view, origin in zip(views, origins, strict=True):
+        configs = dict(sources.get(origin, {}))
         configs[view.config] = write_collection(merged[view.name]).encode()
         files = [Rendered(f"config/{name}", content) for name, content in configs.items()]
         packages.append((view.name, sorted([*render(view), *files], key=lambda file: file.path)))
@@ -115,10 +135,10 @@ def _generate(
         Generated(
             view,
             outcome,
-            ignored_backends(merged[view.name]),
-            (*notices(merged[view.name]), *htp.notices(view)),
+            ignored_backends(whole[origin]) if origin not in origins[:at] else (),
+            (*(notices(whole[origin]) if origin not in origins[:at] else ()), *htp.notices(view)),
         )
-        for view, outcome in zip(views, outcomes, strict=True)
+        for at, (view, origin, outcome) in enumerate(zip(views, origins, outcomes, strict=True))
     ]
 
 

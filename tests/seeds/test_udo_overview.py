@@ -1,0 +1,165 @@
+"""The vendor's overview of UDOs: its templates, and what it states of packages, each tried."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.compilers import build_library, needs_cc
+from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.runtime.udo.udo_graphs import custom_graph
+from tests.seeds.test_opdef_schema import OPDEF, document, written
+from xdlc.cli.tools import udo_package_generator
+from xdlc.errors import BackendError, UnsupportedOp
+from xdlc.ir import Graph, f32
+from xdlc.opdefs import read_valid
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.udo import Kernels
+from xdlc.udo.config import inspect, read_config
+from xdlc.udo.generator import generate_files
+
+PER_CORE = '"per_core_data_types": {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}'
+TEMPLATE = f"""{{
+ "UdoPackage_0":
+ {{
+  "Operators": [
+   {{
+    "type": "",
+    "inputs": [
+     {{"name": "", {PER_CORE}, "static": true, "tensor_layout": "NHWC"}},
+     {{"name": "", "data_type": "FLOAT_32", "static": true, "tensor_layout": "NHWC"}},
+    ],
+    "outputs": [
+     {{"name": "", {PER_CORE}}},
+     {{"name": "", "data_type": "FLOAT_32"}}
+    ],
+    "scalar_params": [{{"name": "scalar_param_1", "data_type": "INT_32"}}],
+    "tensor_params": [
+     {{"name": "tensor_param_1", "data_type": "FLOAT_32", "tensor_layout": "NHWC"}},
+    ],
+    "core_types": ["CPU", "GPU", "DSP"],
+    "dsp_arch_types": ["v66", "v68", "v69", "v73"]
+   }}
+  ],
+  "UDO_PACKAGE_NAME": "MyUdoPackage"
+ }}
+}}
+"""
+BLUR = TEMPLATE.replace('"type": ""', '"type": "Blur"')
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    path = tmp_path / "template.json"
+    path.write_text(TEMPLATE)
+    return path
+
+
+def run(graph: Graph, path: Path) -> np.ndarray:
+    with Kernels(path) as kernels:
+        return CpuSession(graph, kernels=kernels).run({"x0": np.float32([[1, 2, 3], [4, 5, 6]])})["y"]
+
+
+def test_json_template_as_printed(template: Path):
+    """Its commas and its empty type are read with a notice each; unnamed tensors count by position."""
+    config = read_config(template)
+    (op,) = config.collections[0].opdefs
+    assert (op.package, op.name) == ("MyUdoPackage", "Operator_0")
+    assert [tensor.name for tensor in (*op.inputs, *op.outputs)] == ["in[0]", "in[1]", "out[0]", "out[1]"]
+    assert op.backends == ("CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V69", "DSP_V73")
+    assert len([notice for notice in config.notices if "is empty" in notice or "commas" in notice]) == 2
+
+
+def test_generator_takes_the_template_as_printed(template: Path, tmp_path: Path):
+    done = CliRunner().invoke(udo_package_generator.main, ["-p", str(template), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    folders = {path.name for path in (tmp_path / "out/MyUdoPackage/jni/src").iterdir()}
+    assert {"CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V69", "DSP_V73", "reg"} <= folders
+
+
+@pytest.mark.parametrize("key", ["UdoPackage_7", ""])
+def test_key_of_a_package_may_be_anything(tmp_path: Path, key: str):
+    path = tmp_path / "c.json"
+    path.write_text(BLUR.replace("UdoPackage_0", key).replace("per_core_data_types", "per_core_data_type"))
+    assert read_config(path).collections[0].opdefs[0].name == "Blur"
+
+
+def test_data_types_of_the_list(tmp_path: Path):
+    """STRING is for scalar parameters; as a tensor it is refused, which docs/udo-config.md states."""
+    path = tmp_path / "c.json"
+    for name in "FLOAT_16 FLOAT_32 FIXED_4 FIXED_8 FIXED_16 UINT_8 UINT_16 UINT_32".split():
+        path.write_text(BLUR.replace('"data_type": "FLOAT_32"', f'"data_type": "{name}"'))
+        assert inspect([path]).problems == ()
+    path.write_text(BLUR.replace('"INT_32"', '"STRING"'))
+    assert inspect([path]).problems == ()
+    path.write_text(BLUR.replace('"data_type": "FLOAT_32"', '"data_type": "STRING"', 1))
+    assert len(inspect([path]).problems) == 1
+
+
+def test_xml_with_names_of_snpe(tmp_path: Path):
+    text = OPDEF.replace("QNN_DATATYPE_", "").replace(">HTP<", ">DSP_V68<")
+    assert read_valid(written(tmp_path, document(text))).opdefs[0].backends == ("DSP_V68",)
+
+
+def test_several_packages_in_one_file(tmp_path: Path):
+    first = json.loads(BLUR.replace(",\n    ]", "\n    ]"))["UdoPackage_0"]
+    path = tmp_path / "c.json"
+    path.write_text(
+        json.dumps({"UdoPackage_0": first, "UdoPackage_1": {**first, "UDO_PACKAGE_NAME": "Other"}})
+    )
+    assert [held.package for held in read_config(path).collections] == ["MyUdoPackage", "Other"]
+
+
+# ---------------------------------------------------------------------- packages
+
+
+@needs_cc
+def test_registration_and_implementation_in_one_library(tmp_path: Path):
+    """It is loaded under its own name, whatever library its registration names."""
+    both = ("-DREGISTRATION", "-DIMPLEMENTATION")
+    library = build_library(SAMPLE, tmp_path / "libAnything.so", *both)
+    np.testing.assert_array_equal(run(custom_graph("Scale", {"factor": f32(2)}), library)[0], [2, 4, 6])
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("model", "package"), [("Math", "MathCpu"), ("MathHtp", "Math"), ("MathHtp", "MathCpu")]
+)
+def test_package_with_the_suffix_of_a_backend(tmp_path: Path, model: str, package: str):
+    """A model of MathHtp or Math runs with the kernels of the package, in C and in Python."""
+    graph = custom_graph("Scale", {"factor": f32(2)}, package=model)
+    flags = ("-DREGISTRATION", "-DIMPLEMENTATION", f'-DPACKAGE="{package}"')
+    library = build_library(SAMPLE, tmp_path / "libOne.so", *flags)
+    (tmp_path / "one.py").write_text(PYTHON.replace('"Math"', f'"{package}"'))
+    np.testing.assert_array_equal(run(graph, library), run(graph, tmp_path / "one.py"))
+    (tmp_path / "two.py").write_text(PYTHON.replace('"Math"', '"Maths"'))
+    with pytest.raises(UnsupportedOp):
+        run(graph, tmp_path / "two.py")
+
+
+def test_one_collection_several_packages(tmp_path: Path):
+    path = tmp_path / "c.json"
+    path.write_text(BLUR)
+    made = generate_files([path], tmp_path / "out", per_backend=True)
+    assert [(held.package.name, [core.name for core in held.package.cores]) for held in made] == [
+        ("MyUdoPackageCpu", ["CPU"]),
+        ("MyUdoPackageGpu", ["GPU"]),
+        ("MyUdoPackageDsp", ["DSP_V66"]),
+        ("MyUdoPackageHtp", ["DSP_V68", "DSP_V69", "DSP_V73"]),
+    ]
+    folder = tmp_path / "out/MyUdoPackageHtp"
+    assert read_valid(folder / "config/MyUdoPackageHtpOpDef.xml").package == "MyUdoPackageHtp"
+    assert sorted(one.name for one in (folder / "jni/src").iterdir() if "DSP" in one.name) == [
+        "DSP_V68", "DSP_V69", "DSP_V73",
+    ]  # fmt: skip
+
+
+def test_library_for_windows_is_refused_by_name(tmp_path: Path):
+    library = tmp_path / "UdoMath.dll"
+    library.write_bytes(b"MZ\x90\0" + bytes(100))
+    with pytest.raises(BackendError, match="for Windows"):
+        run(custom_graph("Scale"), library)
