@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Tensor, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -172,3 +173,16 @@ def test_trials_quantize_inner_graphs_too(algorithm):
     assert not fixed(job.model.graphs["main_then"])
     close(model, trial, samples)
     close(model, quantize(model, samples, algorithms=algorithm), samples)
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_loop_without_an_end_ends_calibration(jobs):
+    sample = {"x": np.ones(3, "f"), "n": np.ones(1, np.int32), "f": np.ones(3, "f")}
+    with pytest.raises(BackendError, match=r"after 0\.05 s"):
+        quantize(loop_model(most=2**31 - 1), [sample], loop_timeout=0.05, jobs=jobs)
+    with pytest.raises(UsageError, match="loop_timeout is 0"):
+        quantize(loop_model(), [sample], loop_timeout=0)
+    with pytest.raises(BackendError, match="the loop has not ended"):
+        Job(
+            loop_model(most=2**31 - 1), QuantOptions(loop_timeout=0.05), Samples([sample]), Precision(8, 8)
+        ).session(loop_model(most=2**31 - 1)).run(sample)

@@ -299,6 +299,12 @@ _JOBS = click.option(
     show_default=True,
     help="Number of calibration processes.",
 )
+_LOOPS = click.option(
+    "--loop_timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Time that each loop may take while the model runs, at most 15.  [default: 15]",
+)
 
 
 def file_flags(function: Callable[..., None]) -> Callable[..., None]:
@@ -312,7 +318,7 @@ def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
     Those of quantizing and of kernels that are omitted are None.
     """
     function = params.kernel_flags(_with((*_RESULTS, params.DLC_VERSION), function))
-    return _with((*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, _JOBS), function)
+    return _with((*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, _JOBS, _LOOPS), function)
 
 
 def _with(options: Sequence[Decorator], function: Callable[..., None]) -> Callable[..., None]:

@@ -28,6 +28,7 @@ from xdlc.quant.range_methods import RangeMethod, find_range_method
 from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
+from xdlc.runtime.timeout import LONGEST
 
 if TYPE_CHECKING:
     from xdlc.quant.mixed.record import RaisedOp
@@ -108,7 +109,13 @@ class Job(GraphPlan):
         """
         from xdlc.runtime.cpu import CpuSession
 
-        return CpuSession(graph, kernels=self.kernels, spins=False, **options)
+        return CpuSession(
+            graph, kernels=self.kernels, spins=False, loop_timeout=self._loop_timeout, **options
+        )
+
+    @property
+    def _loop_timeout(self) -> float:
+        return LONGEST if self.options.loop_timeout is None else self.options.loop_timeout
 
     def under_way(self, title: str, done: int = 0, total: int = 0) -> None:
         """Report what is done now, for a line of progress: all that may take a second calls this.
@@ -190,6 +197,7 @@ class Job(GraphPlan):
                 progress=progress,
                 kernels=self.kernels,
                 source=self.kernel_source,
+                loop_timeout=self._loop_timeout,
             )
         finally:
             for graph, mark in marks:

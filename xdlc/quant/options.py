@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.runtime import timeout
 from xdlc.targets import Soc, find_soc
 
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
@@ -60,6 +61,7 @@ class QuantOptions:
         max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits; None: no such goal.
         target: SoC that is quantized for: what an op reads has a width that it takes there; None: any SoC.
         jobs: Processes that calibrate.
+        loop_timeout: Seconds that each loop may take whenever the model runs; None: the most, 15.
         override_missing: What a name in overrides that matches nothing is: ``error`` or ``warn``.
 
     Raises:
@@ -90,6 +92,7 @@ class QuantOptions:
     max_sqnr_drop: float | None = None
     target: str | None = None
     jobs: int = 1
+    loop_timeout: float | None = None
     override_missing: str = "error"
 
     def __post_init__(self) -> None:
@@ -106,6 +109,8 @@ class QuantOptions:
                 where="jobs",
                 fix="pass a whole number from 1 on",
             )
+        if self.loop_timeout is not None:
+            timeout.checked(self.loop_timeout)
         if self.weights_bitwidth == 16 and self.act_bitwidth == 8:
             raise UsageError(
                 "16-bit weights with 8-bit activations: HTP has no such kernel",
@@ -166,5 +171,5 @@ class QuantOptions:
             field.name: ",".join(value) if field.name in _LISTS else str(value)
             for field in fields(self)
             if (value := getattr(self, field.name)) not in (field.default, {}) or field.name in always
-            if field.name != "jobs"  # the result does not depend on it
+            if field.name not in ("jobs", "loop_timeout")  # the result does not depend on them
         }

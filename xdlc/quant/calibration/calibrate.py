@@ -16,6 +16,7 @@ from xdlc.quant.kernels import KernelSource
 from xdlc.quant.range_methods import Grid
 from xdlc.quant.ranges import Range
 from xdlc.quant.samples import HELD_OUT, Sample
+from xdlc.runtime.timeout import LONGEST
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +62,7 @@ def calibrate(
     progress: Callable[[int], None] | None = None,
     kernels: Kernels | None = None,
     source: KernelSource | None = None,
+    loop_timeout: float = LONGEST,
 ) -> Calibration:
     """Return statistics of activations over all samples of the float model.
 
@@ -81,6 +83,7 @@ def calibrate(
         progress: Called with the number of samples done.
         kernels: Kernels of UDOs.
         source: Where processes beside this one get them from.
+        loop_timeout: Seconds that each loop may take.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or there is none.
@@ -98,9 +101,12 @@ def calibrate(
             chunk=CHUNK,
             progress=progress,
             source=source or KernelSource(),
+            loop_timeout=loop_timeout,
         )
     else:
-        parts = _measure(Meter(model, watch, kernels=kernels), samples, give, progress)
+        parts = _measure(
+            Meter(model, watch, kernels=kernels, loop_timeout=loop_timeout), samples, give, progress
+        )
     measured, rest = ModelStatistics(), ModelStatistics()
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)

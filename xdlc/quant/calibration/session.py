@@ -58,13 +58,20 @@ class Meter:
         watch: What to measure.
         threads: Threads of one op; default: one per core.
         kernels: Kernels of UDOs.
+        loop_timeout: Seconds that each loop may take.
 
     Raises:
         XdlcError: If the model cannot be run.
     """
 
     def __init__(
-        self, model: Model, watch: Watch, *, threads: int | None = None, kernels: Kernels | None = None
+        self,
+        model: Model,
+        watch: Watch,
+        *,
+        threads: int | None = None,
+        kernels: Kernels | None = None,
+        loop_timeout: float = LONGEST,
     ) -> None:
         from xdlc.runtime.cpu import CpuSession
 
@@ -84,7 +91,7 @@ class Meter:
             outputs=watch.outputs,
             threads=threads,
             spins=False,
-            loop_timeout=LONGEST,
+            loop_timeout=loop_timeout,
             observer=self._taps,
             kernels=kernels,
         )

@@ -52,6 +52,7 @@ def measure_in_processes(
     chunk: int,
     progress: Callable[[int], None] | None = None,
     source: KernelSource,
+    loop_timeout: float,
 ) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
     """Yield the statistics of each chunk of samples, and of its held-out ones apart, in their order.
 
@@ -64,6 +65,7 @@ def measure_in_processes(
         chunk: Samples of a chunk.
         progress: Called with the number of samples done.
         source: Where each child gets kernels of UDOs from.
+        loop_timeout: Seconds that each loop may take.
 
     Raises:
         XdlcError: What a child reports.
@@ -77,6 +79,7 @@ def measure_in_processes(
         "outputs": list(watch.outputs),
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
+        "loop_timeout": loop_timeout,
     }
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
@@ -225,7 +228,9 @@ def _meter(folder: Path, stack: ExitStack) -> Meter:
     watch = Watch(tensors, averaged, request["histograms"], request["outputs"])
     source = KernelSource(**request["kernels"])
     kernels = stack.enter_context(source.opened(model, needed=True))
-    return Meter(model, watch, threads=request["threads"], kernels=kernels)
+    return Meter(
+        model, watch, threads=request["threads"], kernels=kernels, loop_timeout=request["loop_timeout"]
+    )
 
 
 if __name__ == "__main__":
