@@ -23,8 +23,9 @@ class Options(TypedDict, total=False):
         input_encoding: Colours that callers have, and those of the network: ``("nv12", "rgb")``.
         input_mean: Numbers that are subtracted: one, or one for each channel.
         input_scale: Numbers that the difference is multiplied with: one, or one for each channel.
-        input_resize: Height and width that the network has where callers have others.
-        input_crop: Part of what callers have: height and width of the centre, or top, left, height, width.
+        input_resize: Height and width that callers have, and ``bilinear`` or ``nearest``.
+        input_crop: Height and width that callers have, of which the centre is used; or top, left, height and
+            width, where the part used starts at top and left.
     """
 
     input_layout: Mapping[str, str]

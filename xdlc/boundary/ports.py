@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from xdlc.boundary import colour, datatype, layout, resizing, scaling
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Model, ScaleOffset
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import UINT8, DType
 
 KINDS = ("image", "default", "opaque")
 """Kinds of inputs: ``opaque`` ones are passed on as they are."""
@@ -25,14 +25,14 @@ class Port:
         is_input: Whether it is an input.
         layout: What the axes are in the source; None: what the model states.
         desired_layout: What the axes are that callers want; None: those of the source.
-        dtype: Type that callers want; None: that of the graph.
+        dtype: Type that callers want; None: that of the graph.  uint8 by default of NV12 and NV21.
         quantization: Encoding of a fixed-point ``dtype``; None: that of the graph.
         kind: ``image``, ``default`` or ``opaque``.
         colours: Colour encodings of what callers have, and of what the network takes.
         mean: What is subtracted: one number, or one for each channel.
         scale: What the difference is multiplied with: one number, or one for each channel.
-        resize: Size that the network has where callers have another one.
-        crop: Part of what callers have.
+        resize: Size that callers have, before it is resized.
+        crop: Size that callers have, and where the part that is used starts.
     """
 
     name: str
@@ -51,7 +51,8 @@ class Port:
     @property
     def is_image(self) -> bool:
         """Whether a step is requested that sees pixels: one of colours, scales or sizes."""
-        return bool(self.colours or self.mean or self.scale or self.resize or self.crop)
+        source, target = self.colours or ("", "")
+        return bool(source != target or self.mean or self.scale or self.resize or self.crop)
 
 
 Ports: TypeAlias = "dict[str, Port]"
@@ -125,6 +126,9 @@ def requested(model: Model, options: Mapping[str, Any]) -> Ports:
                 continue
             held = ports.get(port, Port(port, option.is_input))
             ports[port] = replace(held, **{option.field: parsed})
+    for port, held in ports.items():
+        if held.colours and held.colours[0] in colour.PLANAR and held.dtype is None:
+            ports[port] = replace(held, dtype=UINT8)
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
     return ports

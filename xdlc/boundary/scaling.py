@@ -2,24 +2,110 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdlc.errors import UsageError
+import numpy
+
+from xdlc.errors import ConstraintError, UsageError
+from xdlc.ir import Tensor, static, u32
+from xdlc.opdefs.elementwise_enums import MULTIPLY, SUBTRACT
 
 if TYPE_CHECKING:
     from xdlc.boundary.entry import Entry
     from xdlc.boundary.ports import Port
 
+_MOST = 1 << 16
+
 
 def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
     """Return one number, or one for each channel.
 
+    Example:
+        >>> parsed("123.5, 116,104"), parsed(0.017)
+        ((123.5, 116.0, 104.0), (0.017,))
+
     Raises:
         UsageError: If it is something else.
     """
-    raise UsageError(f"{value!r} is no list of numbers", fix="omit it")
+    if isinstance(value, str):
+        value = [part for part in value.replace(",", " ").split(" ") if part]  # type: ignore[misc]
+    elif isinstance(value, int | float):
+        value = [value]
+    fix = "give a number, or one for each channel like 123.7,116.3,103.5"
+    try:
+        numbers = tuple(float(part) for part in value[:_MOST])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{value!r} is no list of numbers", fix=fix) from error
+    if not numbers or len(value) > _MOST or not all(abs(number) < 3e38 for number in numbers):
+        raise UsageError(f"{value!r} is no list of finite numbers", fix=fix)
+    return numbers
 
 
 def scale(entry: Entry, port: Port) -> None:
-    """Let callers feed values before the mean is subtracted and the scale multiplied."""
+    """Let callers feed values before the mean is subtracted and the scale multiplied.
+
+    The numbers are those of the channels as the network has them.
+
+    Raises:
+        ConstraintError: If the input has another number of channels, or holds integers.
+    """
+    steps = []
+    for name, operation, numbers in (("mean", SUBTRACT, port.mean), ("scale", MULTIPLY, port.scale)):
+        if any(number != (0 if name == "mean" else 1) for number in numbers):
+            steps.append((name, operation, numbers, _constant(entry, name, numbers)))
+    if not steps:
+        return
+    source = entry.tensor
+    if not source.dtype.is_float:
+        raise ConstraintError(
+            f"{source.name!r} holds {source.dtype}, of which a mean and a scale make no integers",
+            fix=f"omit --input_mean and --input_scale of {source.name!r}",
+        )
+    entry.open()
+    value = source
+    for at, (name, operation, _, constant) in enumerate(steps):
+        reason = f"input_{name}: callers have {source.name!r} before (x - mean) * scale"
+        operands, params = [value, constant], {"operation": u32(operation)}
+        if at == len(steps) - 1:
+            entry.close("ElementWiseBinary", operands, params, reason=reason)
+        else:
+            value = entry.emit("ElementWiseBinary", operands, source.shape, params, reason=reason)
+    entry.notes += [f"{name} {','.join(map('{:g}'.format, numbers))}" for name, _, numbers, _ in steps[::-1]]
+
+
+def _constant(entry: Entry, name: str, numbers: Sequence[float]) -> Tensor:
+    """Return a static tensor of one number, or of one for each channel, that spreads over the input."""
+    port = entry.tensor
+    shape = [1]
+    if len(numbers) > 1:
+        axis = channel_axis(entry)
+        if len(numbers) != port.shape[axis]:
+            raise ConstraintError(
+                f"--input_{name} has {len(numbers)} numbers for {port.name!r}, which has "
+                f"{port.shape[axis]} channels",
+                fix="give one number, or one for each channel",
+            )
+        shape = [-1] + [1] * (port.rank - 1 - axis)
+    array = numpy.asarray(numbers, port.dtype.numpy if port.dtype.is_float else numpy.float32)
+    if not all(map(math.isfinite, array.tolist())):
+        raise ConstraintError(f"--input_{name} of {port.name!r} has a number beyond {port.dtype}")
+    return static(entry.graph.unique_name(f"{port.name}_{name}"), array.reshape(shape))
+
+
+def channel_axis(entry: Entry) -> int:
+    """Return the axis of an input's channels, or of its features.
+
+    Raises:
+        ConstraintError: If it is not known what the axes are.
+    """
+    held = entry.layout or ""
+    for letter in "CF":
+        if letter in held:
+            return held.index(letter)
+    name = entry.tensor.name
+    raise ConstraintError(
+        f"nothing states which axis of {name!r}, {list(entry.tensor.shape)}, has the channels",
+        fix=f"state what the axes are: --input_layout {name} NHWC, or another layout",
+    )

@@ -1,0 +1,82 @@
+"""Images of callers against numpy: colours, sizes, mean and scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.image_steps import preprocessed
+from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
+
+SIZE = (16, 16)
+MEAN, SCALE = (123.675, 116.28, 103.53), (0.0171, 0.0175, 0.0174)
+CASES = {
+    "swap": ((1, 16, 16, 3), {"input_encoding": "rgb bgr"}),
+    "default target": ((1, 16, 16, 3), {"input_encoding": "rgb"}),
+    "rgba": ((1, 16, 16, 4), {"input_encoding": ("rgba", "rgb")}),
+    "argb32": ((1, 16, 16, 4), {"input_encoding": ("argb32", "rgb")}),
+    "nv12": ((1, 24, 16), {"input_encoding": "nv12 rgb"}),
+    "nv21": ((1, 24, 16), {"input_encoding": ("nv21", "bgr")}),
+    "mean": ((1, 16, 16, 3), {"input_mean": MEAN}),
+    "one mean": ((1, 16, 16, 3), {"input_mean": 127.5, "input_scale": "0.0078"}),
+    "mean and scale": ((1, 16, 16, 3), {"input_mean": MEAN, "input_scale": SCALE}),
+    "bilinear": ((1, 20, 30, 3), {"input_resize": "20,30"}),
+    "nearest": ((1, 40, 10, 3), {"input_resize": (40, 10, "nearest")}),
+    "centre": ((1, 20, 31, 3), {"input_crop": (20, 31)}),
+    "part": ((1, 20, 31, 3), {"input_crop": (0, 5, 20, 31)}),
+    "camera": (
+        (1, 60, 64),
+        {
+            "input_encoding": "nv12 bgr",
+            "input_crop": (40, 64),
+            "input_resize": "40,40",
+            "input_mean": MEAN,
+            "input_scale": SCALE,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_matches_numpy(models, case):
+    shape, options = CASES[case]
+    path = models.save(models.cnn())
+    given = {name: {"x": value} for name, value in options.items()}
+    made = xdlc.convert(path, desired_input_layout={} if len(shape) == 3 else {"x": "NHWC"}, **given)
+    assert made.main.inputs[0].shape == shape
+    fed = np.random.default_rng(0).integers(0, 256, shape)
+    fed = fed.astype(made.main.inputs[0].dtype.numpy)
+    sized = preprocessed(fed, SIZE, **{name[6:]: value for name, value in options.items()})
+    expected = xdlc.run(xdlc.convert(path), {"x": sized.transpose(0, 3, 1, 2)})["y"]
+    np.testing.assert_allclose(xdlc.run(made, {"x": fed})["y"], expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "count"),
+    [
+        ({"input_encoding": "nv13 rgb"}, UsageError, 1),
+        ({"input_encoding": "rgb nv12"}, UsageError, 1),
+        ({"input_encoding": "other rgb"}, UsageError, 1),
+        ({"input_mean": "1,x", "input_scale": "nan", "input_resize": "5"}, UsageError, 3),
+        ({"input_resize": "5,5,cubic", "input_crop": "-1,2,3,4"}, UsageError, 2),
+        ({"input_resize": (1 << 40, 3)}, UsageError, 1),
+        ({"input_mean": (1, 2)}, ConstraintError, 1),
+        ({"input_crop": "15,16"}, ConstraintError, 1),
+        ({"input_crop": "1,0,16,16"}, ConstraintError, 1),
+        ({"input_encoding": "nv12", "input_crop": "17,16"}, ConstraintError, 1),
+        ({"input_encoding": "nv12", "desired_input_layout": "NHWC"}, ConstraintError, 1),
+        ({"input_mean": MEAN, "input_layout": "NONTRIVIAL"}, ConstraintError, 1),
+    ],
+)
+def test_requests_that_fit_no_image(models, options, error, count):
+    with pytest.raises(ProblemList if count > 1 else error) as raised:
+        xdlc.convert(models.save(models.cnn()), **{name: {"x": value} for name, value in options.items()})
+    assert len(each_problem(raised.value)) == count
+
+
+def test_series_and_equal_colours_change_nothing(models):
+    path = models.save(models.cnn())
+    for words in ("time_series", "other", "bgr", "rgb rgb"):
+        made = xdlc.convert(path, input_encoding={"x": words})
+        assert [op.type for op in made.main.ops] == [op.type for op in xdlc.convert(path).main.ops]
