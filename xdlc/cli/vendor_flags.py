@@ -83,6 +83,14 @@ class Entry:
         rest = iter(values)
         return [next(rest, "") if word == "{}" else word for word in text.split()]
 
+    @property
+    def meaning(self) -> str:
+        """The entry in words, for a list."""
+        if self.kind == REFUSED:
+            return f"{self.text}; {self.fix}" if self.text else self.fix
+        values = ", ".join(f"{value}: {words or 'the default'}" for value, words in self.by_value.items())
+        return values or self.text
+
     def error(self) -> UsageError:
         """Return the error of a refused flag."""
         if not self.text:

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from xdlc.cli.tools import compat
+from xdlc.cli.vendor_flags import vendor_tools
+
+
+def invoke(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(compat.main, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_launchers_call_the_tools(tmp_path: Path) -> None:
+    invoke("install", tmp_path / "a b")
+    assert {path.name for path in (tmp_path / "a b").iterdir()} == set(vendor_tools())
+    words = [tmp_path / "a b" / "snpe-net-run", "--container", "x y.dlc", "--input_list", "l", "--use_dsp"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 8
+    assert done.stderr.startswith("xdlc snpe-net-run: error: x y.dlc")
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "snpe-dlc-info").write_text("#!/bin/sh\n")
+    out = invoke("install", tmp_path, "--tools", "snpe-dlc-info,snpe-net-run,snpe-netrun", code=2)
+    assert "nearest: snpe-net-run" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["snpe-dlc-info"]
+    invoke("install", tmp_path, "--tools", "snpe-dlc-info", "--force", code=2)
+    assert (tmp_path / "snpe-dlc-info").read_text() == "#!/bin/sh\n"
+
+
+def test_launchers_of_another_python_are_replaced_on_request(tmp_path: Path) -> None:
+    invoke("install", tmp_path, "--tools", "snpe-net-run")
+    path = tmp_path / "snpe-net-run"
+    ours = path.read_text()
+    path.write_text(ours.replace("exec ", "exec /other"))
+    assert "--force" in invoke("install", tmp_path, "--tools", "snpe-net-run", code=2)
+    invoke("install", tmp_path, "--tools", "snpe-net-run", "--force")
+    assert path.read_text() == ours
+
+
+def test_lists_of_flags() -> None:
+    for name, tool in vendor_tools().items():
+        assert str(tool or "no counterpart") in invoke("flags", name)
+    assert "nearest" in invoke("flags", "snpe-netrun", code=2)

@@ -1,0 +1,97 @@
+"""``xdlc-compat``: launchers under the names of the vendor's tools, and their flags."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from xdlc import __version__
+from xdlc.cli import params, text, vendor_flags
+from xdlc.cli.output_path import storage_errors
+from xdlc.cli.tool import ToolGroup, show, tool
+from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+
+_MARK = "# launcher of xdlc compat"
+
+
+@tool("install")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--tools",
+    callback=params.names,
+    metavar="NAME,NAME..",
+    help="Tools of the vendor to write launchers of.  [default: all]",
+)
+@click.option("--force", is_flag=True, help="Replace launchers of another Python or xdlc.")
+def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
+    """Write launchers named as the vendor's tools into a folder.
+
+    Each is a shell script of two lines that calls the tool of xdlc with the vendor's flags. A file of that
+    name that is no launcher is never replaced.
+    """
+    known = vendor_flags.vendor_tools()
+    problems: list[XdlcError] = [_unknown(name) for name in tools if name not in known]
+    files: dict[Path, str] = {}
+    for name in dict.fromkeys(tools) or known:
+        path = folder / name
+        made = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m xdlc {name} "$@"  {_MARK}\n'
+        files[path] = made
+        if path.is_symlink() or path.exists():
+            with storage_errors(path, "read"):
+                found = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
+            if not found.endswith(f"{_MARK}\n".encode()):
+                fix = "choose another folder, or omit the tool: --tools"
+                problems.append(UsageError("is no launcher, and stays", where=str(path), fix=fix))
+            elif found != made.encode() and not force:
+                fix = "add --force"
+                problems.append(UsageError("is a launcher of another Python", where=str(path), fix=fix))
+    raise_all(problems)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, made in files.items():
+        with storage_errors(path):
+            path.write_text(made, encoding="utf-8")
+            path.chmod(0o755)
+    show(f"written: {len(files)} launchers in {folder}")
+    show(f"before the vendor's on the path: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
+
+
+@tool("flags")
+@click.argument("name", metavar="TOOL")
+def flags(name: str) -> None:
+    """List the flags of a tool of the vendor: what each becomes, or why it has no meaning here."""
+    tools = vendor_flags.vendor_tools()
+    if name not in tools:
+        raise _unknown(name)
+    if lacking := vendor_flags.missing(name):
+        click.echo(lacking)
+        return
+    section = vendor_flags.sections()[name]
+    click.echo(f"{name}: {section['tool']}")
+    if "note" in section:
+        click.echo(f"  {section['note']}")
+    rows = [(entry.flag, entry.kind, entry.meaning) for entry in vendor_flags.entries(name).values()]
+    for line in text.table(("flag", "", "meaning"), sorted(rows), (36, 8)):
+        click.echo(line)
+
+
+def _unknown(name: str) -> UsageError:
+    known = vendor_flags.vendor_tools()
+    return UsageError(f"no tool {name!r}", fix=nearest_names(name, known) or f"tools: {', '.join(known)}")
+
+
+@click.group(
+    "xdlc-compat",
+    cls=ToolGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": text.WIDTH},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Use scripts written for the vendor's tools: launchers under their names, lists of their flags."""
+
+
+main.add_command(install)
+main.add_command(flags)
