@@ -22,7 +22,7 @@ class LazyGroup(ToolGroup):
         return [name.replace("_", "-") for name in module_names(_TOOLS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        tool = vendor_flags.vendor_tools().get(cmd_name)
+        tool = vendor_flags.vendor_tools().get(cmd_name) if cmd_name.startswith(vendor_flags.NAMES) else None
         cmd_name = cmd_name if tool is None else tool.removeprefix("xdlc-").removeprefix("xconv-")
         if cmd_name not in self.list_commands(ctx):
             return None

@@ -18,7 +18,6 @@ takes some (``--perf_profile:1``): a number, ``?`` for one or none, ``*`` for al
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -30,6 +29,8 @@ from typing import Any
 from xdlc.errors import UsageError
 
 DATA = Path(__file__).parent / "data"
+NAMES = ("snpe", "qnn", "qairt")
+"""Starts of the names of the vendor's tools."""
 WORKS, BECOMES, VOID, REFUSED = "works", "becomes", "void", "refused"
 
 
@@ -101,6 +102,8 @@ class Entry:
 @cache
 def sections() -> Mapping[str, Mapping[str, Any]]:
     """Return the sections of the table by name."""
+    import tomllib
+
     found: dict[str, Mapping[str, Any]] = {}
     for path in sorted(DATA.glob("*.toml")):
         found |= tomllib.loads(path.read_text(encoding="utf-8"))

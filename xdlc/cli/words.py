@@ -45,8 +45,8 @@ class _Reader:
         self.is_group = isinstance(command, click.Group)
         self.takes_words = self.is_group or any(isinstance(each, click.Argument) for each in command.params)
         called = str(ctx.info_name)
-        self.is_vendors = called in vendor_flags.vendor_tools()
-        self.entries = vendor_flags.entries(called if self.is_vendors else str(command.name))
+        self.is_vendors = called.startswith(vendor_flags.NAMES) and called in vendor_flags.vendor_tools()
+        self.name = called if self.is_vendors else str(command.name)
         note = vendor_flags.sections().get(called, {}).get("note") if self.is_vendors else None
         self.notices: list[str] = [note] if note else []
         self.problems: list[XdlcError] = []
@@ -55,14 +55,14 @@ class _Reader:
     def is_option(self, word: str) -> bool:
         """Return whether a word is an option, the command's or the vendor's."""
         name = word.partition("=")[0]
-        return name in self.known or name in self.entries
+        return name in self.known or name in vendor_flags.entries(self.name)
 
     def entry(self, name: str) -> vendor_flags.Entry | None:
         """Return what becomes of a flag of the vendor's; None if it is the command's own."""
-        found = self.entries.get(name)
-        if found is None or found.kind == vendor_flags.WORKS:
+        if name in self.known and not self.is_vendors:
             return None
-        return found if self.is_vendors or name not in self.known else None
+        found = vendor_flags.entries(self.name).get(name)
+        return None if found is None or found.kind == vendor_flags.WORKS else found
 
     def read(self, words: Sequence[str]) -> list[str]:
         """Return the words for click."""
