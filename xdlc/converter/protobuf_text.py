@@ -45,6 +45,26 @@ class Word(str):
     __slots__ = ()
 
 
+class Octets(str):
+    """Bytes of an attribute that are no text, readable for handlers; UDOs get the bytes.
+
+    Attributes:
+        data: The bytes.
+    """
+
+    data: bytes
+
+
+def text_of(data: bytes, errors: str = "replace") -> str:
+    """Return bytes of an attribute as text, or as ``Octets`` where they are no UTF-8."""
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        found = Octets(data, "utf-8", errors)
+        found.data = bytes(data)
+        return found
+
+
 Value: TypeAlias = "int | float | str | Message"
 
 
@@ -265,11 +285,14 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def _text_or_octets(text: str) -> str:
+    return text_of(text.encode("utf-8", "surrogateescape"), "backslashreplace")
+
+
 def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value | list[Value]]]:
     """Iterate over the scalar fields of a message and of those inside it, by path like ``param.inner.alpha``.
 
     A field with several values is a list; messages of a repeated field are numbered: ``param.1.name``.
-    Texts are readable.
 
     Raises:
         ModelError: If a path has more than 256 characters.
@@ -277,7 +300,7 @@ def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value |
     if len(prefix) > _LETTERS:
         raise ModelError(f"its fields nest too deep, in line {message.line}", fix=_FIX)
     for name in message.fields:
-        scalars = [readable(each) if type(each) is str else each for each in message.scalars(name)]
+        scalars = [_text_or_octets(each) if type(each) is str else each for each in message.scalars(name)]
         if scalars:
             yield f"{prefix}{name}", scalars[0] if len(scalars) == 1 else [*scalars]
         inner = message.messages(name)

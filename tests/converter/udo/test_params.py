@@ -191,7 +191,9 @@ def test_graphs_and_lists_of_tensors_have_no_form(
         pytest.skip("a tensor has a form")
     node = my_node("Op", ["x"], ["y"], body=make() if count == 1 else [make()] * count)
     model = onnx_model([node], {"x": (np.float32, [2])}, {"y": (np.float32, [2])})
-    with pytest.raises(UnsupportedOp, match="'body' is a graph, or a list of tensors, which no parameter"):
+    with pytest.raises(
+        UnsupportedOp, match="'body' is a graph, a message or a list of tensors, which no parameter"
+    ):
         converted(tmp_path, model, custom("Op", [place("x")], [place("y")], *defined))
 
 

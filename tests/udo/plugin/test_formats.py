@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xdlc.errors import UsageError
+from xdlc.udo import Plugin
+from xdlc.udo.plugin.collection import plugin_op
 from xdlc.udo.plugin.formats import FORMATS, find_format
 
 EXTENT = st.integers(1, 5)
@@ -53,6 +55,21 @@ def test_fractal_z_puts_weights_into_squares(shape, dtype, data):
     n, c, h, w = (data.draw(st.integers(0, dim - 1)) for dim in shape)
     row = (c // block * shape[2] + h) * shape[3] + w
     assert packed[row, n // 16, n % 16, c % block] == array[n, c, h, w]
+
+
+def test_formats_of_a_quantizers_constants_are_not_used():
+    class Fast(Plugin):
+        op_type, package, formats = "Conv", "Fast", (["NC1HWC0"], ["NC1HWC0"])
+        weight_formats = [f"DOMI_TENSOR_{name}" for name in ("FRACTAL_Z", *["NC1HWC0"] * 7)]
+
+    notices: list[str] = []
+    op = plugin_op(Fast, notices.append)
+    formats = op.hooks.declaration.input_formats
+    assert [each.name for each in formats] == ["NC1HWC0", "FRACTAL_Z", "NC1HWC0"]
+    assert [("last 6 of 8" in text) for text in notices] == [True]
+    Fast.weight_formats = Fast.weight_formats[:-1]
+    with pytest.raises(UsageError):
+        plugin_op(Fast)
 
 
 @pytest.mark.parametrize("name", ["NC1HWC0", "FRACTAL_Z"])

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.protobuf_fields import BYTES, ProtobufFile
+from xdlc.converter.protobuf_fields import BYTES, FIXED64, ProtobufFile
 from xdlc.converter.protobuf_text import Message, Value, Word, read_text
 from xdlc.converter.session.context import Allowance
 from xdlc.errors import ModelError
@@ -27,8 +27,13 @@ _MESSAGES = {
     "8 external_output text",
     "op": "1 input text, 2 output text, 3 name text, 4 type text, 5 arg arg, 6 device_option -, 7 engine -,"
     "8 control_input -, 9 is_gradient_op -, 10 debug_info -, 11 domain -, 12 op_version -",
-    "arg": "1 name text, 2 f float, 3 i int, 4 s bytes, 5 floats float, 6 ints int, 7 strings bytes, 8 n -,"
-    "9 nets -, 10 t -, 11 tensors -, 12 qtensors -",
+    "arg": "1 name text, 2 f float, 3 i int, 4 s bytes, 5 floats float, 6 ints int, 7 strings bytes,"
+    "8 n inner, 9 nets inner, 10 t tensor, 11 tensors tensor, 12 qtensors -",
+    "inner": "1 name text, 2 op -, 3 type -, 4 num_workers -, 5 device_option -, 6 arg -,"
+    "7 external_input text, 8 external_output text",
+    "tensor": "1 dims int, 2 data_type int, 3 float_data float, 4 int32_data int, 5 byte_data bytes,"
+    "6 string_data -, 7 name -, 8 device_detail -, 9 double_data double, 10 int64_data int,"
+    "13 raw_data bytes",
 }
 """Number, name and form of the fields of each kind of message; ``-`` for those that are not read."""
 _FIELDS = {kind: [field.split() for field in fields.split(",")] for kind, fields in _MESSAGES.items()}
@@ -68,6 +73,8 @@ def _of_range(kind: str, file: ProtobufFile, start: int, end: int, objects: Allo
             values.append(file.lazy_bytes(field))
         elif form == "float":
             values.append(file.lazy_reals(field))
+        elif form == "double":
+            values.append(file.lazy_reals(field, FIXED64))
         elif form != "-":
             file.require(field, BYTES)
             values.append(_of_range(form, file, field.start, field.end, objects))
@@ -87,9 +94,10 @@ def _of_text(kind: str, message: Message, where: str) -> Fields:
         except TypeError as error:
             problem = f"field {name!r} has a value of another type or size"
             raise ModelError(problem, where=place, fix=fix) from error
-        if form == "float" and values:
+        if form in ("float", "double") and values:
             with np.errstate(over="ignore"):
-                found[name] = [ir.ArrayData(np.asarray(found[name], np.float32))]
+                dtype = np.float32 if form == "float" else np.float64
+                found[name] = [ir.ArrayData(np.asarray(found[name], dtype))]
     return found
 
 
@@ -108,7 +116,7 @@ def _value(form: str, value: Value, where: str) -> Any:
             return ir.ArrayData(np.frombuffer(octets, np.uint8))
         if form == "text" and len(octets) <= _LONGEST_NAME:
             return octets.decode("utf-8", "backslashreplace")
-    elif form == "float" and isinstance(value, (int, float)):
+    elif form in ("float", "double") and isinstance(value, (int, float)):
         return float(value)
     elif form == "int" and isinstance(value, int) and -1 << 63 <= value < 1 << 63:
         return value

@@ -14,6 +14,9 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.caffe2.messages import DATA_TYPES, Fields, read_fields
 from xdlc.converter.formats import CAFFE2, recognize
+from xdlc.converter.protobuf_text import text_of
+from xdlc.converter.session.context import ImportContext
+from xdlc.converter.session.node import Body
 from xdlc.errors import ModelError, UnsupportedOp
 
 _LONGEST = 1 << 20
@@ -25,6 +28,21 @@ _LISTS = {"f": "floats", "s": "strings", "i": "ints"}
 """Fields of an argument: of one value, and of many."""
 _OTHER_NAMES = {"FLOAT": "float32", "BYTE": "uint8", "DOUBLE": "float64"}
 """Numpy's names of data types that Caffe2 names in another way."""
+
+
+class InnerNet(Body):
+    """A net that is an argument."""
+
+    def __init__(self, fields: Fields) -> None:
+        super().__init__(fields.get("external_input", []), fields.get("external_output", []))
+
+    def add_nodes(self, context: ImportContext) -> None:
+        """Refuse to be run.
+
+        Raises:
+            UnsupportedOp: Always; no operator here runs nets.
+        """
+        raise UnsupportedOp("runs a net", fix="export the net without operators that run nets")
 
 
 @dataclass(slots=True)
@@ -55,12 +73,12 @@ class Argument:
     def value(self) -> Any:
         """Return the value as an attribute of a node.
 
-        Numbers and lists of them are Python's, more than ``_LONGEST_LIST`` floats lazy data; an argument
-        without a value is an empty list.
+        Numbers and lists of them are Python's, more than ``_LONGEST_LIST`` floats and tensors lazy data; an
+        argument without a value is an empty list.  A net is of use for user-defined operations only.
 
         Raises:
-            ModelError: If a string is too long.
-            UnsupportedOp: If it is a net or a tensor, which no operator here has.
+            ModelError: If a string is too long, or a tensor contradicts itself.
+            UnsupportedOp: If it is a quantized tensor, or one of other things than numbers.
         """
         for one, many in _LISTS.items():
             if self.fields.get(many):
@@ -68,10 +86,35 @@ class Argument:
             if self.fields.get(one):
                 found = self._values(many, self.fields[one])
                 return found[-1] if isinstance(found, list) and found else found
-        if not self.fields.keys().isdisjoint(("n", "nets", "t", "tensors", "qtensors")):
-            problem, fix = "is a net or a tensor", "remove it if it has no effect"
+        for one, many, read in (("n", "nets", InnerNet), ("t", "tensors", self._tensor)):
+            if self.fields.get(many):
+                return [read(fields) for fields in self.fields[many]]
+            if self.fields.get(one):
+                return read(self.fields[one][-1])
+        if self.fields.get("qtensors"):
+            problem, fix = "is a quantized tensor", "remove it if it has no effect"
             raise UnsupportedOp(problem, where=self.where, fix=fix)
         return []
+
+    def _tensor(self, fields: Fields) -> ir.TensorData:
+        """Return the elements of a ``TensorProto``."""
+        dtype = dtype_of((fields.get("data_type") or [1])[-1], self.where)
+        if fields.get("raw_data"):
+            data = _joined(fields["raw_data"], np.uint8)
+            if data.nbytes % dtype.itemsize:
+                raise ModelError(f"is a tensor of {data.nbytes} bytes", where=self.where, fix=_DAMAGED)
+            size = data.nbytes // dtype.itemsize
+            raw = ir.Transform([data], lambda octets: octets.view(dtype), (size,), dtype)
+            return shaped(raw, fields.get("dims", []), self.where)
+        reals = {"float32": "float_data", "float64": "double_data"}.get(dtype.name)
+        if reals or fields.get("byte_data"):
+            data = _joined(fields.get(reals or "byte_data", []), dtype if reals else np.uint8)
+            return shaped(data, fields.get("dims", []), self.where)
+        numbers = fields.get("int64_data" if dtype == np.int64 else "int32_data", [])
+        if dtype == np.float16:  # as bits
+            bits = as_integers(numbers, np.dtype(np.uint16), self.where)
+            return shaped(ir.ArrayData(bits.numpy().view(dtype)), fields.get("dims", []), self.where)
+        return shaped(as_integers(numbers, dtype, self.where), fields.get("dims", []), self.where)
 
     def _values(self, many: str, held: Sequence[Any]) -> Any:
         if many == "floats":
@@ -84,7 +127,7 @@ class Argument:
     def _text(self, data: ir.TensorData) -> str:
         if data.nbytes > _LONGEST:
             raise ModelError(f"is a string of {data.nbytes} bytes", where=self.where, fix=_DAMAGED)
-        return bytes(data.numpy()).decode("utf-8", "backslashreplace")
+        return text_of(bytes(data.numpy()), "backslashreplace")
 
 
 @dataclass(slots=True)

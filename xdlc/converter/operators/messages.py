@@ -82,13 +82,20 @@ class MessageReader:
             return attribute
 
     def attribute(self, attribute: Any) -> Any:
-        """Return the value of an ``AttributeProto``: a tensor as lazy data, a graph as ``Body``."""
+        """Return the value of an ``AttributeProto``.
+
+        A tensor is lazy data, a graph a ``Body``, a type of tensors a ``TensorSpec``; lists hold these.
+        """
         value = protobuf.attribute_value(attribute)
-        if attribute.type == protobuf.TENSOR_ATTRIBUTE:
-            return self.data(value)
-        if attribute.type == protobuf.GRAPH_ATTRIBUTE:
-            return MessageBody(self, value)
-        return self.dense(value) if attribute.type == protobuf.SPARSE_ATTRIBUTE else value
+        readers: dict[int, Callable[[Any], Any]] = {
+            protobuf.TENSOR_ATTRIBUTE: self.data,
+            protobuf.GRAPH_ATTRIBUTE: partial(MessageBody, self),
+            protobuf.SPARSE_ATTRIBUTE: self.dense,
+            protobuf.TYPE_ATTRIBUTE: protobuf.tensor_type,
+        }
+        if attribute.type in protobuf.LISTS:
+            return [readers[protobuf.LISTS[attribute.type]](item) for item in value]
+        return readers[attribute.type](value) if attribute.type in readers else value
 
     def add_initializers(self, graph: Any) -> None:
         """Bind the initializers of a ``GraphProto``."""

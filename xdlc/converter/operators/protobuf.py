@@ -13,7 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xdlc.converter.protobuf_text import text_of
 from xdlc.errors import BackendError, ModelError
+from xdlc.ir.dtype import from_numpy
+from xdlc.opdefs.op_view import TensorSpec
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,7 +25,14 @@ if TYPE_CHECKING:
 
 _MESSAGES = "onnx.onnx_ml_pb2"
 INT64, STRING = 7, 8  # TensorProto.DataType
-TENSOR_ATTRIBUTE, GRAPH_ATTRIBUTE, SPARSE_ATTRIBUTE = 4, 5, 11  # AttributeProto.AttributeType
+TENSOR_ATTRIBUTE, GRAPH_ATTRIBUTE, SPARSE_ATTRIBUTE, TYPE_ATTRIBUTE = (
+    4,
+    5,
+    11,
+    13,
+)  # AttributeProto.AttributeType
+LISTS = {9: 4, 10: 5, 12: 11, 14: 13}
+"""Types of attributes that are lists, and those of their items."""
 # TensorProto.DataType numbers of onnx.proto that numpy has itself.
 _PLAIN = {
     1: "float32",
@@ -109,20 +119,35 @@ def attribute_value(attribute: Any) -> Any:
     kinds: dict[int, Callable[[], Any]] = {
         1: lambda: attribute.f,
         2: lambda: attribute.i,
-        3: lambda: attribute.s.decode("utf-8", "replace"),
+        3: lambda: text_of(attribute.s),
         4: lambda: attribute.t,
         5: lambda: attribute.g,
         6: lambda: list(attribute.floats),
         7: lambda: list(attribute.ints),
-        8: lambda: [item.decode("utf-8", "replace") for item in attribute.strings],
+        8: lambda: [text_of(item) for item in attribute.strings],
         9: lambda: list(attribute.tensors),
         10: lambda: list(attribute.graphs),
         11: lambda: attribute.sparse_tensor,
+        12: lambda: list(attribute.sparse_tensors),
         13: lambda: attribute.tp,
+        14: lambda: list(attribute.type_protos),
     }
     if attribute.type not in kinds:
         raise ValueError(f"attribute {attribute.name!r} has unknown type {attribute.type}")
     return kinds[attribute.type]()
+
+
+def tensor_type(message: Any) -> Any:
+    """Return a ``TypeProto`` as a ``TensorSpec``; one of no tensor of numbers stays the message."""
+    tensor = message.tensor_type
+    if not message.HasField("tensor_type") or not tensor.HasField("shape"):
+        return message
+    try:
+        dtype = from_numpy(numpy_dtype(tensor.elem_type))
+    except (KeyError, TypeError):
+        return message
+    dims = (dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+    return TensorSpec(tuple(dims), dtype)
 
 
 def plain_domain(domain: str) -> str:

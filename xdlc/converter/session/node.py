@@ -24,7 +24,7 @@ _MOST_SHOWN = 16
 
 
 class TypeName(str):
-    """Name of a data type as an attribute, which UDOs do not get: their tensors have the types."""
+    """Name of a data type as an attribute, which no UDO has to read: its tensors have the types."""
 
 
 @dataclass(slots=True, eq=False)

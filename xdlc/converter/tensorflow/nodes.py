@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from xdlc import ir
+from xdlc.converter.protobuf_text import text_of
 from xdlc.converter.session.node import TypeName
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.tensors import shape_of
@@ -74,7 +75,7 @@ def attributes(
 
     def plain(kind: str, value: Any) -> Any:
         if kind in ("s", "placeholder"):
-            return text(value)
+            return text_of(value)
         if kind == "type":
             return TypeName(dtype_name(value))
         if kind == "shape":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from xdlc.converter.protobuf_text import Word
+from xdlc.converter.protobuf_text import Octets, Word
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.node import Node, TypeName
 from xdlc.converter.udo.definitions import merged
@@ -256,8 +256,10 @@ class UdoNodes:
             node.name,
             tuple(_spec(value, name) for value, name in zip(node.inputs, node.names, strict=True)),
             tuple(node.outputs),
-            _attributes(node),
-            frozenset(filter(self._is_optional, node.attributes)),
+            {name: _plain(value) for name, value in node.attributes.items()},
+            frozenset(
+                name for name, value in node.attributes.items() if self._is_optional(name) or _restates(value)
+            ),
             node.line,
         )
 
@@ -297,19 +299,26 @@ def _tensors(node: Node) -> list[Value | None]:
 
 def _attributes(node: Node) -> dict[str, Any]:
     """Return the attributes of a node as plain values, but those that restate the types of its tensors."""
+    return {name: _plain(value) for name, value in node.attributes.items() if not _restates(value)}
 
-    def restates(value: Any) -> bool:
-        return isinstance(value, TypeName) or (
-            isinstance(value, list) and bool(value) and all(map(restates, value))
-        )
 
-    return {name: _plain(value) for name, value in node.attributes.items() if not restates(value)}
+def _restates(value: Any) -> bool:
+    """Return whether an attribute is the type of a tensor, or a list of such types."""
+    return isinstance(value, TypeName) or (
+        isinstance(value, list) and bool(value) and all(map(_restates, value))
+    )
 
 
 def _plain(value: Any) -> Any:
     """Return an attribute without the types of texts: words ``true`` and ``false`` are bools."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Octets):
+        return value.data
+    if isinstance(value, TypeName):
+        return str(value)
     if isinstance(value, Word):
         return value == "true" if value in ("true", "false") else str(value)
     return value

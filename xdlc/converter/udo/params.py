@@ -16,12 +16,13 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, STRING, UINT32, UINT64, from_numpy
 from xdlc.opdefs.defaults import LARGEST, default_value
 from xdlc.opdefs.model import OpDef, ParamDef, order_of
+from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import attributes_named
 
 _GIVEN = "correct the model, or the parameter in the definition"
 _NAMES = "state the names of its values as Enumeration (xdlc_enumeration in JSON), or make it a STRING"
 _DEFAULT = "correct the default in the definition"
-_NO_VALUE = "a graph, or a list of tensors, which no parameter holds"
+_NO_VALUE = "a graph, a message or a list of tensors, which no parameter holds"
 _SHRUNK = {INT64: (INT32, INT64), UINT64: (UINT32, UINT64)}
 _TRUTH = {"true": True, "false": False}
 _KINDS = {bool: ("bool",), int: ("int", "uint", "sfixed", "ufixed"), float: ("float",)}
@@ -74,6 +75,7 @@ def _param(param: ParamDef, value: Any) -> Param:
     """
     if _has_no_form(value):
         raise ValueError(_NO_VALUE)
+    value = _octets(value) if isinstance(value, bytes) else value
     if hasattr(value, "shape") and (param.is_scalar or not value.shape) and _is_single(value):
         array = value.numpy() if isinstance(value, TensorData) else value
         value = array.reshape(()).item()
@@ -91,13 +93,24 @@ def _is_single(value: Any) -> bool:
 
 
 def _has_no_form(value: Any) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return any(isinstance(item, Body) or _is_message(item) for item in items)
+    many = isinstance(value, list)
+    return any(
+        isinstance(item, Body | TensorSpec | dict)
+        or (many and isinstance(item, TensorData | bytes))
+        or _is_message(item)
+        for item in (value if many else [value])
+    )
+
+
+def _octets(value: bytes) -> Array:
+    import numpy
+
+    return numpy.frombuffer(value, numpy.uint8)
 
 
 def _is_message(value: Any) -> bool:
-    """Return whether a value is a graph or a tensor of a list, which stay the source's own messages."""
-    return hasattr(value, "node") or hasattr(value, "data_location")
+    """Return whether a value stays the source's own message: a graph, a tensor that has no form, a type."""
+    return any(hasattr(value, field) for field in ("node", "data_location", "tensor_type"))
 
 
 def _unknown(definition: OpDef, name: str, value: Any) -> Issue:

@@ -22,10 +22,10 @@ from xdlc.udo.plugin.kinds import (
     Ints,
     Kind,
     Str,
-    Strs,
     Tensor,
 )
 from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape
+from xdlc.udo.plugin.texts import Bytes, Json, Strs
 
 
 class _CallablePackage(ModuleType):
@@ -42,12 +42,14 @@ __all__ = [
     "REQUIRED",
     "Bool",
     "Bools",
+    "Bytes",
     "Enum",
     "Float",
     "Floats",
     "Input",
     "Int",
     "Ints",
+    "Json",
     "Kind",
     "Output",
     "Plugin",

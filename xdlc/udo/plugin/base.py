@@ -16,30 +16,66 @@ class Attributes(Mapping[str, Any]):
     """The attributes of a node, as ``parse_params`` sees them.
 
     Of a path, ``my_param.alpha``, an end that no other has is enough; one that several have is an error.
+    A part before its end, ``my_param``, is the message: attributes of its own, or a list of such.
 
     Args:
         attributes: The attributes.
+        prefix: Path of the message that has them, with a dot at its end.
+        read: Paths that were read; shared by the messages of a node.
 
     Example:
         >>> attributes = Attributes({"axis": 1, "keepdims": 0})
         >>> attributes["axis"], attributes.get("axes", ()), attributes.unread
         (1, (), ('keepdims',))
+        >>> Attributes({"fast_param.block.0.size": 2, "fast_param.block.1.size": 3})["block"][1]["size"]
+        3
     """
 
-    def __init__(self, attributes: Mapping[str, Any]) -> None:
+    def __init__(self, attributes: Mapping[str, Any], prefix: str = "", read: set[str] | None = None) -> None:
         self._values = dict(attributes)
-        self._read: set[str] = set()
+        self._prefix = prefix
+        self._read: set[str] = set() if read is None else read
 
     @property
     def unread(self) -> tuple[str, ...]:
         """Names of the attributes that were not read."""
-        return tuple(name for name in self._values if name not in self._read)
+        return tuple(name for name in self._values if f"{self._prefix}{name}" not in self._read)
 
     def __getitem__(self, name: str) -> Any:
-        found = self._found(name) or name
-        value = self._values[found]
-        self._read.add(found)
-        return value
+        found = self._found(name)
+        if found is None:
+            return self._message(name)
+        self._read.add(f"{self._prefix}{found}")
+        return self._values[found]
+
+    def _message(self, name: str) -> Attributes | list[Attributes]:
+        """Return the message of a path, or the messages of a repeated field."""
+        paths = self._paths(name)
+        if not paths:
+            raise KeyError(name)
+        if len(paths) > 1:
+            fix = f"write {paths[0]}, for one"
+            raise UsageError(f"message {name!r} may be {' or '.join(paths)}", fix=fix)
+        start = f"{paths[0]}."
+        inner = {path[len(start) :]: value for path, value in self._values.items() if path.startswith(start)}
+        numbers = {path.partition(".")[0] for path in inner}
+        if not all(number.isdecimal() for number in numbers):
+            return Attributes(inner, f"{self._prefix}{start}", self._read)
+        parts = [f"{number}." for number in sorted(numbers, key=int)]
+        return [
+            Attributes(
+                {path[len(part) :]: value for path, value in inner.items() if path.startswith(part)},
+                f"{self._prefix}{start}{part}",
+                self._read,
+            )
+            for part in parts
+        ]
+
+    def _paths(self, name: object) -> list[str]:
+        """Return the paths of messages that a name denotes: the one of that name, or all that end so."""
+        parts = (path.split(".") for path in self._values)
+        paths = dict.fromkeys(".".join(path[:end]) for path in parts for end in range(1, len(path)))
+        return attributes_named(str(name), paths)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -48,7 +84,7 @@ class Attributes(Mapping[str, Any]):
         return len(self._values)
 
     def __contains__(self, name: object) -> bool:
-        return self._found(name) is not None
+        return self._found(name) is not None or bool(self._paths(name))
 
     def _found(self, name: object) -> str | None:
         found = attributes_named(str(name), self._values)
@@ -80,6 +116,8 @@ class Plugin:
 
     Attributes:
         framework: Source framework, or several: ``onnx``, ``caffe``, ``tflite``...
+        imply_type: ``TVM`` where ``build_kernel`` makes its kernel and an op without one is an error,
+            ``AI_CPU`` where ``compute`` is; default: either or none.
         op_type: Operator of the source, or several; of a Python layer of Caffe ``layer`` or ``module.layer``.
         domain: Domain of the operator; None for any, and for ONNX's own where it has such an operator.
         package: Op package.
@@ -95,6 +133,7 @@ class Plugin:
     """
 
     framework: ClassVar[str | Sequence[str]] = "onnx"
+    imply_type: ClassVar[str] = ""
     op_type: ClassVar[str | Sequence[str]] = ""
     domain: ClassVar[str | None] = None
     package: ClassVar[str] = ""

@@ -10,7 +10,8 @@ from xdlc.ir.dtype import BY_NAME, FLOAT32, DType, from_numpy
 from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.udo.plugin.declared_tensors import Input, Output, tensor_def
-from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Strs, Tensor
+from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Tensor
+from xdlc.udo.plugin.texts import Strs
 
 ONNX = "onnx"
 _TYPES = {"float": "float32", "double": "float64", "bool": "bool8"}

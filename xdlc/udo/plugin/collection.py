@@ -15,6 +15,7 @@ from xdlc.opdefs.source_match import Udo, UdoSet
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.declaration import declare
 from xdlc.udo.plugin.discovery import checked_plugin, entry_plugins, named_plugins, place_of
+from xdlc.udo.plugin.format_choice import QUANTIZED
 from xdlc.udo.plugin.hooks import PluginHooks
 from xdlc.udo.plugin.user_code import user_code
 
@@ -73,15 +74,15 @@ def plugin_op(found: type[Plugin], notify: Callable[[str], None] | None = None, 
     Raises:
         UsageError: If the plugin cannot be made, or is not complete.
     """
-    op, _ = plugin_hooks(found, notify)
-    mistyped = [
+    op, hooks = plugin_hooks(found, notify)
+    notes = [*_dropped(found, hooks)] + [
         f"plugin {found.__name__} has {name!r}, which nothing uses: is it {meant!r}?"
         for name, meant in _mistyped(found)
     ]
     if origin:
-        return replace(op, installed=(f"plugin {found.__name__} is in use: {origin}", *mistyped))
+        return replace(op, installed=(f"plugin {found.__name__} is in use: {origin}", *notes))
     if notify is not None:
-        for text in mistyped:
+        for text in notes:
             notify(text)
     return op
 
@@ -113,6 +114,16 @@ def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
         if near and name not in known and not name.startswith("_"):
             yield name, near[0]
+
+
+def _dropped(found: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
+    """Yield what a plugin states and what has no meaning here."""
+    given, weights = found.weight_formats, sum(tensor.is_static for tensor in hooks.declaration.inputs)
+    if not isinstance(given, dict) and weights and len(given) == weights + len(QUANTIZED):
+        yield (
+            f"plugin {found.__name__}: the last {len(QUANTIZED)} of {len(given)} weight_formats are of "
+            "constants that quantizing would add: they are not used, as encodings are parts of tensors here"
+        )
 
 
 def _is_choosy(op: Udo) -> bool:

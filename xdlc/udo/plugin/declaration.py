@@ -13,7 +13,7 @@ from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
 from xdlc.opdefs import check_collection
 from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
-from xdlc.udo.plugin.base import Plugin
+from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.configured import configured
 from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
@@ -21,7 +21,9 @@ from xdlc.udo.plugin.format_choice import all_formats, weight_formats, weight_pa
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import Kind
 
-FRAMEWORKS = ("onnx", "tensorflow", "tflite", "pytorch", "caffe", "caffe2")
+FRAMEWORKS = ("onnx", "tensorflow", "tflite", "keras", "pytorch", "caffe", "caffe2")
+_KERNEL_HOOKS = {"": "", "TVM": "build_kernel", "AI_CPU": "compute"}
+"""Words of ``imply_type``, and the hook that each needs."""
 BUILT_IN_PACKAGES = (NATIVE_PACKAGE, HOST_PACKAGE, "snpe")
 CORES = ("CPU",)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -78,6 +80,7 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
             raise UsageError(
                 f"there is no framework {framework!r}", fix=near or f"use one of {', '.join(FRAMEWORKS)}"
             )
+    _check_imply_type(plugin)
     if plugin.domain is not None and not isinstance(plugin.domain, str):
         raise UsageError(
             f"domain is {plugin.domain!r}",
@@ -147,6 +150,21 @@ def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
             fix="leave the layout to the format",
         )
     return replace(tensor, layout=chosen.layout)
+
+
+def _check_imply_type(plugin: Plugin) -> None:
+    """Refuse an unknown way of implementing, or one whose hook the plugin lacks."""
+    given = plugin.imply_type
+    word = given.rpartition(":")[2].upper() if isinstance(given, str) else None
+    if word not in _KERNEL_HOOKS:
+        near = nearest_names(str(given), _KERNEL_HOOKS)
+        fix = near or "use 'TVM' (build_kernel) or 'AI_CPU' (compute)"
+        raise UsageError(f"there is no imply_type {given!r}", fix=fix)
+    hook = _KERNEL_HOOKS[word]
+    if hook and not overrides(plugin, hook):
+        raise UsageError(
+            f"imply_type is {given!r}, which needs {hook}", fix=f"write {hook}, or omit imply_type"
+        )
 
 
 def _words(given: object, what: str) -> tuple[str, ...]:

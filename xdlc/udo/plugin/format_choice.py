@@ -9,11 +9,14 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.dtype import STRING, UINT32
 from xdlc.opdefs.model import ParamDef, TensorDef
 from xdlc.udo.plugin.base import Plugin
-from xdlc.udo.plugin.formats import Format, find_format
+from xdlc.udo.plugin.formats import Format, find_format, plain_name
+
+QUANTIZED = ("NC1HWC0",) * 6
+"""Formats after those of the weights in lists for toolchains whose quantizer adds six constants."""
 
 
 def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, Format]:
-    """Return the formats of weights by input.
+    """Return the formats of weights by input, without those of constants that quantizing would add.
 
     Raises:
         UsageError: If there is no such format or input, or their numbers differ.
@@ -38,7 +41,9 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
     static: Sequence[str] = [tensor.name for tensor in inputs if tensor.is_static]
-    static = static or _after_activations(plugin, names)[: len(given)]
+    static = static or _after_activations(plugin, names)[: len(weights_of(given))]
+    if len(given) != len(static):
+        given = weights_of(given)
     if given and len(given) != len(static):
         names_of = ", ".join(static) or "none"
         raise UsageError(
@@ -48,6 +53,17 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
             else "omit them",
         )
     return {name: find_format(format_name) for name, format_name in zip(static, given, strict=False)}
+
+
+def weights_of(given: Sequence[str]) -> Sequence[str]:
+    """Return a list of formats without the six at its end that are of constants of a quantizer.
+
+    Example:
+        >>> weights_of(["FRACTAL_Z", *["NC1HWC0"] * 7])
+        ['FRACTAL_Z', 'NC1HWC0']
+    """
+    end = tuple(map(plain_name, given[-len(QUANTIZED) :]))
+    return given[: -len(QUANTIZED)] if end == QUANTIZED and len(given) > len(QUANTIZED) else given
 
 
 def _after_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:

@@ -271,9 +271,14 @@ def find_format(name: str) -> Format:
         >>> find_format("NC1HWC0").packed_shape((1, 20, 4, 4), 4)
         (1, 2, 4, 4, 16)
     """
-    if not isinstance(name, str) or name not in FORMATS:
+    if plain_name(name) not in FORMATS:
         raise UsageError(
             f"there is no format {name!r}",
             fix=nearest_names(str(name), FORMATS) or f"use one of {', '.join(FORMATS)}",
         )
-    return FORMATS[name]
+    return FORMATS[plain_name(name)]
+
+
+def plain_name(name: object) -> str:
+    """Return the name of a format without the ``DOMI_TENSOR_`` of Ascend's headers in front."""
+    return str(name).removeprefix("DOMI_TENSOR_")

@@ -179,6 +179,10 @@ class PluginHooks:
                 if self.output_at(place).is_packed and (spec is None or None in spec.shape):
                     raise open_output(place, self.output_at(place))
             kernel = self.plugin.build_kernel(view)
+            if kernel is None and self.plugin.imply_type.upper().endswith("TVM"):
+                raise UsageError(
+                    "returned None, and imply_type is 'TVM'", fix="return False in accepts for such nodes"
+                )
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise UsageError(
                     f"returned {type(kernel).__name__}", fix="return the result of compile_c, or None"

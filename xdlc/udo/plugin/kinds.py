@@ -13,9 +13,11 @@ Kind        Attribute of the source      Parameter of the op
 ``Floats``  list of floats               tensor of one axis, float32
 ``Bools``   list of 0 and 1              tensor of one axis, bool8
 ``Strs``    list of strings              string: a JSON list, as there are no tensors of strings
+``Json``    message, list of any depth   string: JSON
+``Bytes``   bytes; a string              tensor of one axis, uint8
 =========== ============================ ==========================================
 
-A list of tensors has no form in a model.
+A list of tensors has no form in a model; each of its tensors may be a parameter.
 """
 
 from __future__ import annotations
@@ -255,28 +257,6 @@ class Bools(_List):
 
     text = "a list of 0 and 1"
     item = Bool
-
-
-class Strs(Str):
-    """A list of strings, which the op stores as one string: a JSON list."""
-
-    text = "a list of strings"
-
-    def check(self, value: Any) -> str:
-        given = [value] if isinstance(value, str) and not value.startswith("[") else value
-        given = self._parsed(given) if isinstance(given, str) else given
-        if not isinstance(given, (list, tuple)) or not all(isinstance(item, str) for item in given):
-            raise self.wrong(value)
-        return json.dumps(list(given), ensure_ascii=False)
-
-    def read(self, value: Any) -> list[str]:
-        return list(self._parsed(value))
-
-    def _parsed(self, value: str) -> Any:
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise self.wrong(value) from error
 
 
 class Tensor(Kind):
