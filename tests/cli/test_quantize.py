@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
+from tests.section_models import residual
 from xdlc.cli.tools import onnx_to_dlc, quant, quantize
 from xdlc.quant import known_algorithms, known_range_methods
 from xdlc.runtime import CpuSession
@@ -66,13 +67,12 @@ def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: P
     assert any(name.startswith("xdlc.aip.") for name in held.records)
 
 
-def test_refused_ranges_leave_a_quantized_dlc_without_sections(
-    dlc: Path, listing: Path, tmp_path: Path
-) -> None:
-    target = tmp_path / "q.dlc"
-    words = ["--input_dlc", dlc, "-l", listing, "-o", target, "--enable_hta", "--hta_partitions"]
-    result = invoke(quantize, *words, "0-1", code=5)
-    assert "HTA does not take layer 0" in result.stderr
+def test_refused_ranges_leave_a_quantized_dlc_without_sections(tmp_path: Path) -> None:
+    dlc, target = tmp_path / "m.dlc", tmp_path / "q.dlc"
+    residual().save(dlc)
+    words = ["--input_dlc", dlc, "-o", target, "--enable_hta", "--hta_partitions"]
+    result = invoke(quantize, *words, "10-11", code=5)
+    assert "HTA does not take layer 11" in result.stderr
     assert f"written: {target}" in result.stdout
     assert not any(name.startswith("xdlc.aip.") for name in xdlc.load(target).records)
     target.unlink()

@@ -90,6 +90,7 @@ _OTHER_NAMES = {
     "exec_net": "weights",
     "htp_socs": "socs",
     "hta_partitions": "partitions",
+    "hta_reorder": "reorder",
 }
 
 

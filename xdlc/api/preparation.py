@@ -122,6 +122,7 @@ def prepare_hta(
     model: Model | PathLike,
     partitions: str | None = None,
     *,
+    reorder: bool = False,
     soc: str | None = None,
     notify: Notify | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -133,8 +134,9 @@ def prepare_hta(
     Args:
         model: The model, or the path of a DLC.
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
+        reorder: Execute layers in another order if it has fewer sections, or more work on the accelerator.
         soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
-        notify: Called with each note on what was done, a line of text.
+        notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
         progress: Called with the number of sections compiled, and of all.
 
     Raises:
@@ -143,7 +145,9 @@ def prepare_hta(
     """
     from xdlc.prepare.hta import prepare as prepare_sections
 
-    return prepare_sections(executable(model), partitions, soc=soc, notify=notify, progress=progress)
+    return prepare_sections(
+        executable(model), partitions, reorder=reorder, soc=soc, notify=notify, progress=progress
+    )
 
 
 @verb

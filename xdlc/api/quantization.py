@@ -38,6 +38,7 @@ def quantize(
     weights_block_size: int | None = None,
     use_lpbq: bool = False,
     adjust_bias_encoding: bool = True,
+    one_act_bitwidth: bool = False,
     enable_float_fallback: bool = False,
     algorithms: Names = (),
     min_sqnr: float | None = None,
@@ -86,6 +87,7 @@ def quantize(
         weights_block_size: Input channels that share a scale of weights; default: all.
         use_lpbq: Store scales of blocks as integers times one float scale per channel.
         adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
+        one_act_bitwidth: Widen no activations to 16 bits where 8 lose values.
         enable_float_fallback: Keep tensors without an encoding float, without calibration.
         algorithms: Accuracy algorithms, like ``cle``.
         min_sqnr: Least SQNR in dB of each output, of the input of a Softmax: as few activations as reach it

@@ -29,6 +29,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs
+from xdlc.runtime.section_record import layer_ids
 
 SHOWN_VALUES = 16
 _CACHE = "htp.cache."
@@ -54,7 +55,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "version": model.metadata.get("version", ""),
         "properties": model.metadata.get("properties", {}),
         "history": model.metadata.get("history", []),
-        "graphs": [_graph(graph, model.metadata, definitions) for graph in model.graphs.values()],
+        "graphs": [_graph(graph, model, definitions) for graph in model.graphs.values()],
         "packages": found,
         "source_nodes": source_nodes(model),
         "caches": cache_records(model),
@@ -81,13 +82,14 @@ def source_nodes(model: Model) -> list[dict[str, Any]]:
     ]
 
 
-def _graph(graph: Graph, metadata: Mapping[str, Any], definitions: Definitions) -> dict[str, Any]:
-    ops = [_op(index, op, definitions) for index, op in enumerate(graph.ops)]
+def _graph(graph: Graph, model: Model, definitions: Definitions) -> dict[str, Any]:
+    ids = layer_ids(model) if graph is model.main else {op: index for index, op in enumerate(graph.ops)}
+    ops = [_op(ids.get(op), op, definitions) for op in graph.ops]
     held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
-        "inputs": [graph_io(tensor, metadata) for tensor in graph.inputs],
-        "outputs": [graph_io(tensor, metadata, reads=True) for tensor in graph.outputs],
+        "inputs": [graph_io(tensor, model.metadata) for tensor in graph.inputs],
+        "outputs": [graph_io(tensor, model.metadata, reads=True) for tensor in graph.outputs],
         "ops": ops,
         "totals": {
             "ops": len(ops),
@@ -172,9 +174,9 @@ def _numbers(values: Any) -> Any:
     return _number(values) if isinstance(values, float) else values
 
 
-def _op(index: int, op: Op, definitions: Definitions) -> dict[str, Any]:
+def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "id": op.param("layer_id", index),  # of format 3, where HTA sections refer to it
+        "id": id,  # to which HTA sections refer; None for a conversion of callers' data
         "name": op.name,
         "type": op.type,
         "package": op.package,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Container, Mapping, Sized
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -97,6 +97,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     given = request.report_list
     with bars.steps("reading") as step:
         model = api.executable(request.source)
+        _announce_lost(request.source, {})
         samples = from_list(request.input_list, model.main, native=request.native)
         held_out = None if given is None else from_list(given, model.main, native=request.native)
         count = len(samples) if isinstance(samples, Sized) else 0
@@ -126,8 +127,19 @@ def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantiz
     if request.input_list is None and not given:
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
+            _announce_lost(request.source, model.records)
             return Quantized(model, ("quantized already: its encodings are kept",))
     return quantized(request, flags)
+
+
+def _announce_lost(source: Path, kept: Container[str]) -> None:
+    """Print a notice of each AIP record of a file that is none of those kept."""
+    from xdlc import api
+    from xdlc.prepare.hta import sections_in
+
+    records = {name: data for name, data in api.load(source).records.items() if name not in kept}
+    for held in sections_in(records):
+        notice(f"drops {held}")
 
 
 def finish(request: Request, made: Quantized, target: Path) -> None:

@@ -211,6 +211,12 @@ _OVERRIDES = (
         help="Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
     ),
     click.option(
+        "--one_act_bitwidth",
+        is_flag=True,
+        default=None,
+        help="Widen no activations to 16 bits where 8 lose values, which is the default with --enable_hta.",
+    ),
+    click.option(
         "--enable_float_fallback",
         "-f",
         is_flag=True,

@@ -113,7 +113,8 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
         for key, unit in (("parameters", "params"), ("macs", "MACs"))
         if op[key]
     ]
-    head = f"  {op['id']:>4}  {package}{text.clean(op['type']):<20}  {text.clean(op['name'])}"
+    id = "-" if op["id"] is None else op["id"]
+    head = f"  {id:>4}  {package}{text.clean(op['type']):<20}  {text.clean(op['name'])}"
     notes = f"  ({', '.join(work)})" if work else ""
     if len(head) + len(notes) <= WIDTH:
         yield head + notes

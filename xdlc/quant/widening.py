@@ -50,7 +50,7 @@ def widen_residual(job: Job) -> list[str]:
         What was done: one line for people, or none.
     """
     graph, before, soc = job.graph, job.precision, job.options.soc
-    if soc is not None and not soc.capabilities.a16w8:
+    if job.options.one_act_bitwidth or (soc is not None and not soc.capabilities.a16w8):
         return []
     sums, norms = ([op for op in part if _is_free(job, op)] for part in find_stream(graph, job.placement))
     found = job.calibration.found
@@ -269,6 +269,10 @@ def _why_not(job: Job, join: Join) -> str | None:
     narrow = [op for op in join.onward if job.placement.fixed[op] == 8]
     if not narrow:
         return None
+    if job.options.one_act_bitwidth:
+        return (
+            "HTA converts between no widths; pass act_bitwidth=16, or give the model an output for each part"
+        )
     if soc is not None and not soc.capabilities.a16w8:
         return (
             f"{soc.capabilities.name} of {soc.name} has no 16-bit activations; choose a target from v68 "

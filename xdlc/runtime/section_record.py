@@ -19,25 +19,69 @@ from xdlc.container.aip_record import (
     Section,
     parse_aip,
 )
+from xdlc.container.read3 import PACKAGE
 from xdlc.container.section_payload import AGAIN, is_subgraph, read_subgraph, write_subgraph
 from xdlc.errors import ContainerError
-from xdlc.ir import Graph, Model, Op, TensorData
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Tensor, TensorData
 from xdlc.ir.fingerprint import fingerprint
+
+CONVERSIONS = ("Transpose", "Quantize", "Dequantize", "Cast", "Convert")
+"""Types of the ops that change the form of a value and nothing else."""
+
+
+def conversions(model: Model) -> tuple[list[Op], list[Op]]:
+    """Return the ops that convert what callers pass, and those that convert what callers receive.
+
+    They are no layers and in no section: a runtime converts data of callers outside of the network.
+    """
+    graph, numbered = model.main, _stated_ids(model)
+    candidates = [
+        op
+        for op in graph.ops
+        if op.package == NATIVE_PACKAGE and op.type in CONVERSIONS and op.name not in numbered
+    ]
+    passed: set[Tensor | None] = set(graph.inputs)
+    before: dict[Op, None] = {}
+    after: set[Op] = set()
+    for op in candidates:
+        if op.inputs[0] in passed:
+            before[op] = None
+            passed.update(op.outputs)
+    for op in reversed(candidates):
+        if op not in before and all(
+            reader in after for tensor in op.outputs for reader in graph.consumers(tensor)
+        ):
+            after.add(op)
+    return list(before), [op for op in candidates if op in after]
 
 
 def layer_ids(model: Model) -> dict[Op, int]:
     """Return the layer id of each op of the main graph, in order; ids never decrease.
 
-    It is the op's position, counted from 0.  Ops translated from a container of format 3 have the id of
-    their layer; several may share one, and layers without ops have none.
+    It is the op's position among the layers, counted from 0.  ``conversions`` of callers' data are none, and
+    a conversion that the quantizer inserted belongs to the layer before it, so that quantizing changes no id.
+    Ops of a container of format 3, or translated from one, have the id that the file states for their
+    layer; several may share one, and layers without ops have none.
     """
-    given = model.metadata.get("layers", {})
+    given = _stated_ids(model)
+    skipped = {op for side in conversions(model) for op in side}
     found: dict[Op, int] = {}
-    last = 0
-    for position, op in enumerate(model.main.ops):
-        last = max(last, given.get(op.name, last)) if given else position
+    last = 0 if given else -1
+    for op in model.main.ops:
+        if op in skipped:
+            continue
+        belongs = op.is_inserted and op.type in CONVERSIONS and op.type != "Transpose"
+        last = max(last, given.get(op.name, last)) if given else max(0, last + (not belongs))
         found[op] = last
     return found
+
+
+def _stated_ids(model: Model) -> Mapping[str, int]:
+    """Return the layer ids that a file of format 3 states, by name of op; none of other files."""
+    ops = model.main.ops
+    return model.metadata.get("layers") or {
+        op.name: op.param("layer_id", 0) for op in ops if op.package == PACKAGE
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +152,7 @@ def placed(model: Model, name: str, record: AipRecord) -> list[PlacedSection]:
     """
     ids = layer_ids(model)
     where = f"record {name!r}"
-    _check_cover(record.sections, ids, where, exactly="layers" not in model.metadata)
+    _check_cover(record.sections, ids, where, exactly=not _stated_ids(model))
     members: list[list[Op]] = [[] for _ in record.sections]
     index = 0
     for op, id in ids.items():

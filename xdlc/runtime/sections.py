@@ -1,7 +1,8 @@
 """Execution section by section, as the AIP record of a model divides it.
 
 Every section runs on the CPU: one on HTA as the sub-graph that its payload holds, any other as the model's
-own ops.  Values pass between sections in the form in which graphs output them.
+own ops, and so are conversions of what callers pass and receive.  Values pass between sections in the form in
+which graphs output them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xdlc.runtime.fusion_groups import Partition, partitions_of
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
-from xdlc.runtime.section_record import PlacedSection, find_record, placed
+from xdlc.runtime.section_record import PlacedSection, conversions, find_record, placed
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -60,13 +61,15 @@ class SectionSession:
     ) -> None:
         self.graph = model.main
         self._sections = placed(model, *find_record(model.records if records is None else records))
-        parts = partitions_of(self.graph, [one.ops for one in self._sections], stated=came_quantized(model))
+        before, after = conversions(model)
+        runs = [before, *(one.ops for one in self._sections), after]
+        parts = partitions_of(self.graph, runs, stated=came_quantized(model))
         self.notices = _notices(self._sections)
         self._outputs = [*self.graph.outputs, *_extra(self.graph, parts, outputs)]
         others = {name: graph for name, graph in model.graphs.items() if graph is not model.main}
         self._sessions: list[CpuSession] = []
-        for one, part in zip(self._sections, parts, strict=True):
-            graph = one.subgraph(part.graph) if one.has_subgraph else part.graph
+        for one, part in zip([None, *self._sections, None], parts, strict=True):
+            graph = one.subgraph(part.graph) if one is not None and one.has_subgraph else part.graph
             if graph.outputs:
                 own = Model({graph.name: graph, **others}, model.metadata, model.records)
                 self._sessions.append(

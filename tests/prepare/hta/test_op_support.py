@@ -9,7 +9,7 @@ from xdlc.prepare.hta import op_support
 
 def why(model):
     """Return why HTA does not take ops, by op type."""
-    found = op_support.reasons(model.main)
+    found = op_support.reasons(model.main, model.main.ops, model.main.inputs)
     return {op.type: "; ".join(reasons) for op, reasons in found.items()}
 
 

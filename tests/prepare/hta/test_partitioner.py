@@ -57,7 +57,7 @@ def test_no_division_is_worth_more(case):
     graph = chain(sizes, skips)
     ops = list(graph.ops)
     bonds = [Bond(ops[one], ops[other], True, False) for one, other in tied]
-    runs = automatic(graph, {ops[index] for index in accepted}, bonds)
+    runs = automatic(graph, list(graph.ops), {ops[index] for index in accepted}, bonds)
     assert [op for run in runs for op in run.ops] == ops
     assert all(one.engine is not other.engine for one, other in pairwise(runs))
     chosen = [run.engine for run in runs for _ in run.ops]
@@ -77,14 +77,14 @@ def test_no_division_is_worth_more(case):
 
 def test_a_graph_that_hta_takes_whole_is_one_section():
     graph = chain([10, 2000, 3])
-    (run,) = automatic(graph, set(graph.ops), [])
+    (run,) = automatic(graph, list(graph.ops), set(graph.ops), [])
     assert run.engine is Engine.HTA
 
 
 def test_pieces_that_are_not_worth_their_crossings_are_left_out():
     graph = chain([9000, 2, 50, 2, 100_000])
     ops = list(graph.ops)
-    runs = automatic(graph, {ops[0], ops[2], ops[4]}, [])
+    runs = automatic(graph, list(graph.ops), {ops[0], ops[2], ops[4]}, [])
     # The first gives 9000 bytes, each of which costs more than it took to compute it.
     assert [(run.engine, len(run.ops)) for run in runs] == [(Engine.HNN, 4), (Engine.HTA, 1)]
 
@@ -92,7 +92,7 @@ def test_pieces_that_are_not_worth_their_crossings_are_left_out():
 def test_ranges_that_touch_stay_apart():
     graph = chain([1, 1, 1, 1])
     ops = list(graph.ops)
-    runs = by_hand(graph, [ops[:1], ops[1:3]])
+    runs = by_hand(ops, [ops[:1], ops[1:3]])
     assert [(run.engine, len(run.ops)) for run in runs] == [
         (Engine.HTA, 1),
         (Engine.HTA, 2),

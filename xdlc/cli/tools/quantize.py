@@ -11,7 +11,7 @@ import click
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, file_flags, quantizer_flags
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import notice, tool, warn
 from xdlc.errors import UsageError, XdlcError, each_problem
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     metavar="A-B,C-D..",
     help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
 )
+@click.option(
+    "--hta_reorder",
+    "reorder",
+    is_flag=True,
+    help="Execute layers in another order if it divides into fewer sections; layer ids follow it.",
+)
 @quantizer_flags
 def main(
     source: Path,
@@ -48,6 +54,7 @@ def main(
     use_float_io: bool,
     enable_hta: bool,
     partitions: str | None,
+    reorder: bool,
     dlc_version: str,
     **flags: Any,
 ) -> None:
@@ -68,6 +75,7 @@ def main(
         (overwrite_cache_records, "--overwrite_cache_records", enable_htp),
         (use_float_io, "--use_float_io", enable_htp),
         (partitions is not None, "--hta_partitions", enable_hta),
+        (reorder, "--hta_reorder", enable_hta),
     ):
         if given and not needed:
             wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
@@ -79,8 +87,12 @@ def main(
     if flags["input_list"] is not None and devices and not named:
         # What the oldest supports, all support.
         flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
+    if enable_hta and not enable_htp and flags["input_list"] is not None:
+        flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
     if partitions is not None:
         parse_ranges(partitions)
+    if enable_htp:
+        notice("this is the old way: xdlc-graph-prepare compiles caches without quantizing again")
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
     made = quant_flow.quantized_or_as_it_is(request, flags)
@@ -92,7 +104,7 @@ def main(
         problems += failed
         lines += added
     if enable_hta:
-        model, failed, added = _with_sections(model, partitions)
+        model, failed, added = _with_sections(model, partitions, reorder)
         problems += failed
         lines += added
     with bars.steps("writing"):
@@ -118,7 +130,9 @@ def _with_caches(
     return prepared.model, prepared.problems, summary(prepared.model, found)
 
 
-def _with_sections(model: Model, partitions: str | None) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
+def _with_sections(
+    model: Model, partitions: str | None, reorder: bool
+) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
     """Return the model with sections, or why it has none."""
     from xdlc import api
     from xdlc.prepare.hta import without_sections
@@ -128,12 +142,22 @@ def _with_sections(model: Model, partitions: str | None) -> tuple[Model, Sequenc
             prepared = api.prepare_hta(
                 model,
                 partitions,
-                notify=notice,
+                reorder=reorder,
+                notify=_note,
                 progress=lambda done, total: step("compiling HTA sections", done, total),
             )
     except XdlcError as error:
         return without_sections(model), each_problem(error), ()
     return prepared.model, prepared.problems, _section_lines(prepared)
+
+
+def _note(text: str) -> None:
+    """Print a note as a notice, or as the warning that it is."""
+    _, is_warning, words = text.partition("warning: ")
+    if is_warning:
+        warn(words)
+    else:
+        notice(text)
 
 
 def _section_lines(prepared: PreparedHta) -> Iterator[str]:
@@ -142,3 +166,5 @@ def _section_lines(prepared: PreparedHta) -> Iterator[str]:
     for section in prepared.sections:
         held = f", {len(section.binary)} bytes" if section.binary else ""
         yield f"section {section.engine.name}: layers {section.first}-{section.last}{held}"
+    if prepared.crossings.count:
+        yield str(prepared.crossings)

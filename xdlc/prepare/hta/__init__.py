@@ -2,6 +2,14 @@
 
 from xdlc.prepare.hta.layer_ranges import parse_ranges
 from xdlc.prepare.hta.op_support import RejectedOp
-from xdlc.prepare.hta.prepare import PreparedHta, check_soc, prepare, without_sections
+from xdlc.prepare.hta.prepare import PreparedHta, check_soc, prepare, sections_in, without_sections
 
-__all__ = ["PreparedHta", "RejectedOp", "check_soc", "parse_ranges", "prepare", "without_sections"]
+__all__ = [
+    "PreparedHta",
+    "RejectedOp",
+    "check_soc",
+    "parse_ranges",
+    "prepare",
+    "sections_in",
+    "without_sections",
+]

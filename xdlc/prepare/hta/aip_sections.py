@@ -33,15 +33,21 @@ MOST_TENSORS = 1 << 12
 
 
 def section_of(
-    engine: Engine, part: Partition, ids: Mapping[Op, int], fed: Collection[str], payload: bytes
+    engine: Engine,
+    span: tuple[int, int],
+    part: Partition,
+    ids: Mapping[Op, int],
+    fed: Collection[str],
+    payload: bytes,
 ) -> Section:
     """Return the record's entry of a section.
 
     Args:
         engine: Its engine.
+        span: Ids of its first and last layer.
         part: Its ops.
         ids: Layer ids of all ops.
-        fed: Names of the network inputs.
+        fed: Names of the network inputs, also after conversions.
         payload: The sub-graph of a section on HTA; empty for HNN.
 
     Raises:
@@ -51,7 +57,7 @@ def section_of(
         *(_buffer(engine, tensor, part, ids, fed, is_output=False) for tensor in part.graph.inputs),
         *(_buffer(engine, tensor, part, ids, fed, is_output=True) for tensor in part.graph.outputs),
     ]
-    return Section(engine, ids[part.ops[0]], ids[part.ops[-1]], tuple(buffers), payload)
+    return Section(engine, *span, tuple(buffers), payload)
 
 
 def record_of(sections: Sequence[Section]) -> AipRecord:
@@ -70,6 +76,9 @@ def _buffer(
 ) -> AipBuffer:
     op, index = _owner(tensor.name, part, is_output)
     layer = ids[op]
+    for other in part.ops[: part.ops.index(op)]:  # ops of a layer of format 3 share its id
+        if ids[other] == layer:
+            index += len(other.outputs if is_output else other.inputs)
     if layer >= MOST_LAYERS or index >= MOST_TENSORS:
         raise ConstraintError(
             f"is number {index} of layer {layer}, AIP records count to {MOST_TENSORS} and {MOST_LAYERS}",

@@ -59,21 +59,27 @@ def check_quantized(graph: Graph) -> None:
         )
 
 
-def reasons(graph: Graph) -> dict[Op, tuple[str, ...]]:
-    """Return the ops that HTA does not take, with the rules that they break."""
-    found = {op: _reasons(graph, op, op) for op in graph.ops}
+def reasons(graph: Graph, layers: Collection[Op], fed: Collection[Tensor]) -> dict[Op, tuple[str, ...]]:
+    """Return the layers that HTA does not take, with the rules that they break.
+
+    Args:
+        graph: The graph.
+        layers: Its layers.
+        fed: What the network takes in: inputs, also after conversions.
+    """
+    found = {op: _reasons(fed, op, op) for op in layers}
     batch = _batch(graph)
     if batch > 1:
-        single = {op: _reasons(graph, op, _for_one(op, batch)) for op in found}
+        single = {op: _reasons(fed, op, _for_one(op, batch)) for op in found}
         if not any(why for op, why in single.items() if op.type != "Softmax"):
             found = single
     return {op: why for op, why in found.items() if why}
 
 
-def check_batch(graph: Graph, on_hta: Collection[Op]) -> list[XdlcError]:
-    """Return the problems of the ops chosen for HTA if the batch is larger than 1."""
+def check_batch(graph: Graph, layers: Collection[Op], on_hta: Collection[Op]) -> list[XdlcError]:
+    """Return the problems of the layers chosen for HTA if the batch is larger than 1."""
     batch = _batch(graph)
-    left = [op for op in graph.ops if op not in on_hta and op.type != "Softmax"]
+    left = [op for op in layers if op not in on_hta and op.type != "Softmax"]
     if batch == 1 or not left or not on_hta:
         return []
     names = ", ".join(repr(op.name) for op in left[:3]) + (" ..." if len(left) > 3 else "")
@@ -87,18 +93,18 @@ def check_batch(graph: Graph, on_hta: Collection[Op]) -> list[XdlcError]:
     ]
 
 
-def _reasons(graph: Graph, op: Op, judged: Op) -> tuple[str, ...]:
+def _reasons(fed: Collection[Tensor], op: Op, judged: Op) -> tuple[str, ...]:
     if op.package != NATIVE_PACKAGE:
         return (f"package: expected {NATIVE_PACKAGE}, found {op.package}",)
     breaches = verify_op(judged, backend="hta")
     if supplement("hta").supports(op.type):
-        breaches += [*_input_breaches(graph, op), *_encoding_breaches(op)]
+        breaches += [*_input_breaches(fed, op), *_encoding_breaches(op)]
     return tuple(dict.fromkeys(breaches))
 
 
-def _input_breaches(graph: Graph, op: Op) -> Iterator[str]:
+def _input_breaches(fed: Collection[Tensor], op: Op) -> Iterator[str]:
     for index, tensor in enumerate(op.inputs):
-        if tensor is None or tensor not in graph.inputs:
+        if tensor is None or tensor not in fed:
             continue
         subject = f"HTA: in[{index}] {tensor.name!r}, an input of the network"
         if tensor.rank != 4:

@@ -38,16 +38,16 @@ class Run:
     ops: tuple[Op, ...]
 
 
-def automatic(graph: Graph, accepted: Collection[Op], bonds: Iterable[Bond]) -> list[Run]:
+def automatic(graph: Graph, ops: Sequence[Op], accepted: Collection[Op], bonds: Iterable[Bond]) -> list[Run]:
     """Return the runs of the largest gain, see the module's text.
 
     Args:
         graph: The graph.
+        ops: Its layers, in order.
         accepted: Ops that HTA takes.
         bonds: Ops that have to stay in one section.
     """
-    ops = list(graph.ops)
-    works = [_work(op) for op in ops]
+    works = [work(op) for op in ops]
     prices = _prices(graph, ops, sum(works), bonds)
     # Of the best way to divide ops[:index + 1] with the last one on each engine: its gain, the engine before.
     gain = {Engine.HTA: 0.0, Engine.HNN: 0.0}
@@ -81,14 +81,14 @@ def joined(placed: Iterable[tuple[Engine, Op]]) -> list[Run]:
     return [Run(engine, tuple(ops)) for engine, ops in found]
 
 
-def by_hand(graph: Graph, ranges: Sequence[Sequence[Op]]) -> list[Run]:
-    """Return the runs of the ops of ranges on HTA, and of the rest on HNN.
+def by_hand(ops: Sequence[Op], ranges: Sequence[Sequence[Op]]) -> list[Run]:
+    """Return the runs of the ops of ranges on HTA, and of the rest of ``ops`` on HNN.
 
     Ranges that touch stay sections of their own.
     """
-    owner = {op: index for index, ops in enumerate(ranges) for op in ops}
+    owner = {op: index for index, members in enumerate(ranges) for op in members}
     found: list[tuple[int | None, list[Op]]] = []
-    for op in graph.ops:
+    for op in ops:
         index = owner.get(op)
         if not found or found[-1][0] != index:
             found.append((index, []))
@@ -96,7 +96,8 @@ def by_hand(graph: Graph, ranges: Sequence[Sequence[Op]]) -> list[Run]:
     return [Run(Engine.HNN if index is None else Engine.HTA, tuple(ops)) for index, ops in found]
 
 
-def _work(op: Op) -> float:
+def work(op: Op) -> float:
+    """Return the work of an op, see the module's text."""
     return float(macs(op) + sum(tensor.size for tensor in op.outputs))
 
 
@@ -106,7 +107,7 @@ def _prices(graph: Graph, ops: Sequence[Op], total: float, bonds: Iterable[Bond]
     begins, ends = [0] * (len(ops) + 1), [0] * (len(ops) + 1)
     for index, op in enumerate(ops):
         for tensor in op.outputs:
-            last = max((positions[reader] for reader in graph.consumers(tensor)), default=index)
+            last = max((positions.get(reader, index) for reader in graph.consumers(tensor)), default=index)
             begins[index] += tensor.nbytes
             ends[last] += tensor.nbytes
     carried = list(accumulate(begin - end for begin, end in zip(begins, ends, strict=True)))

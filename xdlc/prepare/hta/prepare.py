@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from xdlc.container.aip_record import OWN_RECORD, Engine, Section, is_about_sections, write_aip
+from xdlc.container.aip_record import OWN_RECORD, Engine, Section, is_about_sections, parse_aip, write_aip
 from xdlc.container.section_payload import write_subgraph
-from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem
-from xdlc.ir import Model, Op, raw_data
+from xdlc.errors import ConstraintError, ContainerError, UsageError, XdlcError, each_problem
+from xdlc.ir import Model, Op, TensorData, raw_data
 from xdlc.prepare.hta import op_support
 from xdlc.prepare.hta.aip_sections import record_of, section_of
 from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
 from xdlc.prepare.hta.op_support import RejectedOp
-from xdlc.prepare.hta.partitioner import Run, automatic, by_hand
-from xdlc.runtime.fusion_groups import Partition, bonds, partitions_of
+from xdlc.prepare.hta.partitioner import WORK_OF_BYTE, WORK_OF_CROSSING, Run, automatic, by_hand, work
+from xdlc.prepare.hta.reordering import fewest_changes
+from xdlc.runtime.fusion_groups import Bond, Partition, bonds, partitions_of
 from xdlc.runtime.htp_fusion import came_quantized
-from xdlc.runtime.section_record import layer_ids
+from xdlc.runtime.section_record import conversions, layer_ids
 from xdlc.targets import all_socs, find_soc
+
+MANY_CROSSINGS = 4
+MUCH = 0.05
+"""Part of the work of all layers that many crossings may cost without a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings:
+    """Borders between sections, with what passes over them in one inference.
+
+    Attributes:
+        count: Borders.
+        values: Tensors that enter a section from another, once for each section that reads one.
+        nbytes: Their bytes.
+        requantized: Those that are fixed-point, which a device rounds once more.
+        price: Cost of all, as a part of the work of all layers, by :mod:`xdlc.prepare.hta.partitioner`.
+    """
+
+    count: int = 0
+    values: int = 0
+    nbytes: int = 0
+    requantized: int = 0
+    price: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"crossings between sections: {self.count}, values that each inference converts there: "
+            f"{self.values} ({self.nbytes} bytes), requantized: {self.requantized}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +62,35 @@ class PreparedHta:
             nothing could be put on HTA.
         problems: Why there are no sections: requested layers that HTA does not take.
         rejected: Ops that HTA does not take, with the layer ids of the model given.
+        crossings: What the borders between sections cost.
     """
 
     model: Model
     sections: tuple[Section, ...]
     problems: tuple[XdlcError, ...]
     rejected: tuple[RejectedOp, ...]
+    crossings: Crossings = Crossings()
 
 
 def prepare(
     model: Model,
     partitions: str | None = None,
     *,
+    reorder: bool = False,
     soc: str | None = None,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PreparedHta:
     """Return the model with sections for HTA; preparing again needs no other quantization.
 
-    Sections are numbered by ops: ids of the layers that the ops were translated from are dropped.
-
     Args:
         model: A quantized model of QNN operations.
         partitions: Ranges of layer ids for HTA, like ``0-11,177-215``; default: chosen, see
             :mod:`xdlc.prepare.hta.partitioner`.
+        reorder: Execute layers in another order if it has fewer sections, or more work on HTA; their ids
+            follow the new order.
         soc: Name of the target SoC, checked for an HTA.
-        notify: Called with each note on what was done: a line of text.
+        notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
         progress: Called with the number of HTA sections made, and of all.
 
     Raises:
@@ -67,19 +101,23 @@ def prepare(
     if soc is not None:
         check_soc(soc)
     ranges = None if partitions is None else parse_ranges(partitions)
-    graph = model.main
-    op_support.check_quantized(graph)
-    job = _Sections(model, progress)
-    problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
-    if notify is not None and not problems:
-        for note in (*job.renumbered(), *job.notes):
+    op_support.check_quantized(model.main)
+    notes = [f"drops {held}" for held in sections_in(model.records)]
+    clean = without_sections(model.clone() if reorder else model)
+    job = _Sections(clean, progress)
+    runs, problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
+    if reorder and not problems:
+        runs, reordered = job.reorder(runs, by_cost=ranges is None)
+        notes += reordered
+    problems = problems or job.make(runs)
+    if notify is not None:
+        for note in (*notes, *(() if problems else job.notes)):
             notify(note)
-    clean = without_sections(model)
     if problems:
-        return PreparedHta(clean, (), tuple(problems), job.rejected)
+        return PreparedHta(without_sections(model), (), tuple(problems), job.rejected)
     record = record_of(job.sections)
     clean.records[OWN_RECORD] = raw_data(write_aip(record))
-    return PreparedHta(clean, record.sections, (), job.rejected)
+    return PreparedHta(clean, record.sections, (), job.rejected, job.crossings)
 
 
 def check_soc(name: str) -> None:
@@ -102,23 +140,54 @@ def check_soc(name: str) -> None:
 
 
 def without_sections(model: Model) -> Model:
-    """Return a copy of a model without AIP records, and without the layer ids that they count in."""
-    metadata = copy.deepcopy({key: value for key, value in model.metadata.items() if key != "layers"})
+    """Return a copy of a model without AIP records."""
     records = {name: data for name, data in model.records.items() if not is_about_sections(name)}
-    return Model(dict(model.graphs), metadata, records)
+    return Model(dict(model.graphs), copy.deepcopy(model.metadata), records)
+
+
+def sections_in(records: Mapping[str, TensorData]) -> list[str]:
+    """Return a line for each AIP record: its name, and the layers that it has on HTA."""
+    found = []
+    for name, data in records.items():
+        if name.startswith("aip.metadata") or name == OWN_RECORD:
+            try:
+                sections = parse_aip(data.numpy().tobytes(), where=name).sections
+            except ContainerError:
+                found.append(f"the AIP record {name!r}, which is damaged")
+                continue
+            layers = [f"{one.first}-{one.last}" for one in sections if one.engine is Engine.HTA]
+            found.append(
+                f"the AIP record {name!r} with the HTA sections of layers {', '.join(layers) or 'none'}"
+            )
+    return found
 
 
 class _Sections:
-    """The sections of one model in the making."""
+    """The sections of one model in the making.
+
+    Args:
+        model: The model, whose layers may be reordered.
+        progress: Called with the number of HTA sections made, and of all.
+    """
 
     def __init__(self, model: Model, progress: Callable[[int, int], None] | None) -> None:
+        self.model = model
         self.graph = model.main
         self.stated = came_quantized(model)
         self.given = layer_ids(model)
-        self.ids = {op: position for position, op in enumerate(self.graph.ops)}
-        self.reasons = op_support.reasons(self.graph)
+        self.ids = self.given
+        entering = [*self.graph.inputs, *(tensor for op in conversions(model)[0] for tensor in op.outputs)]
+        self.fed = {tensor.name for tensor in entering}
+        self.reasons = op_support.reasons(self.graph, self.given, entering)
+        same_layer = [
+            Bond(one, other, unrounded=True, shaping=False)
+            for one, other in pairwise(self.given)
+            if self.given[one] == self.given[other]
+        ]
+        self.tied = [bond for bond in bonds(self.graph, stated=self.stated) if bond.unrounded] + same_layer
         self.sections: list[Section] = []
         self.notes: list[str] = []
+        self.crossings = Crossings()
         self._progress = progress
 
     @property
@@ -126,23 +195,21 @@ class _Sections:
         """The ops that HTA does not take."""
         return tuple([RejectedOp(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
 
-    def choose(self) -> list[XdlcError]:
-        """Divide the graph by cost."""
-        tied = [bond for bond in bonds(self.graph, stated=self.stated) if bond.unrounded]
-        accepted = {op for op in self.graph.ops if op not in self.reasons}
-        runs = automatic(self.graph, accepted, tied)
-        if all(run.engine is Engine.HNN for run in runs):
-            return [
-                ConstraintError(
-                    f"no layer pays off on HTA, which takes {len(accepted)} of {len(self.graph)}",
-                    where=f"graph {self.graph.name!r}",
-                    fix="check the reasons of the layers that HTA does not take",
-                )
-            ]
-        return self._make(runs)
+    def choose(self) -> tuple[list[Run], list[XdlcError]]:
+        """Return the division by cost, or why it has nothing on HTA."""
+        runs = self._by_cost(list(self.given))
+        if any(run.engine is Engine.HTA for run in runs):
+            return runs, []
+        taken = len(self.given) - len(self.reasons)
+        problem = ConstraintError(
+            f"no layer pays off on HTA, which takes {taken} of {len(self.given)}",
+            where=f"graph {self.graph.name!r}",
+            fix="check the reasons of the layers that HTA does not take",
+        )
+        return runs, [problem]
 
-    def take(self, ranges: Sequence[Sequence[Op]]) -> list[XdlcError]:
-        """Put ranges of ops on HTA; return why it does not take some of them."""
+    def take(self, ranges: Sequence[Sequence[Op]]) -> tuple[list[Run], list[XdlcError]]:
+        """Return the division with ranges of ops on HTA, and why it does not take some of them."""
         wanted = {op for ops in ranges for op in ops}
         problems: list[XdlcError] = [
             ConstraintError(
@@ -155,48 +222,84 @@ class _Sections:
             for op, why in self.reasons.items()
             if op in wanted
         ]
-        return self._make(by_hand(self.graph, ranges), problems)
+        return by_hand(list(self.given), ranges), problems
 
-    def renumbered(self) -> list[str]:
-        """Return a note if sections count in other ids than ranges and refusals."""
-        if all(self.given[op] == id for op, id in self.ids.items()):
-            return []
-        ops = {id: op for op, id in self.ids.items()}
-        pairs = ", ".join(
-            f"{self.given[ops[one.first]]}-{self.given[ops[one.last]]} are {one.first}-{one.last}"
-            for one in self.sections
-            if one.engine is Engine.HTA
-        )
-        return [
-            "ranges and refusals go by the layer ids of the DLC given; sections count the operations "
-            f"from 0: layers {pairs}"
+    def reorder(self, runs: list[Run], *, by_cost: bool) -> tuple[list[Run], list[str]]:
+        """Return the division of a better order, which the graph is brought into, and a note."""
+        wanted = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
+        on_hta = self.given.keys() - self.reasons if by_cost else wanted
+        order = fewest_changes(self.graph, list(self.given), on_hta, self.tied)
+        found = self._by_cost(order) if by_cost else by_hand(order, [list(wanted)])
+        if _merit(found) <= _merit(runs):
+            return runs, [f"no order of the layers has fewer sections than {len(runs)}"]
+        before, after = conversions(self.model)
+        for op in (*before, *order, *after):
+            self.graph.unlink(op)
+            self.graph.append(op)
+        self.model.metadata.pop("layers", None)  # ids of a file of format 3 would not rise
+        self.ids = layer_ids(self.model)
+        moved = sum(self.given[op] != id for op, id in self.ids.items())
+        return found, [
+            f"layers are reordered: {len(found)} sections instead of {len(runs)}; {moved} layers have other "
+            "ids than before, as xdlc-info shows them"
         ]
 
-    def _make(self, runs: Sequence[Run], refused: Sequence[XdlcError] = ()) -> list[XdlcError]:
+    def _by_cost(self, order: Sequence[Op]) -> list[Run]:
+        return automatic(self.graph, order, self.given.keys() - self.reasons, self.tied)
+
+    def make(self, runs: Sequence[Run]) -> list[XdlcError]:
         """Make a section of each run; return the problems that prevent it."""
         on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
-        problems = [*refused, *op_support.check_batch(self.graph, on_hta)]
+        problems = op_support.check_batch(self.graph, self.given, on_hta)
         if problems:
             return problems
-        parts = partitions_of(self.graph, [run.ops for run in runs], stated=self.stated)
-        network_inputs = {tensor.name for tensor in self.graph.inputs}
+        before, after = conversions(self.model)
+        parts = partitions_of(self.graph, [before, *(run.ops for run in runs), after], stated=self.stated)[
+            1:-1
+        ]
         total = sum(run.engine is Engine.HTA for run in runs)
         done = 0
-        for run, part in zip(runs, parts, strict=True):
+        for run, span, part in zip(runs, self._spans(runs), parts, strict=True):
             blocked = self._blocked(part) if run.engine is Engine.HTA else []
             problems += blocked
             if blocked:
                 continue
             try:
                 payload = write_subgraph(part.graph) if run.engine is Engine.HTA else b""
-                self.sections.append(section_of(run.engine, part, self.ids, network_inputs, payload))
+                self.sections.append(section_of(run.engine, span, part, self.ids, self.fed, payload))
             except XdlcError as error:
                 problems += each_problem(error)
             self.notes += self._lent(run, part)
             if self._progress is not None and run.engine is Engine.HTA:
                 done += 1
                 self._progress(done, total)
+        self._measure(parts)
         return problems
+
+    def _spans(self, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last id of each run; ids without ops belong to HNN if it is beside them."""
+        first = self.ids[runs[0].ops[0]]
+        for run, following in zip(runs, [*runs[1:], None], strict=True):
+            last = self.ids[run.ops[-1]]
+            if run.engine is Engine.HNN and following is not None:
+                last = self.ids[following.ops[0]] - 1
+            yield first, last
+            first = last + 1
+
+    def _measure(self, parts: Sequence[Partition]) -> None:
+        """Set the figures of the crossings, and warn of many that cost much."""
+        entering = [tensor for part in parts for tensor in part.graph.inputs if tensor.name not in self.fed]
+        nbytes = sum(tensor.nbytes for tensor in entering)
+        total = sum(map(work, self.given))
+        count = len(parts) - 1
+        price = WORK_OF_CROSSING * count + WORK_OF_BYTE * nbytes / total
+        requantized = sum(tensor.dtype.is_fixed for tensor in entering)
+        self.crossings = Crossings(count, len(entering), nbytes, requantized, price)
+        if count >= MANY_CROSSINGS and price > MUCH:
+            self.notes.append(
+                f"warning: many sections cost time and accuracy: {self.crossings}, by estimate {price:.0%} "
+                "of the network's work; put fewer and longer ranges of layers on HTA, or try --hta_reorder"
+            )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:
         """Return why the border of a section may not divide ops that are computed as one."""
@@ -220,3 +323,8 @@ class _Sections:
         layers = f"{self.given[run.ops[0]]}-{self.given[run.ops[-1]]}"
         others = ", ".join(str(self.given[op]) for op in part.lent)
         return [f"the section of layers {layers} computes layers {others} too: all are computed as one"]
+
+
+def _merit(runs: Sequence[Run]) -> tuple[float, int]:
+    """Return what orders are compared by: the work on HTA, then the number of sections."""
+    return sum(work(op) for run in runs if run.engine is Engine.HTA for op in run.ops), -len(runs)
