@@ -111,7 +111,7 @@ def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path
         (["--soc", "sm8650"], "--soc goes with --runtime htp"),
         (["--validate_cache"], "--validate_cache goes with --runtime htp"),
         (["--cache_compatibility_mode", "strict"], "--cache_compatibility_mode goes with --runtime htp"),
-        (["--runtime", "htp", "--loop_timeout", "0"], "--loop_timeout goes with --runtime cpu"),
+        (["--runtime", "htp", "--loop_timeout", "0"], "--loop_timeout is 0.0"),
         (
             ["--runtime", "htp", "--validate_cache", "--cache_compatibility_mode", "always_generate_new"],
             "--validate_cache wants a cache",

@@ -51,25 +51,31 @@ def emulation(model: Model | PathLike, soc: str | None = None, **options: Any) -
     Raises:
         XdlcError: As ``session`` does.
     """
+    from xdlc.opdefs.control_flow import has_control_flow
     from xdlc.runtime.htp.session import HtpSession
 
-    if options.pop("cpu_fallback", False):
-        options["divide"] = _dividing(options.get("notify"))
-    whole = executable(model)
+    whole, partition = executable(model), bool(options.pop("cpu_fallback", False))
+    if partition or has_control_flow(whole.main):
+        options["divide"] = _dividing(options.get("notify"), partition)
     with kernels_to_own(whole, options) as opened:
         found = HtpSession(whole, soc, **options, **opened)
         found.own(*opened.values())
     return found
 
 
-def _dividing(notify: Notify | None) -> Callable[[Model, str], Model]:
-    """Return a function that compiles the partitions of a model that HTP supports."""
+def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], Model]:
+    """Return a function that compiles the partitions of a model that HTP supports.
+
+    Args:
+        notify: Called with each notice.
+        partition: Whether HTP may refuse ops other than those that run branches and loops.
+    """
 
     def divide(source: Model, name: str) -> Model:
         from xdlc.prepare.htp import prepare_all
 
         bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
-        prepared = prepare_all(bare, [name], partition=True)
+        prepared = prepare_all(bare, [name], partition=partition)
         if notify is not None:
             for text in prepared.notices:
                 notify(text)

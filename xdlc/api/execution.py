@@ -25,7 +25,10 @@ Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
 Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
 _OF_RUNTIME = {
     "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
-    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "htp": (
+        *("soc", "mode", "validate", "cpu_fallback", "notify", "loop_timeout", "outputs"),
+        *(*KERNEL_OPTIONS, "kernels"),
+    ),
     "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
 }
 """Options of each runtime."""
@@ -53,7 +56,7 @@ class Session:
             (cpu).
         use_aip: Run section by section: on the runtime ``aip`` instead of ``cpu``.
         threads: Threads of one op (cpu, aip); default: one per core.
-        loop_timeout: Seconds that each loop may take, at most 15 (cpu, aip); default: 2.
+        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.
@@ -285,7 +288,7 @@ def run(
         plain: Without HTP's own arithmetic (cpu).
         use_aip: Run section by section.
         threads: Threads of one op (cpu, aip).
-        loop_timeout: Seconds that each loop may take (cpu, aip).
+        loop_timeout: Seconds that each loop may take.
         udo_package_path: Kernels of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a UDO may take.

@@ -10,7 +10,12 @@ from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
 IF, WHILE = "If", "While"
 GRAPH_PARAMS = {IF: ("then_graph", "else_graph"), WHILE: ("cond_graph", "body_graph")}
 
+ROLES = {IF: ("then branch", "else branch"), WHILE: ("condition", "body")}
+CONDITION = ROLES[WHILE][0]
+
 Graphs = Mapping[str, Graph]
+Role = tuple[str, Op]
+"""What a graph is to the op that runs it, one of ``ROLES``, and the op."""
 
 
 def is_control_flow(op: Op) -> bool:
@@ -28,6 +33,16 @@ def called(op: Op) -> tuple[str, ...]:
     if not is_control_flow(op):
         return ()
     return tuple(name for key in GRAPH_PARAMS[op.type] if isinstance(name := op.param(key), str))
+
+
+def roles(graphs: Graphs) -> dict[str, Role]:
+    """Return the role of each graph that an op runs, by its name; of several the first one."""
+    found: dict[str, Role] = {}
+    for graph in graphs.values():
+        for op in graph.ops:
+            for role, name in zip(ROLES.get(op.type, ()), called(op), strict=False):
+                found.setdefault(name, (role, op))
+    return found
 
 
 def reachable(graph: Graph, graphs: Graphs) -> list[Graph]:

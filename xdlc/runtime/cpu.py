@@ -16,7 +16,7 @@ from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import lower
 from xdlc.runtime.lowered import Lowered, as_float
-from xdlc.runtime.plan import make_plan, whole_plan
+from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
 
@@ -45,6 +45,7 @@ class CpuSession:
         observer: What looks at values of the graph and of those that it runs.
         kernels: Kernels of UDOs; the caller closes them.
         profiler: Collects the times of ops and of runs.
+        accelerator: Runs partitions of the main graph and of those that it runs; default: none.
 
     Raises:
         UnsupportedOp: If an op has no host implementation, or a UDO no kernel; several make a
@@ -68,6 +69,7 @@ class CpuSession:
         observer: Observer | None = None,
         kernels: Kernels | None = None,
         profiler: Profiler | None = None,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self._profiler = profiler
         self._timeout = checked(loop_timeout)
@@ -90,6 +92,7 @@ class CpuSession:
                 stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
                 kernels=kernels or _none(graph),
                 profiler=profiler,
+                accelerator=accelerator,
             )
 
     def run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 
 SMALL = 1 << 20  # bytes of all tensors of a partition
 Refine = Callable[[Lowered], None]
+
+
+class Accelerator(Protocol):
+    """Another engine, which has compiled partitions of graphs."""
+
+    def schedule(self, graph: Graph) -> Sequence[tuple[Step | None, Sequence[Op]]]:
+        """Return the ops of a graph, or of an iteration of it, in groups that run one after the other.
+
+        Each group is beside the step that runs it, which is None for the CPU.
+        """
 
 
 def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = True) -> Plan:
@@ -54,6 +64,7 @@ def make_plan(
     stated: bool = False,
     kernels: Kernels | None = None,
     profiler: Profiler | None = None,
+    accelerator: Accelerator | None = None,
 ) -> Plan:
     """Return the plan of a graph.
 
@@ -69,13 +80,14 @@ def make_plan(
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
         kernels: Kernels of UDOs.
         profiler: Collects the times of ops.
+        accelerator: Runs partitions of ``graph`` and of those that it runs; default: none.
 
     Raises:
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
         UnsupportedOp: If there is no kernel for a UDO.
         XdlcError: What lowering and opening the partitions raises, all of it together.
     """
-    if not any(map(_is_step, graph.ops)):
+    if accelerator is None and not any(map(_is_step, graph.ops)):
         lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated)
         if refine is not None:
             refine(lowered)
@@ -85,7 +97,7 @@ def make_plan(
         return plan
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
     extra = check_outputs(graph, outputs)
-    maker = _Maker(graphs, quantized, threads, stated, observer, kernels, profiler)
+    maker = _Maker(graphs, quantized, threads, stated, observer, kernels, profiler, accelerator)
     plan = maker.plan(graph, extra, refine)
     raise_all(maker.problems)
     return plan
@@ -108,9 +120,11 @@ class _Maker:
         observer: Observer | None,
         kernels: Kernels | None,
         profiler: Profiler | None,
+        accelerator: Accelerator | None,
     ) -> None:
         self.graphs = graphs
         self.profiler = profiler
+        self.accelerator = accelerator
         self.kernels = kernels
         self.observer = observer
         self.stated = stated
@@ -121,26 +135,34 @@ class _Maker:
 
     def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
         plan = Plan(graph, outputs)
-        levels = levels_of(graph, _is_step)
+        whole: list[tuple[Step | None, Sequence[Op]]] = [(None, list(graph.ops))]
+        for step, ops in whole if self.accelerator is None else self.accelerator.schedule(graph):
+            if step is not None:
+                plan.steps.append(step)
+            else:
+                self._add_host(plan, ops, refine)
+        read = {held for op in graph.ops if is_control_flow(op) for held in op.inputs if held is not None}
+        for tensor in (*read, *(graph.tensors[name] for name in plan.outputs if name in graph.tensors)):
+            if tensor.is_static and tensor.name not in plan.constants:
+                plan.constants[tensor.name] = constant(tensor)
+        return plan
+
+    def _add_host(self, plan: Plan, ops: Sequence[Op], refine: Refine | None) -> None:
+        levels = levels_of(ops, _is_step)
         layers: list[tuple[list[Op], list[Op]]] = [
             ([], []) for _ in range(max(levels.values(), default=0) + 1)
         ]
         for op, level in levels.items():
             layers[level][_is_step(op)].append(op)
-        for ops, others in layers:
-            given = given_out(graph, ops, plan.outputs)
+        for natives, others in layers:
+            given = given_out(plan.graph, natives, plan.outputs)
             if given:
-                self._add_session(plan, partition_of(graph, ops, given), refine)
+                self._add_session(plan, partition_of(plan.graph, natives, given), refine)
             for op in others:
                 if is_udo(op):
                     self._add_custom(plan, op, refine)
                 else:
                     plan.steps.append(self._caller(op))
-        read = {tensor for op in levels if is_control_flow(op) for tensor in op.inputs if tensor is not None}
-        for tensor in (*read, *(graph.tensors[name] for name in plan.outputs if name in graph.tensors)):
-            if tensor.is_static and tensor.name not in plan.constants:
-                plan.constants[tensor.name] = constant(tensor)
-        return plan
 
     def _add_session(self, plan: Plan, partition: Graph, refine: Refine | None) -> None:
         try:
@@ -222,16 +244,16 @@ def results_of(op: Op) -> Graph:
     return partition
 
 
-def levels_of(graph: Graph, partitions: Callable[[Op], bool]) -> dict[Op, int]:
-    """Return for each op how many ops that partition the graph it has to wait for, one after the other.
+def levels_of(ops: Iterable[Op], partitions: Callable[[Op], bool]) -> dict[Op, int]:
+    """Return for each op how many ops that partition the others it has to wait for, one after the other.
 
     Args:
-        graph: The graph.
-        partitions: Whether an op partitions it: what reads its results is a level further.
+        ops: The ops, in execution order.
+        partitions: Whether an op partitions them: what reads its results is a level further.
     """
     ready: dict[Tensor, int] = {}
     levels: dict[Op, int] = {}
-    for op in graph.ops:
+    for op in ops:
         level = max((ready.get(tensor, 0) for tensor in op.inputs if tensor is not None), default=0)
         levels[op] = level
         ready.update((tensor, level + partitions(op)) for tensor in op.outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,12 @@ def reaches(graph: Graph) -> dict[Op, set[Op]]:
         readers = {reader for tensor in op.outputs for reader in graph.consumers(tensor)}
         behind[op] = readers.union(*(behind[reader] for reader in readers))
     return behind
+
+
+def parted(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:
+    """Return the numbers of the ops of a lone graph, and those that do not pay off."""
+    numbers = partition({graph: taken})[graph]
+    return numbers, [op for op in graph.ops if op in taken and op not in numbers]
 
 
 class OnCpu:
@@ -206,7 +212,7 @@ def chain(*kinds: str) -> Graph:
 def test_what_is_not_worth_the_way_goes_to_the_cpu() -> None:
     graph = chain("MatMul", "Odd", "Sum", "Odd", "MatMul")
     taken = {op for op in graph.ops if "odd" not in op.name}
-    numbers, costly = partition(graph, taken)
+    numbers, costly = parted(graph, taken)
     assert {op.name: number for op, number in numbers.items()} == {"matmul0": 0, "matmul4": 1}
     assert [op.name for op in costly] == ["sum2"]
 
@@ -215,14 +221,14 @@ def test_a_piece_that_is_not_worth_it_goes_from_a_part_that_is() -> None:
     graph = chain("MatMul")
     lone = graph.add_input(Tensor("lone", (64, 256), dt.INT32))
     graph.add_output(big("Sum", lone, graph, "sum"))
-    numbers, costly = partition(graph, set(graph.ops))
+    numbers, costly = parted(graph, set(graph.ops))
     assert [op.name for op in numbers] == ["matmul0"]
     assert [op.name for op in costly] == ["sum"]
 
 
 def test_where_nothing_is_worth_it_all_parts_stay() -> None:
     graph = chain("Sum", "Odd", "Sum")
-    numbers, costly = partition(graph, {op for op in graph.ops if "odd" not in op.name})
+    numbers, costly = parted(graph, {op for op in graph.ops if "odd" not in op.name})
     assert {op.name: number for op, number in numbers.items()} == {"sum0": 0, "sum2": 1}
     assert costly == []
 
@@ -237,7 +243,7 @@ def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> 
         value = Tensor(f"v{index}", (1, 8), dt.INT32)
         graph.append(make_op(graph, kind, inputs, [value], name=f"{kind.lower()}{index}"))
     graph.add_output(value)
-    numbers, costly = partition(graph, {op for op in graph.ops if op.type != "Odd"})
+    numbers, costly = parted(graph, {op for op in graph.ops if op.type != "Odd"})
     assert {op.name: number for op, number in numbers.items()} == {"matmul0": 0, "matmul4": 1}
     assert [op.name for op in costly] == ["neg2"]
 
@@ -246,7 +252,7 @@ def test_many_parts_that_gain_too_little_do_not_go_one_by_one(monkeypatch: pytes
     graph, rounds = build([(index, index) for index in range(60 * 12)]), []
     taken = {op for index, op in enumerate(graph.ops) if index % 12}
     monkeypatch.setattr(partitioner, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
-    numbers, costly = partition(graph, taken)
+    numbers, costly = parted(graph, taken)
     assert len(set(numbers.values())) == 60  # none makes up for its start, so that all stay
     assert not costly
     assert len(rounds) < 40
@@ -257,6 +263,6 @@ def test_moving_data_alone_is_never_worth_it() -> None:
     x, y = graph.add_input(Tensor("x", (4, 4), dt.INT32)), Tensor("y", (16,), dt.INT32)
     graph.append(make_op(graph, "Reshape", [x], [y], name="reshape"))
     graph.add_output(y)
-    numbers, costly = partition(graph, set(graph.ops))
+    numbers, costly = parted(graph, set(graph.ops))
     assert numbers == {}
     assert [op.name for op in costly] == ["reshape"]

@@ -136,7 +136,7 @@ def test_a_float_model_on_a_soc_without_fp16_is_one_error() -> None:
 
 
 @needs_htp
-def test_loops_stay_on_the_cpu_with_the_graphs_that_they_run() -> None:
+def test_loops_run_on_the_host_and_partitions_of_their_bodies_on_htp() -> None:
     model = loop_model()
     graph = model.main
     source = graph.outputs[0]
@@ -145,12 +145,17 @@ def test_loops_stay_on_the_cpu_with_the_graphs_that_they_run() -> None:
     prepared = prepare_all(model, ["sm8650"], partition=True)
     assert prepared.problems == ()
     (plan,) = prepared.plans
-    assert {left.type for left in plan.left} == {"While"}
+    assert [(left.graph, left.type) for left in plan.left] == [
+        ("main", "While"),
+        ("main_cond", "ElementWiseBinary"),
+        ("main_body", "ElementWiseBinary"),
+    ]
     partitions = parts_of(prepared.model, "htp.cache.sm8650.0")
-    assert list(partitions) == ["main_part0"]
-    feeds = {"x": np.ones(3, "float32"), "n": np.ones(1, "int32"), "f": np.full(3, 2, "float32")}
+    assert list(partitions) == ["main_part0", "main_body_part0"]
+    inner = {"main_body": {"main_body_part0": partitions.pop("main_body_part0")}}
+    feeds = {"x": np.ones(3, "float32"), "n": np.full(1, 3, "int32"), "f": np.full(3, 2, "float32")}
     with WorkerSession.of_cache(prepared.model.records["htp.cache.sm8650.0"]) as emulation:
-        found = PartitionSession(prepared.model, partitions, emulation).run(feeds)
+        found = PartitionSession(prepared.model, partitions, emulation, inner=inner).run(feeds)
     expected = CpuSession(model).run(feeds)
     for name, array in expected.items():
         assert np.allclose(found[name], array, atol=2e-3)

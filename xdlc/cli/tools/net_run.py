@@ -26,7 +26,6 @@ _RUNTIME_OF = {
     "cache_mode": "htp",
     "validate_cache": "htp",
     "enable_cpu_fallback": "htp",
-    "loop_timeout": "cpu",
     "use_aip": "cpu",
 }
 
@@ -107,7 +106,7 @@ _RUNTIME_OF = {
     "--loop_timeout",
     type=float,
     metavar="SECONDS",
-    help="Time that each loop may take, at most 15 (cpu only).  [default: 2]",
+    help="Time that each loop may take, at most 15.  [default: 2]",
 )
 @kernel_flags
 def main(
@@ -159,7 +158,7 @@ def main(
 
 def _check(runtime: str, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
-        if value is not None and value is not False and runtime != _RUNTIME_OF[name]:
+        if value is not None and value is not False and runtime != _RUNTIME_OF.get(name, runtime):
             param = next(each for each in main.params if each.name == name)
             flag, wanted = param.opts[0], f"--runtime {_RUNTIME_OF[name]}"
             raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
@@ -199,6 +198,7 @@ def _session(
         cpu_fallback=options["enable_cpu_fallback"],
         notify=notice,
         name=str(source),
+        loop_timeout=options["loop_timeout"],
         kernels=options["kernels"],
     )
     origin = f"from {session.record}" if session.record else "compiled now"

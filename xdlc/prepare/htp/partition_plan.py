@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.opdefs.control_flow import outer_graphs
+from xdlc.opdefs.control_flow import CONDITION, Role, outer_graphs, reachable, roles
 from xdlc.prepare.htp.partitioner import crossings, partition
 from xdlc.prepare.htp.support_query import CpuFallback
 from xdlc.runtime.htp.partition_schedule import partition_name
 
 MOST_NAMED = 8
+_CONDITION = "the host runs conditions of loops"
 _SMALL = "runs faster on the CPU than with copies to HTP and back"
 
 
@@ -41,11 +42,13 @@ class PartitionPlan:
         soc: Name of the SoC.
         partitions: Graphs of its cache, in the order in which they run.
         left: Ops that stay on the CPU, in order.
+        roles: What each branch and loop body is, by the name of its graph, like ``body of 'loop'``.
     """
 
     soc: str
     partitions: tuple[PlannedPartition, ...]
     left: tuple[CpuFallback, ...]
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -61,15 +64,22 @@ class PartitionPlan:
         """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
         ops = self.cached + len(self.left)
         lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.partitions)} partition(s)"]
-        reasons: dict[str, list[CpuFallback]] = {}
+        for graph, role in self.roles.items():
+            if role.startswith(CONDITION):
+                continue
+            cached = sum(partition.count for partition in self.partitions if partition.graph == graph)
+            count = cached + sum(left.graph == graph for left in self.left)
+            lines.append(f"{self.soc}: {role}: {cached} of {count} ops are cached")
+        reasons: dict[tuple[str, str], list[CpuFallback]] = {}
         for left in self.left:
-            reasons.setdefault(left.reason, []).append(left)
-        for reason, ops_left in reasons.items():
+            reasons.setdefault((self.roles.get(left.graph, ""), left.reason), []).append(left)
+        for (role, reason), ops_left in reasons.items():
             types = Counter(left.type for left in ops_left)
             kinds = ", ".join(f"{count} {kind}" for kind, count in types.items())
             named = ", ".join(repr(left.op) for left in ops_left[:MOST_NAMED])
             more = f" and {len(ops_left) - MOST_NAMED} more" if len(ops_left) > MOST_NAMED else ""
-            lines.append(f"{self.soc}: left to the CPU: {kinds} ({named}{more}): {reason}")
+            place = f"{role}: " if role else ""
+            lines.append(f"{self.soc}: {place}left to the CPU: {kinds} ({named}{more}): {reason}")
         return lines
 
 
@@ -89,38 +99,65 @@ def plan_partitions(
     """
     partitions: list[PlannedPartition] = []
     left: list[CpuFallback] = []
+    found = roles(model.graphs)
+    for outer in outer_graphs(model):
+        taken = {graph: _taken(graph, refused, found) for graph in _family(outer, model)}
+        if len(taken[outer]) == len(outer):
+            numbered = {outer: dict.fromkeys(outer.ops, 0)}
+        else:
+            numbered = partition(taken)
+        for graph, numbers in numbered.items():
+            groups = _groups(graph, numbers, cuts)
+            if len(groups) == 1 and len(groups[0]) == len(graph) and graph is outer:
+                partitions.append(PlannedPartition(graph.name, graph.name, None, len(graph)))
+                continue
+            for ops in groups:
+                name = partition_name(
+                    graph.name,
+                    sum(partition.graph == graph.name for partition in partitions),
+                    {*model.graphs, *_names(partitions)},
+                )
+                partitions.append(PlannedPartition(name, graph.name, tuple(op.name for op in ops), len(ops)))
+            for op in graph.ops:
+                if (graph.name, op.name) in refused:
+                    left.append(refused[graph.name, op.name])
+                elif op not in numbers:
+                    is_condition = graph.name in found and found[graph.name][0] == CONDITION
+                    reason = _CONDITION if is_condition else _SMALL
+                    left.append(CpuFallback(graph.name, op.name, op.type, reason))
+    named = {name: f"{role} of {caller.name!r}" for name, (role, caller) in found.items()}
+    return PartitionPlan(soc, tuple(partitions), tuple(left), named)
+
+
+def _family(outer: Graph, model: Model) -> list[Graph]:
+    """Return a graph and those that it runs, without what an earlier graph runs too."""
+    earlier: set[str] = set()
     for graph in outer_graphs(model):
-        groups, costly = _groups(graph, refused, cuts)
-        if len(groups) == 1 and len(groups[0]) == len(graph):
-            partitions.append(PlannedPartition(graph.name, graph.name, None, len(graph)))
-            continue
-        for ops in groups:
-            name = partition_name(
-                graph.name,
-                sum(partition.graph == graph.name for partition in partitions),
-                {*model.graphs, *_names(partitions)},
-            )
-            partitions.append(PlannedPartition(name, graph.name, tuple(op.name for op in ops), len(ops)))
-        for op in graph.ops:
-            if (graph.name, op.name) in refused:
-                left.append(refused[graph.name, op.name])
-            elif op in costly:
-                left.append(CpuFallback(graph.name, op.name, op.type, _SMALL))
-    return PartitionPlan(soc, tuple(partitions), tuple(left))
+        if graph is outer:
+            break
+        earlier.update(held.name for held in reachable(graph, model.graphs))
+    return [graph for graph in reachable(outer, model.graphs) if graph.name not in earlier]
+
+
+def _taken(graph: Graph, refused: Collection[tuple[str, str]], found: Mapping[str, Role]) -> list[Op]:
+    """Return the ops that HTP supports; of a branch or body without those on single numbers."""
+    role = found[graph.name][0] if graph.name in found else None
+    if role == CONDITION:
+        return []
+    supported = [op for op in graph.ops if (graph.name, op.name) not in refused]
+    return [op for op in supported if not _is_scalar(op)] if role else supported
+
+
+def _is_scalar(op: Op) -> bool:
+    return all(tensor is None or tensor.size <= 1 for tensor in (*op.inputs, *op.outputs))
 
 
 def _names(partitions: Sequence[PlannedPartition]) -> set[str]:
     return {partition.name for partition in partitions}
 
 
-def _groups(
-    graph: Graph, refused: Collection[tuple[str, str]], cuts: Collection[tuple[str, str]]
-) -> tuple[list[list[Op]], set[Op]]:
-    """Return the ops of each partition, in order, and those that do not pay off in one."""
-    taken = {op for op in graph.ops if (graph.name, op.name) not in refused}
-    numbers, costly = (
-        partition(graph, taken) if len(taken) < len(graph) else (dict.fromkeys(graph.ops, 0), [])
-    )
+def _groups(graph: Graph, numbers: Mapping[Op, int], cuts: Collection[tuple[str, str]]) -> list[list[Op]]:
+    """Return the ops of each partition, in order."""
     by_number: dict[int, list[Op]] = {}
     for op in graph.ops:
         if op in numbers:
@@ -132,7 +169,7 @@ def _groups(
             if (graph.name, op.name) in cuts and groups[-1]:
                 groups.append([])
             groups[-1].append(op)
-    return groups, set(costly)
+    return groups
 
 
 def mark(model: Model, plans: Sequence[PartitionPlan]) -> list[str]:

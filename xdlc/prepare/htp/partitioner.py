@@ -1,12 +1,12 @@
 """Partitioner: divides a graph into partitions for HTP and the rest for the CPU, by a cost model.
 
 There are as few partitions as possible.  Those whose computation does not make up for the copies to HTP and
-back go to the CPU.
+back go to the CPU.  Branches and loop bodies are divided in the same way, as if they ran once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import macs, traits
@@ -110,22 +110,22 @@ def work(op: Op) -> int:
     return 0 if traits(op).copies else macs(op) or sum(tensor.size for tensor in op.outputs)
 
 
-def partition(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:
-    """Return the number of the partition of each op on HTP, and the supported ops that do not pay off.
+def partition(taken: Mapping[Graph, Collection[Op]]) -> dict[Graph, dict[Op, int]]:
+    """Return the number of the partition of each op on HTP, for a graph and those that it runs.
 
     Components with fewer operations than bytes to copy between CPU and HTP for them go to the CPU, and so do
-    partitions that do not make up for starting them besides.  If that would be all of them, the latter
-    stay; if that would still be all, all stay that compute anything.
+    partitions that do not make up for starting them besides.  If that would be all of a graph, the latter
+    stay; if nothing would be left of any graph, all stay that compute anything.
 
     Args:
-        graph: The graph.
-        taken: The ops that HTP supports.
+        taken: The ops that HTP supports, of each graph.
     """
-    numbers = _gainful(graph, taken, CALL) or _gainful(graph, taken, 0)
-    if not numbers:
-        found = components(graph, _numbers(graph, taken))
-        numbers = _numbers(graph, {op for each in found if any(map(work, each)) for op in each})
-    return numbers, [op for op in graph.ops if op in taken and op not in numbers]
+    found = {graph: _gainful(graph, ops, CALL) or _gainful(graph, ops, 0) for graph, ops in taken.items()}
+    if not any(found.values()):
+        for graph, ops in taken.items():
+            parts = components(graph, _numbers(graph, ops))
+            found[graph] = _numbers(graph, {op for each in parts if any(map(work, each)) for op in each})
+    return found
 
 
 def _gainful(graph: Graph, taken: Collection[Op], least: int) -> dict[Op, int]:

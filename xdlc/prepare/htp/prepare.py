@@ -11,6 +11,7 @@ from xdlc.container import cache_provenance, load
 from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
+from xdlc.opdefs.control_flow import has_control_flow, outer_graphs
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
@@ -101,9 +102,11 @@ def prepare_all(
 ) -> Prepared:
     """Compile a model for each SoC; return a copy with the caches, and what failed.
 
-    The vendor's own compiler plans for 4 MB of VTCM by default; here the default is all
-    that the SoC has, which is faster there but does not run on a SoC with less.  Caches hold all
-    graphs of the model.  Same model, options and library: same bytes, in whatever order SoCs are named.
+    The vendor's own compiler plans for 4 MB of VTCM by default; here the default is all that the SoC has,
+    which is faster there but does not run on a SoC with less.  Caches hold all graphs of the model.  The host
+    runs ``If`` and ``While``: where there are any, caches hold partitions of the graphs around them and of
+    their branches and loop bodies.  Same model, options and library: same bytes, in whatever order SoCs are
+    named.
 
     A cache that would come out the same (of the same graphs, options and build of the library) is kept.
     One that xdlc made otherwise is replaced, and ``Prepared.notices`` have the reason.  One that xdlc
@@ -164,9 +167,9 @@ def prepare_all(
         if target.name in held:
             check_foreign(held[target.name], result, target, name)
     with stored_model(model) as path, ForkServer(path) as server:
-        if partition:
+        if partition or any(map(has_control_flow, outer_graphs(result))):
             work: CompileJobs | PartitionJobs = PartitionJobs(
-                result, path, name, wanted, held, timeout, server
+                result, path, name, wanted, held, timeout, server, strict=not partition
             )
         else:
             selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
@@ -201,7 +204,7 @@ def _stored(
     if isinstance(work, PartitionJobs):
         model, plans = work.model, work.plans()
         notices += work.notices()
-    elif any(isinstance(problem, ConstraintError) for problem in problems):
+    if not args["partition"] and any(isinstance(problem, ConstraintError) for problem in problems):
         notices.append(_HINT)
     compiled: list[Target] = []
     for target, outcome in work.outcomes():

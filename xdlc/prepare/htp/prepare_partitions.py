@@ -1,8 +1,9 @@
 """Preparation of a model in partitions: each SoC has a cache of those that its HTP supports.
 
-A tensor that leaves a partition becomes an output of the graph, on whichever SoC it does: all caches are of
-the same model.  The compiler may fail on a partition whose ops HTP supports one by one; that partition is cut
-in two and tried again, a few times, and then left to the CPU.
+A tensor that leaves a partition of the main graph becomes an output of it, on whichever SoC it does: all
+caches are of the same model.  Partitions of branches and loop bodies, which the host runs, need none.  The
+compiler may fail on a partition whose ops HTP supports one by one; that partition is cut in two and tried
+again, a few times, and then left to the CPU.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class PartitionJobs:
         held: Caches that are there already, by SoC.
         timeout: Seconds that one SoC may take.
         server: Starts the processes.
+        strict: Whether HTP has to support all ops but those that run other graphs, branches and bodies aside.
 
     Attributes:
         model: A copy of the model with what crosses marked as outputs, once the work is done.
@@ -70,7 +72,10 @@ class PartitionJobs:
         held: Mapping[str, ExistingCache],
         timeout: float,
         server: ForkServer,
+        *,
+        strict: bool = False,
     ) -> None:
+        self._strict = strict
         self.model, self.marked = model, list[str]()
         self._source, self._path, self._name = model, path, name
         self._wanted = {target.name: target for target in wanted}
@@ -156,6 +161,8 @@ class PartitionJobs:
                 self._failed[soc] = found
             elif isinstance(found, Exception):
                 raise found
+            elif self._strict and found.blocking:
+                self._failed[soc] = _all_of(found.blocking, f"{self._name}: {soc}")
             else:
                 self._states[soc] = _State(self._wanted[soc], found)
         self._states = {soc: self._states[soc] for soc in self._wanted if soc in self._states}
@@ -247,13 +254,17 @@ class PartitionJobs:
 def _nothing(state: _State, place: str) -> XdlcError:
     problems = state.report.problems
     if problems:
-        return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
+        return _all_of(problems, place)
     reasons = sorted({left.reason for left in state.report.unsupported.values()})
     return ConstraintError(
         f"HTP supports no partition of it: {'; '.join(reasons) or 'it has no op'}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
     )
+
+
+def _all_of(problems: Sequence[XdlcError], place: str) -> XdlcError:
+    return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
 
 
 def _is_about_parts(error: XdlcError) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xdlc import passes
 from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model, Op
-from xdlc.opdefs.control_flow import outer_graphs
+from xdlc.opdefs.control_flow import is_control_flow, outer_graphs
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
 from xdlc.runtime.htp import UnsupportedOp, unsupported_ops
@@ -41,11 +41,14 @@ class SupportReport:
 
     Attributes:
         unsupported: The ops that it does not support, by graph and name.
-        problems: The same as the errors of a model that is to run on HTP as a whole.
+        problems: The same as errors.
+        blocking: Those of a model that is to run on HTP as a whole: of the graphs that no others run, and
+            without ``If`` and ``While``, whose graphs the host runs one by one.
     """
 
     unsupported: dict[tuple[str, str], CpuFallback] = field(default_factory=dict)
     problems: list[XdlcError] = field(default_factory=list)
+    blocking: list[XdlcError] = field(default_factory=list)
 
     def reject(self, graph: str, op: Op, reason: str) -> None:
         """Add an op, unless there is a reason for it already."""
@@ -55,7 +58,7 @@ class SupportReport:
 def query_support(
     model: Model, path: str | os.PathLike[str], soc: str, *, timeout: float, name: str, launch: Launch = start
 ) -> SupportReport:
-    """Query a SoC's HTP on every op of the graphs that no others run.
+    """Query a SoC's HTP on every op of a model.
 
     Args:
         model: The model.
@@ -74,35 +77,32 @@ def query_support(
     if unbound is not None:
         unbound.where = place
         report.problems.append(unbound)
-    graphs = {graph.name: graph for graph in outer_graphs(model)}
+    graphs = model.graphs
+    outer = {graph.name for graph in outer_graphs(model)}
     adapted = {key: graph.clone() for key, graph in graphs.items()}
     for key, graph in adapted.items():
         passes.run(graph, passes.htp_query())
         ops = {op.name: op for op in graphs[key].ops}
-        for op in graph.ops:
-            if is_host_only(op) and op.name in ops:
-                problem = host_problem(key, ops[op.name])
-                report.reject(key, ops[op.name], problem.problem)
-                if unbound is None or not keeps_on_host(op):
-                    problem.where = f"{place}: {problem.where}"
-                    report.problems.append(problem)
-        for misfit in misfits(graphs[key]):
-            report.reject(key, ops[misfit.node or ""], misfit.problem)
-            misfit.where = f"{place}: {misfit.where}"
-            report.problems.append(misfit)
-    skip = [
-        (graph.name, op.name)
-        for graph in model.graphs.values()
-        for op in graph.ops
-        if graph.name not in graphs or (graph.name, op.name) in report.unsupported
-    ]
+        host = [
+            (op, host_problem(key, ops[op.name])) for op in graph.ops if is_host_only(op) and op.name in ops
+        ]
+        wide = [(ops[misfit.node or ""], misfit) for misfit in misfits(graphs[key])]
+        for op, problem in (*host, *wide):
+            report.reject(key, ops[op.name], problem.problem)
+            if unbound is not None and keeps_on_host(op):
+                continue
+            problem.where = f"{place}: {problem.where}"
+            report.problems.append(problem)
+            if key in outer and not is_control_flow(op):
+                report.blocking.append(problem)
+    skip = list(report.unsupported)
     found = unsupported_ops(path, soc, timeout=timeout, skip=skip, name=name, launch=launch)
     for unsupported in found:
         for op in _sources(unsupported, graphs[unsupported.graph], adapted[unsupported.graph]):
             report.reject(unsupported.graph, op, unsupported.problem)
-    report.problems += problems_of(
-        [each for each in found if unbound is None or each.problem != FIXED_DIMS], place
-    )
+    listed = [each for each in found if unbound is None or each.problem != FIXED_DIMS]
+    report.problems += problems_of(listed, place)
+    report.blocking += problems_of([each for each in listed if each.graph in outer], place)
     return report
 
 

@@ -36,7 +36,7 @@ class Walk:
         self._quantized = quantized
         self._kernels = kernels
         self._parts = parts
-        self._levels = levels_of(graph, parts)
+        self._levels = levels_of(graph.ops, parts)
         self._values: list[dict[str, Array]] = []
 
     def enter(self, samples: Iterable[Sample]) -> None:

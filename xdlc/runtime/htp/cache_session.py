@@ -1,12 +1,13 @@
 """Sessions of a model's main graph from one of its caches, on the emulation: as a whole, or in partitions.
 
-Between partitions values are passed as they are stored: fixed-point ones as quantized values, under the
-encodings of the model.
+Partitions, those of branches and loop bodies too, are steps of the CPU's execution plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import passes
@@ -14,14 +15,14 @@ from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.caches import Cache, shared_weights
 from xdlc.errors import BackendError, ContainerError
-from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.quantization import to_float, to_quantized, unpacked
+from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.control_flow import reachable
-from xdlc.runtime.cpu import CpuSession, feeds_of
+from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 from xdlc.runtime.htp.worker_session import WorkerSession
-from xdlc.runtime.plan import given_out, partition_of
+from xdlc.runtime.steps import Step, Values
+from xdlc.runtime.timeout import Watch
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -37,34 +38,48 @@ class CacheSession:
         model: The model.
         cache: The cache, which the verdict finds usable.
         timeout: Seconds that loading may take.
+        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         kernels: Kernels of UDOs.
 
     Attributes:
         served: The child process; close it in the end.
-        partitions: Number of the partitions that the cache holds of the graph; 0 if it holds the whole graph.
+        partitions: Number of the partitions that the cache holds of the graph and of those that it runs; 0 if
+            it holds the whole graph.
 
     Raises:
         BackendError: If the library does not load it, or its content is not that of its description.
     """
 
-    def __init__(self, model: Model, cache: Cache, *, timeout: float, kernels: Kernels | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        cache: Cache,
+        *,
+        timeout: float,
+        loop_timeout: float | None = None,
+        kernels: Kernels | None = None,
+    ) -> None:
         if cache.data is None or shared_weights(model, cache.name):
             raise BackendError("the emulation loads no caches that share their weights", where=cache.name)
         main = model.main
         facts = _facts(model).get(cache.name)
-        held = facts.graphs.items() if facts else ()
-        own = {name: graph for name, graph in held if graph.source == main.name}
-        partitions = {name: graph.ops for name, graph in own.items() if graph.ops is not None}
-        whole = next(iter(own), main.name)
-        self.partitions = len(partitions)
+        whole, partitions = _held(facts, main.name, {graph.name for graph in reachable(main, model.graphs)})
+        self.partitions = sum(map(len, partitions.values()))
         self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name)
         try:
             _check_soc(cache, self.served)
             self._runs: PartitionSession | _Compiled
             if partitions:
-                for name in partitions:
+                for name in chain(*partitions.values()):
                     _check_graph(cache, self.served, name, None)
-                self._runs = PartitionSession(model, partitions, self.served, kernels=kernels)
+                self._runs = PartitionSession(
+                    model,
+                    partitions.pop(main.name, {}),
+                    self.served,
+                    inner=partitions,
+                    loop_timeout=loop_timeout,
+                    kernels=kernels,
+                )
             else:
                 _check_graph(cache, self.served, whole, main)
                 self._runs = _Compiled(main, passes.htp_query(), whole, self.served)
@@ -82,6 +97,26 @@ def _facts(model: Model) -> dict[str, cache_provenance.CacheFacts]:
         return cache_provenance.read(model)
     except ContainerError:  # the verdict has reported it
         return {}
+
+
+def _held(
+    facts: cache_provenance.CacheFacts | None, main: str, graphs: Collection[str]
+) -> tuple[str, dict[str, dict[str, tuple[str, ...]]]]:
+    """Return the name of the main graph in a cache, and the ops of partitions by graph and name.
+
+    Args:
+        facts: What is known of the cache.
+        main: Name of the main graph.
+        graphs: Names of it and of the graphs that it runs.
+    """
+    partitions: dict[str, dict[str, tuple[str, ...]]] = {}
+    whole = main
+    for name, graph in facts.graphs.items() if facts else ():
+        if graph.source == main and graph.ops is None:
+            whole = name
+        elif graph.source in graphs and graph.ops is not None:
+            partitions.setdefault(graph.source, {})[name] = graph.ops
+    return whole, partitions
 
 
 def _check_soc(cache: Cache, served: WorkerSession) -> None:
@@ -135,41 +170,36 @@ class _Compiled:
         return given_results(self._outputs, results, native=native, where=place)
 
 
-class _Host:
-    """Ops on the CPU."""
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A compiled partition as a step of an execution plan."""
 
-    def __init__(
-        self, model: Model, graph: Graph, ops: Sequence[Op], *, threads: int | None, kernels: Kernels | None
-    ) -> None:
-        outputs = given_out(graph, ops, (tensor.name for tensor in graph.outputs))
-        partition = partition_of(graph, ops, outputs)
-        called = reachable(partition, model.graphs)  # the partition comes first
-        whole = Model({held.name: held for held in called}, model.metadata, model.records)
-        self._session = CpuSession(whole, threads=threads, kernels=kernels) if outputs else None
-        self._outputs = partition.outputs
-        self.inputs = [tensor.name for tensor in partition.inputs] if outputs else []
+    compiled: _Compiled
 
-    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
-        results = self._session.run(feeds, native=native) if self._session is not None else {}
-        return {
-            tensor.name: results[tensor.name].astype(tensor.dtype.numpy, copy=False)
-            for tensor in self._outputs
-        }
+    def run(self, values: Values, watch: Watch) -> None:
+        """Run the partition; the emulation cannot be stopped in it, so the loops around it wait."""
+        watch.check()
+        results = self.compiled.run({name: values[name] for name in self.compiled.inputs}, native=False)
+        for name, array in results.items():
+            values[name] = array.astype("float32") if array.dtype.name == "bfloat16" else array
+        watch.check()
 
 
 class PartitionSession:
-    """A graph in partitions, ready to run.
+    """A graph and those that it runs in partitions, ready to run.
 
     Args:
-        model: The model.
-        partitions: Names of the ops of each compiled partition, by the partition's name in the cache.
+        model: The model, whose main graph runs.
+        partitions: Names of the ops of each compiled partition, by the partition's name in the cache, of
+            the main graph.
         emulation: Runs the cache.
-        graph: Name of the graph; default: the main one.
+        inner: The same of the graphs that the main graph runs, by the name of the graph.
         threads: Threads of one op on the CPU; default: one per core.
+        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         kernels: Kernels of UDOs.
 
     Raises:
-        ContainerError: If the partitions do not fit the graph.
+        ContainerError: If the partitions do not fit the graphs.
         XdlcError: What the CPU's sessions raise.
     """
 
@@ -179,64 +209,33 @@ class PartitionSession:
         partitions: Mapping[str, Sequence[str]],
         emulation: Emulation,
         *,
-        graph: str | None = None,
+        inner: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         threads: int | None = None,
+        loop_timeout: float | None = None,
         kernels: Kernels | None = None,
     ) -> None:
-        self.graph = model.main if graph is None else model.graphs[graph]
-        self._steps = [
-            _Host(model, self.graph, each.ops, threads=threads, kernels=kernels)
-            if each.name is None
-            else _Compiled(
-                partition_graph(self.graph, (op.name for op in each.ops), each.name),
-                passes.stage("htp"),
-                each.name,
-                emulation,
-            )
-            for each in schedule(self.graph, partitions)
+        self._graphs, self._emulation = model.graphs, emulation
+        self._partitions = {**(inner or {}), model.main.name: partitions}
+        self._session = CpuSession(
+            model, threads=threads, loop_timeout=loop_timeout, kernels=kernels, accelerator=self
+        )
+
+    def schedule(self, graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
+        """Return the ops of a graph in groups, each with the step that runs it on the emulation."""
+        return [
+            (None if each.name is None else self._step(graph.name, each.name), each.ops)
+            for each in schedule(graph, self._partitions.get(graph.name, {}))
         ]
 
-    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
-        """Return the outputs by tensor name.
+    def _step(self, graph: str, name: str) -> _Step:
+        partition = partition_graph(self._graphs[graph], self._partitions[graph][name], name)
+        return _Step(_Compiled(partition, passes.stage("htp"), name, self._emulation))
 
-        Args:
-            feeds: One array per input.  A fixed-point input accepts float values (any float type) or
-                quantized values (its own integer type).
-            native: Give fixed-point outputs as quantized values instead of float32.
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by tensor name, see :meth:`xdlc.runtime.cpu.CpuSession.run`.
 
         Raises:
             UsageError: If an input is missing, unknown, or has another shape or type.
-            BackendError: If the emulation or onnxruntime fails.
+            BackendError: If the emulation or onnxruntime fails, or a loop takes longer than its time-out.
         """
-        given = feeds_of(self.graph, feeds)
-        values = {tensor.name: _stored(tensor, feeds, given) for tensor in self.graph.inputs}
-        values.update((tensor.name, _constant(tensor)) for tensor in self.graph.outputs if tensor.is_static)
-        for step in self._steps:
-            values.update(step.run({name: values[name] for name in step.inputs}, native=True))
-        return {tensor.name: _given(tensor, values[tensor.name], native) for tensor in self.graph.outputs}
-
-
-def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> Array:
-    """Return the stored values of an input.
-
-    Args:
-        tensor: The input.
-        feeds: The arrays of the caller.
-        given: The same in the form of the CPU.
-    """
-    import numpy
-
-    array = numpy.asarray(feeds[tensor.name])
-    if not tensor.dtype.is_fixed:
-        return given[tensor.name].astype(tensor.dtype.numpy, copy=False)
-    return array if array.dtype == tensor.dtype.numpy else to_quantized(given[tensor.name], tensor)
-
-
-def _given(tensor: Tensor, stored: Array, native: bool) -> Array:
-    if native or tensor.encoding is None:
-        return stored
-    return to_float(stored, tensor.encoding, where=f"tensor {tensor.name!r}")
-
-
-def _constant(tensor: Tensor) -> Array:
-    return unpacked(tensor).numpy().reshape(tensor.shape)
+        return self._session.run(feeds, native=native)

@@ -11,6 +11,7 @@ from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError, UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.opdefs.control_flow import outer_graphs, reachable
 from xdlc.runtime.htp.cache_compat import Finding, Unchecked
 from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.targets import Soc
@@ -99,12 +100,14 @@ class CacheValidity:
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
     def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unchecked]:
-        """Yield the graphs of the model that a cache lacks; the main one is required."""
-        for name, graph in self._model.graphs.items():
-            if name not in held and graph is self._main:
-                yield Finding("graph", f"no graph {_short(name)}", "one that holds it")
-            elif name not in held:
-                yield Unchecked("graph", f"the record does not hold graph {_short(name)}")
+        """Yield the graphs that a cache lacks, with all that they run; the main one is required."""
+        for graph in outer_graphs(self._model):
+            if any(each.name in held for each in reachable(graph, self._model.graphs)):
+                continue
+            if graph is self._main:
+                yield Finding("graph", f"no graph {_short(graph.name)}", "one that holds it")
+            else:
+                yield Unchecked("graph", f"the record does not hold graph {_short(graph.name)}")
 
     def _known(self) -> str:
         return _listed(list(self._model.graphs))

@@ -18,10 +18,12 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import Model
+from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.htp.cache_session import CacheSession
 from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.worker_session import OPENING, RUNNING, WorkerSession
+from xdlc.runtime.timeout import checked
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -50,12 +52,14 @@ class HtpSession:
         mode: How caches are judged: ``permissive``, ``strict`` or ``always_generate_new``.
         outputs: Names of tensors to give beside the graph's outputs.
         validate: Fail instead of compiling if no cache is usable.
-        divide: Called with the model and the SoC's name if the HTP refuses the model; returns the model with
-            a cache of the partitions that it supports.  Default: that is an error.
+        divide: Called with the model and the SoC's name if the HTP refuses the model, or the host has to run
+            branches and loops of it; returns the model with a cache of the partitions that HTP supports.
+            Default: that is an error.
         notify: Called with sentences that the user should read.
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
         name: What messages call the model.
+        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         kernels: Kernels of UDOs, which run on the CPU; the caller closes them, unless the session
             owns them.
 
@@ -86,6 +90,7 @@ class HtpSession:
         timeout: float = OPENING,
         run_timeout: float = RUNNING,
         name: str = "model",
+        loop_timeout: float | None = None,
         kernels: Kernels | None = None,
     ) -> None:
         library_folder()  # or each cache would fail for the want of it
@@ -95,7 +100,12 @@ class HtpSession:
         self.choice = choose(model, soc, outputs=asked, mode=mode)  # by the graph that was compiled
         self.soc = self.choice.soc
         self.record: str | None = None
-        self.partitions, self._timeout, self._kernels = 0, timeout, kernels
+        self.partitions = 0
+        self._options: Any = {
+            "timeout": timeout,
+            "loop_timeout": checked(loop_timeout),
+            "kernels": kernels,
+        }
         failures: list[str] = []
         runs = self._of_caches(failures, notify)
         if runs is None and validate:
@@ -115,7 +125,7 @@ class HtpSession:
         """Load the best cache that the library accepts; add the error of others to ``failures``."""
         for cache in self.choice.records:
             try:
-                stored = CacheSession(self._model, cache, timeout=self._timeout, kernels=self._kernels)
+                stored = CacheSession(self._model, cache, **self._options)
             except BackendError as error:
                 failures.append(f"{error.where or cache.name}: {error.problem}")
                 continue
@@ -131,18 +141,20 @@ class HtpSession:
         return None
 
     def _compiled(self, name: str, divide: Divide | None, notify: Callable[[str], None]) -> _Runs:
-        try:
-            self._served = WorkerSession.of_model(self._model, self.soc, timeout=self._timeout, name=name)
-            return self._served
-        except (ConstraintError, ProblemList) as error:
-            if divide is None:
-                raise
-            first, *others = each_problem(error)
-            place = f"{first.where}: " if first.where else ""
-            notify(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
+        if divide is None or not has_control_flow(self.graph):
+            try:
+                timeout = self._options["timeout"]
+                self._served = WorkerSession.of_model(self._model, self.soc, timeout=timeout, name=name)
+                return self._served
+            except (ConstraintError, ProblemList) as error:
+                if divide is None:
+                    raise
+                first, *others = each_problem(error)
+                place = f"{first.where}: " if first.where else ""
+                notify(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
-        stored = CacheSession(divided, cache, timeout=self._timeout, kernels=self._kernels)
+        stored = CacheSession(divided, cache, **self._options)
         self._served, self.partitions = stored.served, stored.partitions
         return stored
 

@@ -1,0 +1,160 @@
+"""Control flow by the document on NNAPI 1.3: each statement of it that can be tried, and what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+import xdlc
+from tests.htp_models import needs_htp
+from xdlc.cli.tools import graph_prepare, net_run
+from xdlc.errors import BackendError
+from xdlc.ir import Model
+from xdlc.prepare.htp import PrepareError
+
+SHAPE = [1, 4, 16, 16]
+ONCE = 1 / 256
+"""Tolerance of an iteration in FP16, relative to the largest value."""
+
+
+def _values(*named: str) -> list[Any]:
+    types = {"i": (TensorProto.INT64, []), "go": (TensorProto.BOOL, []), "on": (TensorProto.BOOL, [])}
+    return [
+        helper.make_tensor_value_info(name, *types.get(name, (TensorProto.FLOAT, SHAPE))) for name in named
+    ]
+
+
+def _constants(**named: Any) -> list[Any]:
+    return [numpy_helper.from_array(np.asarray(value), name) for name, value in named.items()]
+
+
+def _weights(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(4, 4, 3, 3)).astype("f4") / 8
+
+
+def _conv(source: str, result: str, weights: str) -> Any:
+    return helper.make_node("Conv", [source, weights], [result], pads=[1, 1, 1, 1], name=f"conv_{result}")
+
+
+def _model(nodes: Sequence[Any], inputs: Sequence[Any], constants: Sequence[Any]) -> Any:
+    graph = helper.make_graph(nodes, "g", inputs, _values("y"), constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def loop(count: int, *between: Any, result: str = "r", on: Any = None) -> Any:
+    """Return a Loop whose body is a convolution, a Relu, ``between`` and the sum with ``x``."""
+    nodes = [
+        _conv("s", "c", "w"),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        *between,
+        helper.make_node("Add", [result, "x"], ["s2"], name="sum"),
+        on or helper.make_node("Identity", ["go"], ["on"]),
+    ]
+    body = helper.make_graph(
+        nodes, "body", _values("i", "go", "s"), _values("on", "s2"), _constants(w=_weights(0))
+    )
+    node = helper.make_node("Loop", ["n", "yes", "x"], ["y"], body=body, name="loop")
+    return _model([node], _values("x"), _constants(n=np.int64(count), yes=np.bool_(True)))
+
+
+def branches() -> Any:
+    """Return an If: a convolution in one branch, an operator in the other that HTP does not have."""
+    then = helper.make_graph([_conv("x", "a", "w")], "then", [], _values("a"), _constants(w=_weights(1)))
+    other = helper.make_graph([helper.make_node("Erf", ["x"], ["b"], name="odd")], "other", [], _values("b"))
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Less", ["zero", "m"], ["positive"]),
+        helper.make_node("If", ["positive"], ["y"], then_branch=then, else_branch=other, name="if"),
+    ]
+    return _model(nodes, _values("x"), _constants(zero=np.float32(0)))
+
+
+def converted(proto: Any, folder: Path, **options: Any) -> Model:
+    onnx.save(proto, folder / "m.onnx")
+    return xdlc.convert(folder / "m.onnx", **options)
+
+
+def feeds_of(model: Model, sign: int = 1) -> dict[str, Any]:
+    shape = model.main.inputs[0].shape
+    return {"x": sign * np.random.default_rng(2).uniform(0.1, 1, shape).astype("f4")}
+
+
+def check_htp(model: Model, sign: int = 1, tolerance: float = ONCE) -> tuple[int, str]:
+    """Compare HTP with the CPU; return the number of partitions on HTP, and the notices."""
+    notices: list[str] = []
+    feeds = feeds_of(model, sign)
+    expected = xdlc.run(model, feeds)
+    with xdlc.session(model, "htp", soc="sm8650", notify=notices.append) as session:
+        found = session.run(feeds)
+        partitions = session._engine.partitions  # type: ignore[union-attr]
+    for name, array in expected.items():
+        assert np.abs(found[name] - array).max() <= tolerance * np.abs(array).max()
+        assert found[name].shape == array.shape
+    return partitions, "\n".join(notices)
+
+
+@needs_htp
+@pytest.mark.slow
+def test_a_loop_body_runs_on_the_accelerator_and_the_host_drives_it(tmp_path: Path) -> None:
+    partitions, notices = check_htp(converted(loop(20), tmp_path))
+    assert partitions == 1
+    assert "body of 'loop': 6 of 7 ops are cached" in notices
+
+
+@needs_htp
+@pytest.mark.slow
+def test_what_of_a_body_the_accelerator_lacks_runs_on_the_host(tmp_path: Path) -> None:
+    odd = helper.make_node("Erf", ["r"], ["e"], name="odd")
+    partitions, notices = check_htp(converted(loop(20, odd, result="e"), tmp_path))
+    assert partitions >= 1
+    assert "body of 'loop': left to the CPU: 1 Erf ('odd'): runs on the host only" in notices
+
+
+@needs_htp
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [1, -1])
+def test_branches_run_each_where_it_can(sign: int, tmp_path: Path) -> None:
+    partitions, notices = check_htp(converted(branches(), tmp_path), sign)
+    assert partitions >= 1
+    assert "then branch of 'if': " in notices
+    assert "else branch of 'if': left to the CPU: 1 Erf ('odd'): runs on the host only" in notices
+
+
+@needs_htp
+@pytest.mark.slow
+def test_a_prepared_file_has_the_body_in_its_cache_and_loops_end_in_time(tmp_path: Path) -> None:
+    model = converted(loop(10**9), tmp_path)
+    model.save(tmp_path / "m.dlc")
+    feeds_of(model)["x"].tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text(f"{tmp_path / 'x.raw'}\n")
+    words = ["--input_dlc", tmp_path / "m.dlc", "--output_dlc", tmp_path / "p.dlc", "--htp_socs", "sm8650"]
+    found = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
+    assert found.exit_code == 0, found.output
+    (cache,) = xdlc.load(tmp_path / "p.dlc").metadata["cacheList"]
+    assert [graph["graphName"] for graph in cache["graphs"]] == ["g_loop_body_part0"]
+    words = ["--container", tmp_path / "p.dlc", "--input_list", tmp_path / "list.txt", "--runtime", "htp"]
+    words += ["--output_dir", tmp_path / "out", "--loop_timeout", 0.3]
+    found = CliRunner().invoke(net_run.main, [*map(str, words)])
+    assert found.exit_code == BackendError.exit_code, found.output
+    assert "op 'loop' (While): the loop has not ended after 0.3 s" in found.stderr
+    assert "from htp.cache.sm8650.0, 1 partition(s), the rest on the CPU" in found.output
+
+
+@needs_htp
+@pytest.mark.slow
+def test_around_loops_all_has_to_be_supported_without_partition(tmp_path: Path) -> None:
+    proto = loop(20)
+    proto.graph.node[0].output[0] = "before"
+    proto.graph.node.append(helper.make_node("Erf", ["before"], ["y"], name="odd"))
+    model = converted(proto, tmp_path)
+    with pytest.raises(PrepareError, match=r"op 'odd' \(Erf\): runs on the host only"):
+        xdlc.prepare(model, ["sm8650"])
+    assert [cache["cacheRecordInfo"] for cache in ()] == []
+    assert xdlc.prepare(model, ["sm8650"], partition=True).metadata["cacheList"]
