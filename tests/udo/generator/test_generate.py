@@ -17,6 +17,7 @@ CORES = ("CPU", "GPU", "DSP_V66", "DSP_V68")
 
 CPU_TREE = """
 .xdlc-udo.json
+CMakeLists.txt
 Makefile
 README.md
 common.mk

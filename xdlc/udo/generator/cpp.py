@@ -91,6 +91,13 @@ def unique_libraries(package: PackageView) -> list[tuple[str, Library]]:
     return list(found.values())
 
 
+def library_literal(file: str, core: str) -> Quoted:
+    """Return the name of a library as C++; those of the host have the suffix of its system."""
+    if core == "DSP":
+        return c_string(file)
+    return Quoted(f"{c_string(file.removesuffix('.so'))} UDO_LIBRARY_SUFFIX")
+
+
 _PLAIN = {"int": "std::int{}_t", "uint": "std::uint{}_t", "sfixed": "std::int{}_t", "ufixed": "std::uint{}_t"}
 
 
@@ -187,6 +194,7 @@ FILTERS = {
     "is_demanded": is_demanded,
     "info_types": info_types,
     "unique_libraries": unique_libraries,
+    "library_literal": library_literal,
     "tensor_type": tensor_type,
     "field_type": field_type,
     "needs_storage": needs_storage,

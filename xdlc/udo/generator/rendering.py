@@ -58,6 +58,7 @@ def _same(path: str, per: Per = "package", group: str = "", user: bool = False) 
 SHARED = (
     _same("Makefile"),
     _same("common.mk"),
+    _same("CMakeLists.txt"),
     _same("README.md"),
     _same("include/utils/IUdoOpDefinition.hpp"),
     _same("include/utils/UdoMacros.hpp"),
