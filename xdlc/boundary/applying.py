@@ -11,7 +11,7 @@ from xdlc.errors import XdlcError, raise_all
 from xdlc.ir import AxisScaleOffset, Model, Tensor
 
 Notify = Callable[[str], None]
-_STEPS = (scaling.scale, colour.reorder, resizing.resize, resizing.crop, colour.decode)
+_STEPS = (colour.reorder, scaling.scale, resizing.resize, resizing.crop, colour.decode)
 """Steps of images, the innermost first."""
 
 

@@ -77,6 +77,7 @@ def reorder(entry: Entry, port: Port) -> None:
     indices = numpy.asarray([held.index(channel) for channel in wanted], numpy.int32)
     places = static(entry.graph.unique_name(f"{port.name}_channels"), indices)
     reason = f"input_encoding: callers have {port.name!r} as {source}, the network as {target}"
+    entry.order = tuple(indices.tolist())
     entry.close("Gather", [tensor, places], {"axis": i32(axis)}, reason=reason)
     entry.notes.append(f"{source} to {target}")
 

@@ -21,12 +21,14 @@ class Entry:
         graph: The graph.
         tensor: The input itself, in the form that callers have; it stays the same object, of the same name.
         layout: Meaning of the axes of ``tensor``, like ``NHWC``; None if that is not known.
+        order: The channel of ``tensor`` that each channel of the network is; empty: the same.
         notes: What the graph does with what callers feed, innermost first, for the record.
     """
 
     graph: Graph
     tensor: Tensor
     layout: str | None = None
+    order: tuple[int, ...] = ()
     notes: list[str] = field(default_factory=list)
     _anchor: Op | None = None
     _inner: Tensor | None = None

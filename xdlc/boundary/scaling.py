@@ -72,7 +72,9 @@ def scale(entry: Entry, port: Port) -> None:
             entry.close("ElementWiseBinary", operands, params, reason=reason)
         else:
             value = entry.emit("ElementWiseBinary", operands, source.shape, params, reason=reason)
-    entry.notes += [f"{name} {','.join(map('{:g}'.format, numbers))}" for name, _, numbers, _ in steps[::-1]]
+    entry.notes[:0] = [
+        f"{name} {','.join(map('{:g}'.format, numbers))}" for name, _, numbers, _ in steps[::-1]
+    ]
 
 
 def _constant(entry: Entry, name: str, numbers: Sequence[float]) -> Tensor:
@@ -81,13 +83,16 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float]) -> Tensor:
     shape = [1]
     if len(numbers) > 1:
         axis = channel_axis(entry)
-        if len(numbers) != port.shape[axis]:
+        if len(numbers) != (len(entry.order) or port.shape[axis]):
             raise ConstraintError(
                 f"--input_{name} has {len(numbers)} numbers for {port.name!r}, which has "
                 f"{port.shape[axis]} channels",
                 fix="give one number, or one for each channel",
             )
         shape = [-1] + [1] * (port.rank - 1 - axis)
+        if entry.order:
+            held = dict(zip(entry.order, numbers, strict=True))
+            numbers = [held.get(place, 0.0 if name == "mean" else 1.0) for place in range(port.shape[axis])]
     array = numpy.asarray(numbers, port.dtype.numpy if port.dtype.is_float else numpy.float32)
     if not all(map(math.isfinite, array.tolist())):
         raise ConstraintError(f"--input_{name} of {port.name!r} has a number beyond {port.dtype}")
