@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -12,6 +16,7 @@ from xdlc.errors import UsageError
 
 CONTEXT = click.Context(main.main)
 GROUP = main.main
+LIST = Path(__file__).parent / "vendor_flags.txt"
 OURS = [name for name in sections() if name.startswith(("xdlc-", "xconv-"))]
 CALLED = [*(name for name, tool in vendor_tools().items() if tool), *OURS]
 
@@ -126,3 +131,20 @@ def test_tools_without_a_counterpart() -> None:
             result = CliRunner().invoke(GROUP, [name, "-i", "a"])
             assert result.exit_code == 2
             assert "no counterpart" in result.stderr
+
+
+def test_every_flag_of_the_vendor_has_an_entry() -> None:
+    lines = re.sub(r"\n  ", " ", LIST.read_text()).splitlines()[1:]
+    listed: dict[str, set[str]] = {}
+    for name, _, words in (line.partition(":") for line in lines):
+        given = words.split()
+        shared = [given[i + 1] for i, word in enumerate(given) if word == "+"]
+        own = {word for word in given if word.startswith("-")}
+        listed[name] = own.union(*(listed[each] for each in shared))
+    tools = {name: words for name, words in listed.items() if re.match("snpe|qnn-|qnn_|qairt", name)}
+    assert len(tools) == 41
+    for name, words in tools.items():
+        known = set(entries(name)) if vendor_tools()[name] else set()
+        patterns = " ".join(sections()[name].get("flags", ())).split()
+        lacking = {w for w in words - known if not any(fnmatchcase(w, each) for each in patterns)}
+        assert not lacking, name
