@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.test_udo_config import invoke
 from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import custom_graph
@@ -156,6 +157,28 @@ def test_one_collection_several_packages(tmp_path: Path):
     assert sorted(one.name for one in (folder / "jni/src").iterdir() if "DSP" in one.name) == [
         "DSP_V68", "DSP_V69", "DSP_V73",
     ]  # fmt: skip
+
+
+def test_release_of_the_sdk(tmp_path: Path):
+    """Libraries for v68 and later work with the SDK's release that they are built for."""
+    texts = {
+        "package.so": b"\x7fELF..xdlc_udo_sdk_release=v2.31.0.250130\0",
+        "backend.so": b"\0v2.31.0.250130\0",
+        "newer.so": b"\0v2.51.0.260929181845\0",
+        "cpu.so": b"\x7fELF",
+        "empty.so": b"",
+    }
+    paths = {name: tmp_path / name for name in texts}
+    for name, content in texts.items():
+        paths[name].write_bytes(content)
+    done = invoke("sdk", paths["package.so"], paths["backend.so"], paths["cpu.so"], "--release", "2.31")
+    assert done.output.count("v2.31.0.250130\n") == 2
+    for words in ((paths["newer.so"],), ("--release", "2.51"), ("--release", "v2.3")):
+        assert (
+            "SDK release v2."
+            in invoke("sdk", paths["package.so"], *words, code=BackendError.exit_code).output
+        )
+    invoke("sdk", paths["cpu.so"], paths["empty.so"], code=BackendError.exit_code)
 
 
 def test_library_for_windows_is_refused_by_name(tmp_path: Path):

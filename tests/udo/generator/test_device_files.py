@@ -20,6 +20,7 @@ from tests.udo.generator.device_package import (
     generated,
     run,
 )
+from xdlc.udo.sdk_release import release_of
 
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -239,6 +240,7 @@ def htp(package: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     build(["g++", *flags, *sources, "-o", folder / "htp"], folder)
     done = run([folder / "htp"], folder)
     assert done.returncode == 0
+    assert release_of(folder / "htp") == "shim"
     return done.stdout.decode().splitlines()
 
 

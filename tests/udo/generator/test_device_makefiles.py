@@ -212,7 +212,7 @@ def test_the_recipe_says_what_the_vendors_tools_are_told(package: Path) -> None:
     assert f"--op_packages {library}:EdgeInterfaceProvider:HTP" in text
     assert f"Scale:{library}:EdgeInterfaceProvider:HTP" in text
     assert "libUdoEdgeImplDsp_AltPrep.so:EdgeInterfaceProvider:CPU" in text
-    assert phone(package, "use", ARCH="v66")[1] == lines[-1:]
+    assert phone(package, "use", ARCH="v66", PD="signed")[1] == lines[-1:]
     assert phone(package, "check")[1][1:] == [
         "adb shell cd /data/local/tmp/Edge/arm64-v8a && LD_LIBRARY_PATH=.:/vendor/lib64 "
         f"./cycle libUdoEdgeReg.so libUdoEdgeImpl{core}.so 100 4"
@@ -220,6 +220,56 @@ def test_the_recipe_says_what_the_vendors_tools_are_told(package: Path) -> None:
     ]
     assert phone(package)[0] == 2
     assert "sh scripts/phone.sh push" in "\n".join(phone(package)[1])
+
+
+def test_libraries_without_a_signature_run_in_an_unsigned_process_domain(package: Path) -> None:
+    unsigned, signed = phone(package, "use")[1], phone(package, "use", PD="signed")[1]
+    more = "\n".join(line for line in unsigned if line not in signed)
+    assert "--platform_options unsignedPD:ON" in more
+    assert '{"devices": [{"pd_session": "unsigned"}]}' in more
+    assert "nsigned" not in "\n".join(signed)
+
+
+def test_libraries_are_of_the_release_that_the_phone_has(package: Path, tmp_path: Path) -> None:
+    work = tmp_path / "package"
+    shutil.copytree(package, work)
+    assert phone(work, "sdk")[0] == 1
+    for arch, release in (("v68", "v2.31.0.250130"), ("v73", "v2.31.0.250130")):
+        folder = work / f"libs/dsp_{arch}"
+        folder.mkdir(parents=True)
+        (folder / "libUdoEdgeImplDsp.so").write_bytes(b"\0xdlc_udo_sdk_release=%s\0" % release.encode())
+    runtime = tmp_path / "libQnnHtp.so"
+    runtime.write_bytes(b"\0v2.31.0.250130\0")
+    adb = tmp_path / "adb"
+    adb.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    adb.chmod(0o755)
+    given = {"ADB": str(adb), "RUNTIME": str(runtime)}
+    assert phone(work, "sdk", **given) == (0, ["v2.31.0.250130"])
+    runtime.write_bytes(b"\0v2.51.0.260929\0")
+    code, (line,) = phone(work, "sdk", **given)
+    assert code == 1
+    assert "built for v2.31.0.250130" in line
+    (work / "libs/dsp_v73/libUdoEdgeImplDsp.so").write_bytes(b"xdlc_udo_sdk_release=v2.51.0\0")
+    code, (line,) = phone(work, "sdk", **given)
+    assert code == 1
+    assert "several releases" in line
+
+
+def test_another_sdk_builds_anew(package: Path, sdks: dict[str, object], tmp_path: Path) -> None:
+    work = tmp_path / "package"
+    shutil.copytree(package, work)
+    header = Path(str(sdks["QNN_SDK_ROOT"])) / "include/QNN/QnnSdkBuildId.h"
+    header.write_text('#define QNN_SDK_BUILD_ID "v2.31.0.250130"\n')
+    library = work / "libs/dsp_v68/libUdoEdgeImplDsp.so"
+    library.parent.mkdir(parents=True)
+    (work / "obj/sdk").mkdir(parents=True)
+    (work / "obj/sdk/v2.31.0.250130").touch()
+    library.touch()
+    tools = sdks | {"HEXAGON_TOOLS_ROOT": ""}
+    assert not commands(dry(work, "android", tools, "-C", "jni/src/DSP_V68")[1], "hexagon-clang++")
+    header.write_text('#define QNN_SDK_BUILD_ID "v2.51.0.260929"\n')
+    assert commands(dry(work, "android", tools, "-C", "jni/src/DSP_V68")[1], "hexagon-clang++")
+    header.unlink()
 
 
 def test_help_lists_the_targets_of_all_cores(package: Path) -> None:

@@ -160,6 +160,22 @@ def schema(target: Path) -> None:
     _write(schema_file(target if str(target) == "-" else check_target(target)))
 
 
+@tool("sdk")
+@click.argument("libraries", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
+@click.option(
+    "--release", default="", metavar="RELEASE", help="Release that all have to be of: 2.51, v2.51.0."
+)
+def sdk(libraries: tuple[Path, ...], release: str) -> None:
+    """Check that libraries of the HTP are of one SDK release: op packages, and the backend that loads them.
+
+    Each is printed with its release. Nothing is loaded.
+    """
+    from xdlc.udo.sdk_release import check_releases
+
+    for path, found in zip(libraries, check_releases(libraries, release), strict=True):
+        click.echo(clean(f"{path}: {found or 'no SDK release is recorded'}"))
+
+
 def _checked(target: Path) -> Path:
     return target if str(target) == "-" or target.is_dir() else check_target(target)
 
@@ -184,5 +200,5 @@ def main() -> None:
     """Convert, check and draft configurations of user-defined operations: JSON and OpDef XML."""
 
 
-for _command in (convert, validate, from_model, schema):
+for _command in (convert, validate, from_model, schema, sdk):
     main.add_command(_command)

@@ -1,0 +1,76 @@
+"""SDK releases that built libraries record, read without loading them.
+
+An op package of the HTP works with the release of the QNN SDK that it was compiled with, and no other.
+Packages of the generator export a text with it; other libraries, the backends too, hold the release as they
+report it, like ``v2.51.0.260929181845``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Sequence
+
+from xdlc.errors import BackendError, StorageError
+
+_OWN = re.compile(rb"xdlc_udo_sdk_release=([\x21-\x7e]{1,80})")
+_BUILD = re.compile(rb"(?<![\x21-\x7e])(v\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}[\w-]{0,40})\0")
+
+
+def release_of(path: str | os.PathLike[str]) -> str:
+    """Return the SDK release that a library records; empty if it records none.
+
+    Raises:
+        StorageError: If it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:  # which mmap refuses
+                return ""
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                found = _OWN.search(content) or _BUILD.search(content)
+                return found[1].decode() if found else ""
+    except OSError as error:
+        raise StorageError(
+            f"cannot be read: {error.strerror}", where=os.fspath(path), fix="name a library"
+        ) from error
+
+
+def same_release(one: str, other: str) -> bool:
+    """Return whether two releases agree, as far as both are stated.
+
+    Example:
+        >>> same_release("2.51", "v2.51.0.260929181845"), same_release("v2.5.0", "v2.51.0")
+        (True, False)
+    """
+    pairs = zip(one.removeprefix("v").split("."), other.removeprefix("v").split("."), strict=False)
+    return all(a == b for a, b in pairs)
+
+
+def check_releases(paths: Sequence[str | os.PathLike[str]], wanted: str = "") -> list[str]:
+    """Return the SDK release of each library, empty for those that record none.
+
+    Args:
+        paths: Libraries of packages, and of the SDK.
+        wanted: Release that they have to be of; default: that of the first that records one.
+
+    Raises:
+        BackendError: If they are of different releases, or none records one.
+        StorageError: If a file cannot be read.
+    """
+    found = {os.fspath(path): release_of(path) for path in paths}
+    stated = {path: release for path, release in found.items() if release}
+    if not stated:
+        fix = "name op packages of the HTP or backends: libraries of the CPU and GPU need no SDK"
+        raise BackendError("no SDK release is recorded", where=", ".join(found), fix=fix)
+    first = next(iter(stated))
+    for path, release in stated.items():
+        if not same_release(release, wanted or stated[first]):
+            other = f"release {wanted}" if wanted else f"{first} of {stated[first]}"
+            raise BackendError(
+                f"is of SDK release {release}, which does not work with {other}",
+                where=path,
+                fix="build the package with the SDK of the runtime, QNN_SDK_ROOT",
+            )
+    return list(found.values())
