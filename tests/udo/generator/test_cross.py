@@ -1,4 +1,4 @@
-"""Packages for Windows and for Linux on ARM: compiled without a warning here; those of Windows run under wine."""
+"""Packages for Windows and for Linux on ARM: compiled without a warning; those of Windows run under wine."""
 
 from __future__ import annotations
 
