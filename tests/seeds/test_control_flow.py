@@ -14,10 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
 from tests.htp_models import needs_htp
-from xdlc.cli.tools import graph_prepare, net_run
-from xdlc.errors import BackendError
+from xdlc.cli.tools import graph_prepare, net_run, onnx_to_dlc
+from xdlc.errors import BackendError, ConstraintError
 from xdlc.ir import Model
 from xdlc.prepare.htp import PrepareError
+from xdlc.runtime.htp import library
 
 SHAPE = [1, 4, 16, 16]
 ONCE = 1 / 256
@@ -100,6 +101,21 @@ def check_htp(model: Model, sign: int = 1, tolerance: float = ONCE) -> tuple[int
     return partitions, "\n".join(notices)
 
 
+def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    onnx.save(branches(), tmp_path / "m.onnx")
+    words = ["-i", str(tmp_path / "m.onnx"), "--dry_run", "--target", "sm8650"]
+    found = CliRunner().invoke(onnx_to_dlc.main, words)
+    assert found.exit_code == ConstraintError.exit_code
+    assert "notice: then branch of 'if': HTP supports all ops" in found.output
+    assert "notice: else branch of 'if': stays off HTP: 'odd' (Erf): runs on the host only" in found.output
+    assert "else branch: 'odd' (Erf)" in " ".join(found.output.split())
+    onnx.save(loop(20), tmp_path / "m.onnx")
+    found = CliRunner().invoke(onnx_to_dlc.main, words)
+    assert found.exit_code == 0, found.output
+    assert "notice: body of 'loop': HTP supports all ops" in found.output
+
+
 @needs_htp
 @pytest.mark.slow
 def test_a_loop_body_runs_on_the_accelerator_and_the_host_drives_it(tmp_path: Path) -> None:
@@ -137,6 +153,9 @@ def test_a_prepared_file_has_the_body_in_its_cache_and_loops_end_in_time(tmp_pat
     words = ["--input_dlc", tmp_path / "m.dlc", "--output_dlc", tmp_path / "p.dlc", "--htp_socs", "sm8650"]
     found = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
     assert found.exit_code == 0, found.output
+    words = ["--input_dlc", tmp_path / "p.dlc", "--check", "sm8650"]
+    found = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
+    assert (found.exit_code, "sm8650: body of 'loop': HTP supports all ops" in found.output) == (0, True)
     (cache,) = xdlc.load(tmp_path / "p.dlc").metadata["cacheList"]
     assert [graph["graphName"] for graph in cache["graphs"]] == ["g_loop_body_part0"]
     words = ["--container", tmp_path / "p.dlc", "--input_list", tmp_path / "list.txt", "--runtime", "htp"]

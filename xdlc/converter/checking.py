@@ -51,6 +51,7 @@ def check(
             diagnostics.problems.append(problem)
     unbound = dynamic_dims.notice(model) if verdict is not None and model is not None else None
     notices = [notice for notice in diagnostics.notices if notice != unbound]  # it is one of the problems
+    notices += verdict.inner if verdict is not None else ()
     return make_report(os.fspath(path), model, diagnostics.problems, soc, verdict, notices)
 
 

@@ -308,6 +308,6 @@ def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
         assert set(problems) == {"power", "odd"}
         assert problems["power"].problem == (
             "runs on the host only: HTP has no op that runs other graphs; "
-            "it would not support these ops inside either: 'odd' (Unique)"
+            "it would not support these ops inside either: body: 'odd' (Unique)"
         )
         assert problems["power"].where.endswith(": graph 'main': op 'power' (While)")

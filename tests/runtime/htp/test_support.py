@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.control_flow_models import loop_model
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
 from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, string, u32
@@ -217,6 +218,22 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
     assert [each.node for each in verdict.plain] == ["if", "else_op"]
     assert verdict.plain[0].problem == (
         "runs on the host only: HTP has no op that runs other graphs; "
-        "it would not support these ops inside either: 'then_op' (Reshape), 'else_op' (Det)"
+        "it would not support these ops inside either: "
+        "then branch: 'then_op' (Reshape); else branch: 'else_op' (Det)"
     )
     assert {each.node for each in verdict.refused} == {"then_op"}
+    assert [line.partition("runs on")[0] for line in verdict.inner][1:] == [
+        "else branch of 'if': stays off HTP: 'else_op' (Det): "
+    ]
+    assert verdict.inner[0].startswith("then branch of 'if': stays off HTP: 'then_op' (Reshape): ")
+
+
+@pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
+def test_a_loop_whose_body_is_supported_is_no_problem(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not installed:
+        monkeypatch.setattr(library, "find_spec", lambda name: None)
+    verdict = support.judge(loop_model(), SM8650)
+    assert (verdict.plain, verdict.refused) == ((), ())
+    assert verdict.inner == ("body of 'power': HTP supports all ops",)

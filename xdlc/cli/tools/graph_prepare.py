@@ -266,11 +266,16 @@ def _show_verdicts(
     from xdlc import api
     from xdlc.cli.cache_records import table_lines
     from xdlc.errors import raise_all
+    from xdlc.opdefs.control_flow import has_control_flow
     from xdlc.runtime.htp.cache_verdict import device_soc, lacking, table
+    from xdlc.runtime.htp.support import judge
 
     devices = list(dict.fromkeys(map(device_soc, check)))
     model = api.load(source)
     rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
     for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
         click.echo(line)
+    for soc in devices if any(map(has_control_flow, model.graphs.values())) else ():
+        for line in judge(model, soc).inner:
+            show(f"{soc.name}: {line}")
     raise_all(lacking(model, rows, devices), where=str(source))

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 
 from xdlc import opdefs, passes
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
+from xdlc.opdefs.control_flow import CONDITION, is_control_flow, roles
 from xdlc.opdefs.traits import traits
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import open_problem
-from xdlc.runtime.htp import validate
+from xdlc.runtime.htp import unsupported_ops
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.unsupported_op import fix_of_floats, host_problems, is_host_only, is_quantized
+from xdlc.runtime.htp.unsupported_op import (
+    fix_of_floats,
+    host_problem,
+    host_problems,
+    is_host_only,
+    is_quantized,
+    problems_of,
+    shortened,
+)
 from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS
 from xdlc.targets import Arch, Soc
 
@@ -31,18 +41,21 @@ class Verdict:
         is_vendors: Whether the vendor's library is the source; else xdlc's tables are.
         plain: Problems on any source: ops that run on the host only, integers that do not fit.
         refused: The problems that the source reports.
+        inner: A line on each branch and loop body: which ops stay off HTP, and why.
     """
 
     judge: str
     is_vendors: bool
     plain: tuple[XdlcError, ...]
     refused: tuple[XdlcError, ...]
+    inner: tuple[str, ...] = ()
 
 
 def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> Verdict:
     """Query every op of every graph of a model.
 
-    Ops of package ``xdlc`` run on the host only; they are reported without a query.
+    Ops of package ``xdlc`` run on the host only; they are reported without a query.  ``If`` and ``While`` are
+    no problems if HTP supports the graphs that they run: caches hold partitions of these.
 
     Args:
         model: The model.
@@ -60,8 +73,9 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
             fix="choose another SoC; HTP starts with v68",
         )
-        return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, ())), (problem,))
-    wide = tuple(problem for graph in model.graphs.values() for problem in misfits(graph))
+        host = host_problems(model.graphs.values(), model, (), whole=False)
+        return Verdict("xdlc's table of SoCs", False, tuple(host), (problem,))
+    wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}
     adapted = model.clone()
     for graph in adapted.graphs.values():
         passes.run(graph, passes.htp_query())
@@ -71,45 +85,55 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
         for op in graph.ops
         if is_host_only(op) or (unbound is not None and _is_dynamic(op))
     }
-    if not tables_only and _has_library():
-        by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
-        known = {problem.problem for problem in wide}
-        refused = tuple(each for each in _by_vendor(model, soc, timeout, skip) if each.problem not in known)
+    is_vendors = not tables_only and _has_library()
+    by = f"the vendor's library ({PACKAGE} {version(PACKAGE)})" if is_vendors else "xdlc's tables of HTP"
+    if is_vendors:
+        refused, kept = _by_vendor(model, soc, timeout, skip)
     else:
-        by, is_vendors = "xdlc's tables of HTP", False
-        refused = tuple(_by_tables(adapted, soc, skip))
-    return Verdict(by, is_vendors, (*_host_only(adapted, (*wide, *refused)), *wide), refused)
+        refused, kept = _by_tables(adapted, soc, skip)
+    for name, graph in adapted.graphs.items():
+        own = (host_problem(name, op) for op in graph.ops if is_host_only(op) and not is_control_flow(op))
+        for each in (*wide[name], *own):
+            kept.setdefault((name, each.node or ""), each)
+    host = host_problems(adapted.graphs.values(), adapted, kept, whole=False)
+    return Verdict(
+        by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), tuple(_inner(model, kept))
+    )
+
+
+_Kept = dict[tuple[str, str], XdlcError]
+"""Problems of ops that stay off HTP, by graph and op."""
+
+
+def _inner(model: Model, kept: _Kept) -> Iterator[str]:
+    for name, (role, caller) in roles(model.graphs).items():
+        if role == CONDITION or name not in model.graphs:
+            continue
+        held = [
+            f"{op!r} ({problem.op}): {problem.problem}"
+            for (graph, op), problem in kept.items()
+            if graph == name
+        ]
+        found = f"stays off HTP: {shortened(held)}" if held else "HTP supports all ops"
+        yield f"{role} of {caller.name!r}: {found}"
 
 
 def _by_vendor(
     model: Model, soc: Soc, timeout: float, skip: Collection[tuple[str, str]]
-) -> tuple[XdlcError, ...]:
+) -> tuple[list[XdlcError], _Kept]:
     try:
-        validate(model, soc=soc.name, timeout=timeout, skip=sorted(skip))
+        found = unsupported_ops(model, soc.name, timeout=timeout, skip=sorted(skip))
     except XdlcError as error:
         refused = each_problem(error)
         if all(isinstance(problem, ConstraintError) for problem in refused):
-            return refused
+            return list(refused), {}
         raise
-    return ()
+    place = f"model: {soc.name}"
+    return problems_of(found, place), {(one.graph, one.op): problems_of([one], place)[0] for one in found}
 
 
 def _is_dynamic(op: Op) -> bool:
     return any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs))
-
-
-def _host_only(model: Model, refused: Sequence[XdlcError]) -> Iterator[ConstraintError]:
-    """Yield a problem for each op of the host; those of branches and loops name unsupported ops inside."""
-    places: dict[str, list[str]] = {}
-    for problem in refused:
-        places.setdefault(problem.node or "", []).append(problem.where or "")
-    ops = {
-        (graph.name, op.name)
-        for graph in model.graphs.values()
-        for op in graph.ops
-        if any(where.endswith(_place(graph, op)) for where in places.get(op.name, ()))
-    }
-    yield from host_problems(model.graphs.values(), model, ops)
 
 
 def _place(graph: Graph, op: Op) -> str:
@@ -124,25 +148,29 @@ def _has_library() -> bool:
     return True
 
 
-def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
-    """Yield violations of HTP's op definitions and of the SoC's capabilities by an adapted model."""
-    for graph in model.graphs.values():
-        violations = opdefs.verify_graph(graph, backend="htp")
-        yield from (problem for problem in violations if (graph.name, problem.node) not in skip)
-        floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]
-        if floats and not soc.fp16:
-            yield ConstraintError(
-                f"the vendor's compiler has no float graphs for {soc.name}, {len(floats)} op(s) are float",
-                node=floats[0].name,
-                op=floats[0].type,
-                fix=fix_of_floats(is_quantized=is_quantized(graph)),
-            )
-        for op in graph.ops:
-            if (graph.name, op.name) in skip:
-                continue
-            for problem in (*_by_shapes(op), *_by_generation(op, soc)):
-                problem.where, problem.node, problem.op = _place(graph, op), op.name, op.type
-                yield problem
+def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> tuple[list[XdlcError], _Kept]:
+    found = [(graph.name, each) for graph in model.graphs.values() for each in _violations(graph, soc, skip)]
+    return [each for _, each in found], {(name, each.node or ""): each for name, each in reversed(found)}
+
+
+def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
+    """Yield violations of HTP's op definitions and of the SoC's capabilities by an adapted graph."""
+    violations = opdefs.verify_graph(graph, backend="htp")
+    yield from (problem for problem in violations if (graph.name, problem.node) not in skip)
+    floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]
+    if floats and not soc.fp16:
+        yield ConstraintError(
+            f"the vendor's compiler has no float graphs for {soc.name}, {len(floats)} op(s) are float",
+            node=floats[0].name,
+            op=floats[0].type,
+            fix=fix_of_floats(is_quantized=is_quantized(graph)),
+        )
+    for op in graph.ops:
+        if (graph.name, op.name) in skip:
+            continue
+        for problem in (*_by_shapes(op), *_by_generation(op, soc)):
+            problem.where, problem.node, problem.op = _place(graph, op), op.name, op.type
+            yield problem
 
 
 def _computes_floats(op: Op) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs.control_flow import blockers, is_control_flow
+from xdlc.opdefs.control_flow import blockers, is_control_flow, roles
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
 
 MAX_BLOCKERS = 8
@@ -63,6 +63,12 @@ def _problem(ops: Sequence[UnsupportedOp], place: str) -> ConstraintError:
     )
 
 
+def shortened(names: Sequence[str]) -> str:
+    """Return the first of some names, and the number of the others."""
+    more = f" and {len(names) - MAX_BLOCKERS} more" if len(names) > MAX_BLOCKERS else ""
+    return f"{', '.join(names[:MAX_BLOCKERS])}{more}"
+
+
 def is_quantized(graph: Graph) -> bool:
     """Return whether a graph computes in fixed point already; quantized weights alone do not count."""
     return any(tensor.dtype.is_fixed and not tensor.is_static for op in graph.ops for tensor in op.outputs)
@@ -88,53 +94,67 @@ def is_host_only(op: Op) -> bool:
 
 
 def host_problems(
-    graphs: Iterable[Graph], model: Model, unsupported: Collection[tuple[str, str]]
+    graphs: Iterable[Graph],
+    model: Model,
+    unsupported: Collection[tuple[str, str]],
+    *,
+    whole: bool = True,
 ) -> Iterator[ConstraintError]:
     """Yield a problem for each op that only the host has, one for all that dynamic inputs keep there.
 
-    HTP has no op that runs other graphs; the problem of one names the ops inside that HTP does not support.
+    HTP has no op that runs other graphs; the problem of one names the ops in each branch and body that HTP
+    does not support.
 
     Args:
         graphs: The graphs whose ops are checked.
         model: Their model.
         unsupported: Graph and name of each native op that HTP does not support.
+        whole: Whether HTP is to run the graphs without the host, so that each ``If`` and ``While`` is a
+            problem; else only those are that run an op which HTP does not support.
     """
 
     def reason(graph: Graph, op: Op) -> str | None:
         if is_host_only(op):
-            return "runs on the host only"
+            return None if is_control_flow(op) else "runs on the host only"
         return "unsupported" if (graph.name, op.name) in unsupported else None
 
     unbound = open_problem(model)
     if unbound is not None:
         yield unbound
+    found = roles(model.graphs)
     for graph in graphs:
-        inside: dict[Op, list[str]] = {}
+        inside: dict[Op, dict[str, list[str]]] = {}
         for blocker in blockers(graph, model.graphs, reason):
-            inside.setdefault(blocker.caller, []).append(f"{blocker.op.name!r} ({blocker.op.type})")
+            role, caller = found[blocker.graph.name]
+            place = role if caller is blocker.caller else f"{role} of {caller.name!r}"
+            held = inside.setdefault(blocker.caller, {}).setdefault(place, [])
+            held.append(f"{blocker.op.name!r} ({blocker.op.type})")
         for op in graph.ops:
-            if is_host_only(op) and not (unbound is not None and keeps_on_host(op)):
-                yield host_problem(graph.name, op, inside.get(op, ()))
+            if not is_host_only(op) or (unbound is not None and keeps_on_host(op)):
+                continue
+            if whole or op in inside or not is_control_flow(op):
+                yield host_problem(graph.name, op, inside.get(op, {}))
 
 
-def host_problem(graph: str, op: Op, inside: Sequence[str] = ()) -> ConstraintError:
+def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None = None) -> ConstraintError:
     """Return the problem of an op that only the host has.
 
     Args:
         graph: Name of its graph.
         op: The op.
-        inside: The ops of the graphs that it runs which HTP does not support either.
+        inside: The ops that HTP does not support either, by the branch or body of it that has them.
     """
     fix = "rewrite it with operators that QNN has, or cut the model there and run this part on the host"
     why = op.origin.reason or "no QNN operation computes it"
     if is_control_flow(op):
         why = "HTP has no op that runs other graphs"
+        fix = "prepare with xdlc-graph-prepare: caches hold what HTP supports inside, the host runs the rest"
     elif is_udo(op):
         why = f"it is a UDO of package {op.package}, for which the compiler has no library for HTP"
         fix = "prepare with xdlc-graph-prepare --partition, which caches the partitions around it"
     if inside:
-        more = f" and {len(inside) - MAX_BLOCKERS} more" if len(inside) > MAX_BLOCKERS else ""
-        why += f"; it would not support these ops inside either: {', '.join(inside[:MAX_BLOCKERS])}{more}"
+        why += "; it would not support these ops inside either: "
+        why += "; ".join(f"{place}: {shortened(names)}" for place, names in inside.items())
     return ConstraintError(
         f"runs on the host only: {why}",
         where=f"graph {graph!r}: op {op.name!r} ({op.type})",
