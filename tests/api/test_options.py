@@ -98,7 +98,8 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
         assert {each for each in stated if each != "input_dims"} >= expected - {"input_dims"}, name
         for function in functions:
             for each in inspect.signature(function).parameters.values():
-                if each.name in stated and each.kind is each.KEYWORD_ONLY and each.name != "input_dims":
+                is_same = each.name not in ("input_dims", "boundary")
+                if each.name in stated and each.kind is each.KEYWORD_ONLY and is_same:
                     assert stated[each.name].default == each.default, (name, each.name)
     for name, default in shared.items():
         assert of_verb("convert")[name].default == (None if name == "define_symbol" else default), name

@@ -36,7 +36,7 @@ def test_types_of_callers_are_cast(models):
 @pytest.mark.parametrize(
     ("options", "error", "count"),
     [
-        ({"desired_input_layout": {"z": "NHWC", "x": "NNN"}}, UsageError, 2),
+        ({"desired_input_layout": {"z": "NHWC"}, "input_dtype": {"q": "int8"}}, UsageError, 2),
         ({"desired_input_layout": {"x": "NFC"}}, ConstraintError, 1),
         ({"input_type": {"x": "opaque"}, "input_dtype": {"x": "uint8"}}, UsageError, 1),
         ({"output_dtype": {"x": "uint8"}}, UsageError, 1),

@@ -103,10 +103,11 @@ def convert(
         UnsupportedOp: If operations cannot be mapped; all of them are listed.
         StorageError: If the file cannot be read.
     """
-    options = given(convert, locals()) | _boundary(boundary)
+    options = given(convert, locals())
     if weights is not None:
         checked_path(weights, _WEIGHTS)
     options["input_dims"] = input_dims
+    _add_boundary(options, boundary)
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         return frontend.convert(file, udos=udos, **options)
 
@@ -169,19 +170,28 @@ def check(
         ModelError: If the file is no model of its format.
         StorageError: If the file cannot be read.
     """
-    options = given(check, locals()) | _boundary(boundary)
+    options = given(check, locals())
     if weights is not None:
         checked_path(weights, _WEIGHTS)
     from xdlc.converter.checking import check as check_model
 
     options["input_dims"] = input_dims
+    _add_boundary(options, boundary)
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         return check_model(frontend, file, target=target, udos=udos, **options)
 
 
-def _boundary(given: BoundaryOptions) -> dict[str, BoundaryOptions]:
-    """Return the options for inputs and outputs as the one option that importers have for them."""
-    return {"boundary": given} if given else {}
+def _add_boundary(options: dict[str, Any], given: BoundaryOptions) -> None:
+    """Add the options for inputs and outputs as the one option that importers have for them."""
+    options |= {"boundary": given} if given else {}
+    if "config" in given:
+        from xdlc.boundary.files import config
+
+        held = config(given["config"])
+        for name, found in (("input_dims", held.shapes), ("out_name", held.outputs)):
+            if found and options.get(name):
+                raise UsageError(f"--{name} and --config state the same", fix="give one of them")
+            options |= {name: found} if found else {}
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Names, Notify, PathLike, check_lists, given, keywords, verb
+from xdlc.api.options import BOUNDARY, Names, Notify, PathLike, check_lists, given, keywords, verb
+from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def prepare(
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
     notify: Callable[[str, str], None] | None = None,
+    **boundary: Unpack[BoundaryOptions],
 ) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 
@@ -67,13 +69,14 @@ def prepare(
         timeout: Seconds that one SoC may take.
         progress: Called with the number of SoCs finished.
         notify: Called with a SoC's name and ``started``, ``compiled``, ``kept`` or ``failed``.
+        **boundary: Options for inputs and outputs by name, as of ``convert``.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
         PrepareError: If some SoCs failed; its ``model`` has the caches of the others.
     """
-    options = given(prepare, locals())
+    options = {**given(prepare, locals()), **boundary}
     from xdlc.prepare.htp import prepare as prepare_htp
 
     return prepare_htp(_edited(model, socs, options), socs, **options)
@@ -111,6 +114,8 @@ def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any
 
     check_lists(socs=socs)
     changes = {name: options.pop(name) for name in keywords(edit) if name in options}
+    wanted = {name: options.pop(name) for name in BOUNDARY if name in options}
+    changes["boundary"] = {name: value for name, value in wanted.items() if value}
     changes = {name: value for name, value in changes.items() if value}
     if changes or has_layers(loaded(model)):
         return edit(executable(model), **changes) if changes else executable(model)

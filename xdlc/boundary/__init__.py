@@ -9,9 +9,9 @@ from xdlc.lazy import names_of
 if TYPE_CHECKING:
     from xdlc.boundary.applying import apply, settle
     from xdlc.boundary.options import Options, words
-    from xdlc.boundary.ports import Port, Ports, requested
+    from xdlc.boundary.ports import Port, Ports, requested, wishes
 
-__all__ = ["Options", "Port", "Ports", "apply", "requested", "settle", "words"]
+__all__ = ["Options", "Port", "Ports", "apply", "requested", "settle", "wishes", "words"]
 
 _HOMES = {
     "Options": ".options",
@@ -20,6 +20,7 @@ _HOMES = {
     "apply": ".applying",
     "requested": ".ports",
     "settle": ".applying",
+    "wishes": ".ports",
     "words": ".options",
 }
 __getattr__ = names_of(__name__, _HOMES)

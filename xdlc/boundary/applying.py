@@ -15,7 +15,7 @@ _STEPS = (colour.reorder, scaling.scale, resizing.resize, resizing.crop, colour.
 """Steps of images, the innermost first."""
 
 
-def apply(model: Model, ports: Ports, notify: Notify) -> None:
+def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = None) -> None:
     """Put ops for callers around the main graph: for layouts, colours, scales and sizes.
 
     Of an input, from callers to the graph: colour decoding, crop, resize, order of colours, mean and scale,
@@ -25,6 +25,7 @@ def apply(model: Model, ports: Ports, notify: Notify) -> None:
         model: The model; it is changed, its notes ``layouts``, ``symbols`` and ``preprocessing`` too.
         ports: What is requested.
         notify: Called with each notice.
+        assumed: ``first`` or ``last``: where channels are, as far as nothing states it.
 
     Raises:
         ConstraintError: If an input or output cannot be as requested; a ProblemList of all of them.
@@ -36,7 +37,7 @@ def apply(model: Model, ports: Ports, notify: Notify) -> None:
         if port is None:
             continue
         try:
-            held = layout.stated(tensor, port, layouts.get(tensor.name), notify)
+            held = layout.stated(tensor, port, layouts.get(tensor.name), assumed, notify)
             found = (_input if port.is_input else _output)(model, tensor, port, held)
         except XdlcError as error:
             problems.append(error)
@@ -50,13 +51,12 @@ def apply(model: Model, ports: Ports, notify: Notify) -> None:
         model.metadata["layouts"] = layouts
 
 
-def settle(model: Model, ports: Ports, notify: Notify) -> None:
+def settle(model: Model, ports: Ports) -> None:
     """Give inputs and outputs of the main graph the types that callers request, after the passes.
 
     Args:
         model: The model; it is changed.
         ports: What is requested.
-        notify: Called with each notice.
 
     Raises:
         ConstraintError: If an input or output cannot be as requested; a ProblemList of all of them.
@@ -66,7 +66,7 @@ def settle(model: Model, ports: Ports, notify: Notify) -> None:
         port = ports.get(tensor.name)
         if port is not None and port.dtype is not None:
             try:
-                datatype.settle(model.main, tensor, port, notify)
+                datatype.settle(model.main, tensor, port)
             except XdlcError as error:
                 problems.append(error)
     raise_all(problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.boundary.entry import check_apart
@@ -83,7 +83,7 @@ def parsed_word(value: str) -> DType:
     return found
 
 
-def settle(graph: Graph, tensor: Tensor, port: Port, notify: Callable[[str], None]) -> None:
+def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
     """Give an input or output the type that callers request.
 
     Integers of 8 and 16 bits are the stored values where the graph is quantized or an encoding is
@@ -98,8 +98,14 @@ def settle(graph: Graph, tensor: Tensor, port: Port, notify: Callable[[str], Non
     if wanted.is_integer and wanted.bits <= 16 and (tensor.dtype.is_fixed or port.quantization):
         wanted = dt.BY_NAME[f"{'s' if wanted.is_signed else 'u'}fixed{wanted.bits}"]
     option = "input_dtype" if port.is_input else "output_dtype"
-    if not _set_type(graph, tensor, wanted, option, port.quantization):
-        notify(f"{option}: {tensor.name!r} is {wanted} already")
+    if wanted.is_fixed and (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and not port.quantization:
+        wanted = dt.BY_NAME[f"{'' if wanted.is_signed else 'u'}int{wanted.bits}"]
+    if port.is_input and wanted.kind == "int" and tensor.dtype.kind in ("uint", "bool"):
+        raise ConstraintError(
+            f"{tensor.name!r} is {tensor.dtype}, which holds no negative numbers of {wanted}",
+            fix="use a type without a sign, or leave its type as it is",
+        )
+    _set_type(graph, tensor, wanted, option, port.quantization)
 
 
 def to_float(graph: Graph, tensor: Tensor) -> None:

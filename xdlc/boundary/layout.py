@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.boundary.entry import Entry, check_apart
 from xdlc.errors import ConstraintError, UsageError, nearest_names
-from xdlc.ir import Graph, Origin, Tensor, make_op, u32s
+from xdlc.ir import AxisScaleOffset, Graph, Origin, Tensor, make_op, u32s
 
 if TYPE_CHECKING:
     from xdlc.boundary.ports import Port
@@ -33,20 +33,28 @@ def parsed(value: str) -> str:
     return found
 
 
-def stated(tensor: Tensor, port: Port, noted: str | None, notify: Notify) -> str | None:
+def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, notify: Notify) -> str | None:
     """Return what the axes of an input or output are before anything changes; None if it is not known.
 
     Args:
         tensor: The input or output.
         port: What is requested of it, which comes first.
         noted: What the model states.
-        notify: Called if the two differ.
+        assumed: ``first`` or ``last``: where channels are, as far as nothing states it.
+        notify: Called if the two differ, or something is assumed.
 
     Raises:
         ConstraintError: If the tensor has another number of axes than the layout.
     """
     if port.layout is None:
-        return noted
+        pairs = [pair for pair in CHANNEL_LAST.items() if port.desired_layout in pair]
+        if noted is not None or assumed is None or not pairs:
+            return noted
+        found = pairs[0][assumed == "last"]
+        _check_rank(tensor, found)
+        option = f"--{'input' if port.is_input else 'output'}_layout {tensor.name}"
+        notify(f"nothing states the layout of {tensor.name!r}: {found} is assumed, {option} states another")
+        return found
     if port.layout == "NONTRIVIAL":
         return None
     _check_rank(tensor, port.layout)
@@ -62,6 +70,8 @@ def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
         ConstraintError: If it is not known what the axes are, or they are others.
     """
     _check_rank(tensor, wanted)
+    if isinstance(tensor.encoding, AxisScaleOffset):
+        raise ConstraintError(f"{tensor.name!r} has an encoding for each channel", fix="leave its layout")
     if held is None:
         raise ConstraintError(
             f"nothing states the layout of {tensor.name!r}, which is to become {wanted}",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+from os import PathLike
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 Words: TypeAlias = "str | Sequence[str]"
 Numbers: TypeAlias = "str | float | Sequence[float]"
@@ -26,6 +27,10 @@ class Options(TypedDict, total=False):
         input_resize: Height and width that callers have, and ``bilinear`` or ``nearest``.
         input_crop: Height and width that callers have, of which the centre is used; or top, left, height and
             width, where the part used starts at top and left.
+        preserve_io: What stays as in the source, whatever else is requested: True; or ``layout`` or
+            ``datatype``, also followed by names; or a list of such texts.
+        custom_io: Custom I/O file of SNPE and QNN, which overrides ``preserve_io``.
+        config: Configuration of qairt-converter.
     """
 
     input_layout: Mapping[str, str]
@@ -40,17 +45,37 @@ class Options(TypedDict, total=False):
     input_scale: Mapping[str, Numbers]
     input_resize: Mapping[str, str | Sequence[Any]]
     input_crop: Mapping[str, str | Sequence[int]]
+    preserve_io: bool | str | Sequence[str]
+    custom_io: str | PathLike[str]
+    config: str | PathLike[str]
+
+
+class Wish(NamedTuple):
+    """A request for one input or output.
+
+    Attributes:
+        where: The option or the place in a file.
+        name: Name of the input or output.
+        is_input: Whether it is an input; None if it may be either.
+        field: Field of a port.
+        value: Its value, as text or parsed.
+    """
+
+    where: str
+    name: str
+    is_input: bool | None
+    field: str
+    value: Any
 
 
 def words(options: Options) -> dict[str, str]:
     """Return options as texts, for the history of a model."""
-    return {
-        f"{name} {port}": value if isinstance(value, str) else ",".join(map(str, _listed(value)))
-        for name, given in options.items()
-        if isinstance(given, Mapping)
-        for port, value in given.items()
-    }
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, Sequence) else [value]
+    found: dict[str, str] = {}
+    for name, given in options.items():
+        by_name = (
+            {f"{name} {port}": value for port, value in given.items()} if isinstance(given, Mapping) else {}
+        )
+        for key, value in (by_name or {name: given}).items():
+            is_list = isinstance(value, Sequence) and not isinstance(value, str)
+            found[key] = ",".join(map(str, value)) if is_list else str(value)
+    return found

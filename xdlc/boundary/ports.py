@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from xdlc.boundary import colour, datatype, layout, resizing, scaling
+from xdlc.boundary.options import Options, Wish
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
@@ -58,102 +58,170 @@ class Port:
 Ports: TypeAlias = "dict[str, Port]"
 
 
-class _Option(NamedTuple):
-    """An option, as a field of a port.
-
-    Attributes:
-        field: Name of the field.
-        is_input: Whether it is one of inputs.
-        parsed: Returns the field's value from that of the option; it raises UsageError.
-    """
-
-    field: str
-    is_input: bool
-    parsed: Callable[[Any], Any]
-
-
 def _kind(value: str) -> str:
     if value not in KINDS:
         raise UsageError(f"{value!r} is no kind of input", fix=f"use one of {', '.join(KINDS)}")
     return value
 
 
-OPTIONS = {
-    "input_layout": _Option("layout", True, layout.parsed),
-    "desired_input_layout": _Option("desired_layout", True, layout.parsed),
-    "output_layout": _Option("layout", False, layout.parsed),
-    "desired_output_layout": _Option("desired_layout", False, layout.parsed),
-    "input_dtype": _Option("dtype", True, datatype.parsed_word),
-    "output_dtype": _Option("dtype", False, datatype.parsed_word),
-    "input_type": _Option("kind", True, _kind),
-    "input_encoding": _Option("colours", True, colour.parsed),
-    "input_mean": _Option("mean", True, scaling.parsed),
-    "input_scale": _Option("scale", True, scaling.parsed),
-    "input_resize": _Option("resize", True, resizing.parsed_resize),
-    "input_crop": _Option("crop", True, resizing.parsed_crop),
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "layout": layout.parsed,
+    "desired_layout": layout.parsed,
+    "dtype": datatype.parsed_word,
+    "source_dtype": datatype.parsed_word,
+    "kind": _kind,
+    "colours": colour.parsed,
+    "mean": scaling.parsed,
+    "scale": scaling.parsed,
+    "resize": resizing.parsed_resize,
+    "crop": resizing.parsed_crop,
+    "quantization": lambda value: value,
+    "name": lambda value: value,
 }
-"""What each option by name of a port sets."""
+"""Returns the value of each field of a port from that of an option; they raise UsageError."""
+_FIELDS = {
+    "input_layout": "layout",
+    "desired_input_layout": "desired_layout",
+    "output_layout": "layout",
+    "desired_output_layout": "desired_layout",
+    "input_dtype": "dtype",
+    "output_dtype": "dtype",
+    "input_type": "kind",
+    "input_encoding": "colours",
+    "input_mean": "mean",
+    "input_scale": "scale",
+    "input_resize": "resize",
+    "input_crop": "crop",
+}
+"""Field of a port that each option sets, by name of the port."""
+_PRESERVED = {"layout": "desired_layout", "datatype": "dtype"}
 
 
-def requested(model: Model, options: Mapping[str, Any]) -> Ports:
+def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
+    """Return what options request one by one, and what a custom I/O file does, values parsed.
+
+    Raises:
+        UsageError: If a value is not valid, or a file; a ProblemList of all of them.
+        StorageError: If a file cannot be read.
+    """
+    problems: list[XdlcError] = []
+    raw: list[Wish] = []
+    for name, field in _FIELDS.items():
+        given: Any = options.get(name) or {}
+        if isinstance(given, Mapping):
+            is_input = "output" not in name
+            raw += [Wish(f"--{name} {port}", port, is_input, field, value) for port, value in given.items()]
+        else:
+            problem = f"{name} is of type {type(given).__name__}"
+            problems.append(UsageError(problem, fix="give a mapping {name: value}"))
+    custom: list[Wish] = []
+    if "config" in options or "custom_io" in options:
+        from xdlc.boundary import files
+
+        raw += files.config(options["config"]).wishes if "config" in options else []
+        custom = files.custom_io(options["custom_io"]) if "custom_io" in options else []
+    found: tuple[list[Wish], list[Wish]] = ([], [])
+    for target, source in zip(found, (raw, custom), strict=True):
+        for wish in source:
+            try:
+                target.append(wish._replace(value=_PARSERS[wish.field](wish.value)))
+            except UsageError as error:
+                error.where = error.where or wish.where
+                problems.append(error)
+    raise_all(problems)
+    return found
+
+
+def requested(model: Model, options: Options, notify: Callable[[str], None]) -> Ports:
     """Return what options request, by the name of the input or output.
 
     Args:
         model: The model, whose main graph has the names.
-        options: Options as ``Options`` has them; values are texts of command lines too.
+        options: The options; values may be texts of command lines.
+        notify: Called with each notice.
 
     Raises:
-        UsageError: If a name or a value is not known; a ProblemList of all of them.
+        UsageError: If a name or a value is not known, or two options contradict each other; a ProblemList
+            of all of them.
+        StorageError: If a file cannot be read.
     """
+    if not options:
+        return {}
+    single, custom = wishes(options)
+    sides = {tensor.name: (tensor, False) for tensor in model.main.outputs}
+    sides |= {tensor.name: (tensor, True) for tensor in model.main.inputs}
     problems: list[XdlcError] = []
+    chosen: dict[tuple[str, str], Wish] = {}
+    _choose(single, chosen, problems)
+    if options.get("preserve_io") not in (None, False, ()):
+        problems += _preserve(options["preserve_io"], chosen, sides, notify)
+    _choose(custom, chosen, problems)
     ports: Ports = {}
-    for name, option in OPTIONS.items():
-        given = options.get(name) or {}
-        if not isinstance(given, Mapping):
-            problem = f"{name} is of type {type(given).__name__}"
-            problems.append(UsageError(problem, fix="give a mapping {name: value}"))
-            continue
-        known = _names(model, option.is_input)
-        for port, value in given.items():
-            try:
-                parsed = option.parsed(os.fspath(value) if isinstance(value, os.PathLike) else value)
-            except UsageError as error:
-                error.where = error.where or f"--{name} {port}"
-                problems.append(error)
-                continue
-            if port not in known:
-                problems.append(_unknown(name, port, known, model, option.is_input))
-                continue
-            held = ports.get(port, Port(port, option.is_input))
-            ports[port] = replace(held, **{option.field: parsed})
-    for port, held in ports.items():
-        if held.colours and held.colours[0] in colour.PLANAR and held.dtype is None:
-            ports[port] = replace(held, dtype=UINT8)
+    for wish in chosen.values():
+        tensor, is_input = sides.get(wish.name, (None, False))
+        if tensor is None or wish.is_input not in (None, is_input):
+            known = [name for name, (_, side) in sides.items() if wish.is_input in (None, side)]
+            problems.append(_unknown(wish.name, wish.where, known))
+        elif wish.field == "source_dtype":
+            if wish.value is not tensor.dtype:
+                problem = f"{wish.name!r} is {tensor.dtype} in the source, not {wish.value}"
+                problems.append(UsageError(problem, where=wish.where, fix="correct it, or omit it"))
+        else:
+            held = ports.get(wish.name, Port(wish.name, is_input))
+            ports[wish.name] = replace(held, **{wish.field: wish.value})
+    for name, port in ports.items():
+        if port.colours and port.colours[0] in colour.PLANAR and port.dtype is None:
+            ports[name] = replace(port, dtype=UINT8)
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
     return ports
 
 
-def _names(model: Model, is_input: bool) -> list[str]:
-    return [tensor.name for tensor in (model.main.inputs if is_input else model.main.outputs)]
+def _choose(given: list[Wish], chosen: dict[tuple[str, str], Wish], problems: list[XdlcError]) -> None:
+    """Add requests to those that there are; each input or output has one for each field."""
+    for wish in given:
+        other = chosen.setdefault((wish.name, wish.field), wish)
+        if other.value != wish.value:
+            problem = f"{wish.name!r} has two values: {wish.value} here, {other.value} by {other.where}"
+            problems.append(UsageError(problem, where=wish.where, fix="give one of them"))
 
 
-def _unknown(option: str, name: str, known: Sequence[str], model: Model, is_input: bool) -> UsageError:
-    what, other = ("input", "output") if is_input else ("output", "input")
-    fix = nearest_names(name, known) or f"{what}s: {', '.join(known)}"
-    if name in _names(model, not is_input):
-        fix = f"it is an {other}: {what}s are {', '.join(known)}"
-    return UsageError(f"--{option} names {name!r}, no {what} of the model", fix=fix)
+def _preserve(
+    given: bool | str | Sequence[str],
+    chosen: dict[tuple[str, str], Wish],
+    known: Collection[str],
+    notify: Callable[[str], None],
+) -> list[XdlcError]:
+    """Drop the requests that ``preserve_io`` overrides, with a notice."""
+    problems: list[XdlcError] = []
+    dropped = []
+    for text in [""] if given is True else [given] if isinstance(given, str) else given or ():
+        first, *names = text.replace(",", " ").split() or ["layout", "datatype"]
+        if first not in _PRESERVED:
+            fix = "write layout or datatype, and names after it, or nothing"
+            problems.append(UsageError(f"--preserve_io keeps no {first!r}", fix=fix))
+            continue
+        both, names = (_PRESERVED.values(), []) if not text.strip() else ([_PRESERVED[first]], names)
+        problems += [_unknown(name, "--preserve_io", known) for name in names if name not in known]
+        keys = [key for key in chosen if key[1] in both and (not names or key[0] in names)]
+        dropped += [chosen.pop(key).where for key in keys]
+    for where in dropped:
+        notify(f"preserve_io overrides {where}")
+    if not dropped and not problems:
+        notify("preserve_io overrides nothing: inputs and outputs keep layout and datatype by default")
+    return problems
+
+
+def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
+    fix = nearest_names(name, known) or f"use one of {', '.join(known)}"
+    return UsageError(f"names {name!r}, no such input or output of the model", where=where, fix=fix)
 
 
 def _contradictions(port: Port) -> list[XdlcError]:
-    """Return an error if an opaque input is to be changed."""
-    if port.kind != "opaque" or not (port.is_image or port.desired_layout or port.dtype):
-        return []
-    changed = "its colours, scale or size" if port.is_image else "its layout or type"
-    return [
-        UsageError(
-            f"input {port.name!r} is opaque, which is passed on as it is, but {changed} shall change",
-            fix=f"omit --input_type {port.name} opaque, or what changes it",
-        )
-    ]
+    """Return errors if an opaque input is to be changed, or a type that is not stored has an encoding."""
+    problem = None
+    if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
+        problem, fix = "is opaque, which is passed on as it is", "omit its type opaque, or what changes it"
+    elif port.quantization and not (port.dtype and (port.dtype.is_fixed or port.dtype.is_integer)):
+        problem, fix = "has a scale and an offset, but no integer type", "give it one, like uint8"
+    return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []

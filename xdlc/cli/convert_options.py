@@ -94,7 +94,20 @@ _SHARED = (
     click.option("--no_plugins", is_flag=True, help="Ignore the plugins of installed packages."),
     click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions."),
 )
-_RESULT = (
+_RESULT: tuple[Callable[..., Any], ...] = (
+    params.port_flags,
+    click.option(
+        "--dump_custom_io_config_template",
+        "custom_template",
+        type=params.OUTPUT_FILE,
+        help="Write no DLC, but a file for --custom_io with what the model has.",
+    ),
+    click.option(
+        "--dump_config_template",
+        "config_template",
+        type=params.OUTPUT_FILE,
+        help="Write no DLC, but a file for --config with what the model has.",
+    ),
     params.DLC_VERSION,
     click.option(
         "--dry_run",
@@ -125,7 +138,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 _HELP = """Convert {models} into a DLC.
 
 Prints what goes in, what comes out and what was inserted. Inputs and outputs keep the model's
-names, layout and datatypes.
+names, and its layouts and datatypes unless flags change them.
 """
 
 
@@ -148,6 +161,8 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         soc: str | None,
         report: Path | None,
         op_package_lib: tuple[str, ...],
+        custom_template: Path | None,
+        config_template: Path | None,
         **options: Any,
     ) -> None:
         options = {name: value for name, value in options.items() if value not in ((), {}, None)}
@@ -163,6 +178,9 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
             return
         if soc or report:
             raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or omit them")
+        if custom_template or config_template:
+            _write_templates(source, custom_template, config_template, options)
+            return
         _convert(source, target, dlc_version, options)
 
     main.__doc__ = _HELP.format(models=models)
@@ -242,6 +260,18 @@ def _convert(source: Path, target: Path | None, dlc_version: str, options: dict[
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     show(f"written: {target}")
+
+
+def _write_templates(source: Path, custom: Path | None, config: Path | None, options: dict[str, Any]) -> None:
+    from xdlc import api
+    from xdlc.boundary.files import template
+
+    model = api.convert(source, notify=notice, **options)
+    for target, has_sections in ((custom, False), (config, True)):
+        if target is not None:
+            with storage_errors(check_target(target, keep=_inputs(source, options))):
+                target.write_text(template(model, has_sections=has_sections), encoding="utf-8")
+            show(f"written: {target}")
 
 
 def _dry_run(

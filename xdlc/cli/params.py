@@ -131,6 +131,29 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     return tuple(found)
 
 
+class WordsOption(click.Option):
+    """A repeatable option whose last value may be several words: ``NAME nv12 rgb``; they become one text.
+
+    Its ``metavar`` states those that may be omitted: all if it begins with a bracket, up to any number of
+    them if it ends with dots.
+    """
+
+    def __init__(self, words: Sequence[str], **settings: Any) -> None:
+        metavar = settings["metavar"]
+        self.most = 1 << 16 if metavar.endswith("..]") else metavar.count(" [")
+        self.is_bare = metavar.startswith("[")
+        super().__init__(words, multiple=True, **settings)
+
+    def joined(self, values: list[str], rest: list[str]) -> tuple[list[str], list[str]]:
+        """Return the values with the words after them that belong to the last one, and the other words."""
+        if self.is_bare and values and values[0].startswith("-"):
+            values, rest = [], [*values, *rest]
+        count = 0
+        while count < min(self.most, len(rest)) and not rest[count].startswith("-"):
+            count += 1
+        return [*values[:-1], " ".join([*values[-1:], *rest[:count]])], rest[count:]
+
+
 class FilePath(click.Path):
     """A path that is not empty."""
 
@@ -179,6 +202,52 @@ DLC_VERSION = click.option(
     help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
     " Files of format 3 (SNPE 1) are read, but not written.",
 )
+
+
+_LAYOUT = "like NCHW, NHWC, NCF or NTF"
+_PORTS = {
+    "-l --input_layout": ("NAME LAYOUT", f"What the axes of an input of the model are, {_LAYOUT}."),
+    "--desired_input_layout": ("NAME LAYOUT", f"What the axes are that callers feed, {_LAYOUT}."),
+    "--output_layout": ("NAME LAYOUT", "What the axes of an output of the model are."),
+    "--desired_output_layout": ("NAME LAYOUT", "What the axes are that callers fetch."),
+    "--input_dtype": ("NAME TYPE", "Type that callers feed, like uint8, float16 or int32."),
+    "--output_dtype": ("NAME TYPE", "Type that callers fetch."),
+    "-t --input_type": ("NAME KIND", "Kind of an input: image, default, or opaque: passed on as it is."),
+    "-e --input_encoding": (
+        "NAME IN [OUT]",
+        "Colours that callers feed, and those of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
+        "time_series or other.",
+    ),
+    "--input_mean": ("NAME M,M,M", "Subtracted from an input: one number, or one for each channel."),
+    "--input_scale": ("NAME S,S,S", "Multiplied with what --input_mean leaves: (x - mean) * scale."),
+    "--input_resize": ("NAME H,W [MODE]", "Size of the images that callers feed; bilinear or nearest."),
+    "--input_crop": ("NAME H,W", "Part of the images that the network sees: the centre, or T,L,H,W."),
+}
+
+
+def port_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags for inputs and outputs, ``xdlc.boundary.Options``; omitted ones are empty or None."""
+    settings: dict[str, Any] = {"type": (str, str), "callback": once_by_name, "cls": WordsOption}
+    options = [
+        click.option(*flags.split(), metavar=metavar, help=f"{text} Repeatable.", **settings)
+        for flags, (metavar, text) in _PORTS.items()
+    ]
+    options += [
+        click.option(
+            "--preserve_io",
+            cls=WordsOption,
+            metavar="[layout|datatype [NAME..]]",
+            help="Keep layout, datatype or both of the named inputs and outputs, or of all, whatever other "
+            "flags request. Repeatable.",
+        ),
+        click.option("--custom_io", type=INPUT_FILE, help="Custom I/O file; it overrides --preserve_io."),
+        click.option(
+            "--config", type=INPUT_FILE, help="Configuration of inputs and outputs (qairt-converter)."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def kernel_flags(function: Callable[..., None]) -> Callable[..., None]:

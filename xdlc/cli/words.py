@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from xdlc.cli import pasted, vendor_flags
-from xdlc.cli.params import DimsOption, PathsOption, split_dims
+from xdlc.cli.params import DimsOption, PathsOption, WordsOption, split_dims
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _ALIKE = 0.8
@@ -149,6 +149,8 @@ class _Reader:
             values, _ = split_dims(values)
         if len(values) == option.nargs and not self.takes_words:
             values[-1], rest = self.listed(option, values[-1], rest)
+        if isinstance(option, WordsOption) and len(values) >= option.nargs - option.is_bare:
+            values, rest = option.joined(values, rest)
         if values and not option.multiple:
             first, other = self.values_of.setdefault(str(option.name), (name, values))
             if values != other:

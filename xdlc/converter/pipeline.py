@@ -74,6 +74,8 @@ class Options:
             )
         if self.package_name is not None:
             check_package_name(self.package_name)
+        if self.boundary:
+            boundary.wishes(self.boundary)
         if self.udos.ops:
             check_replacements(self.udos)
 
@@ -148,15 +150,16 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
-    ports = boundary.requested(model, options.boundary)
+    ports = boundary.requested(model, options.boundary, found.notices.append)
     if ports and not found.problems:
         if found.layouts:
             model.metadata["layouts"] = found.layouts
         passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
-        boundary.apply(model, ports, found.notices.append)
+        is_last = imported.tool.startswith(("xconv-tf", "xconv-tensorflow"))
+        boundary.apply(model, ports, found.notices.append, assumed="last" if is_last else "first")
     removed = _optimized(model, options, imported.encoded_io)
     if not found.problems:
-        boundary.settle(model, ports, found.notices.append)
+        boundary.settle(model, ports)
     runs_graphs = len(model.graphs) > 1
     if not found.problems and runs_graphs:
         drop_unread(model)

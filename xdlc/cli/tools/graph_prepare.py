@@ -150,6 +150,7 @@ def _check_options(function: Callable[..., None]) -> Callable[..., None]:
     metavar="NAME=TYPE",
     help="Type of one input or output: float32, fixedPoint8 or fixedPoint16. " + SEPARATE,
 )
+@params.port_flags
 @click.option(
     "--input_name",
     "input_names",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdlc import passes
-from xdlc.boundary import datatype
+from xdlc.boundary import Options, apply, datatype, requested, settle, words
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
@@ -18,6 +18,8 @@ from xdlc.prepare.edit.names import Names
 from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
 from xdlc.runtime.input_list import read_names
+
+_LAYOUT_PASSES = ("merge_views", "merge_rearrangements", "merge_casts")
 
 
 def edit(
@@ -29,8 +31,9 @@ def edit(
     use_float_io: bool = False,
     buffer_data_type: Mapping[str, str] | Sequence[str] | str = (),
     input_dimensions: Mapping[str, Sequence[int]] | None = None,
+    boundary: Options | None = None,
 ) -> Model:
-    """Return a copy of the model with other dimensions, outputs and types, in this order.
+    """Return a copy of the model with other dimensions, outputs, layouts and types, in this order.
 
     What the copy computes is another network where something changed, so that compiled caches and HTA
     sections of the one before are dropped, with a warning.  Encodings stay.
@@ -46,6 +49,7 @@ def edit(
         buffer_data_type: Type by name of an input or output, or texts like ``x=fixedPoint8``; see
             :data:`xdlc.boundary.datatype.TYPES`.
         input_dimensions: Shapes by input name.
+        boundary: Requests for inputs and outputs by name.
 
     Raises:
         UsageError: If a name is not known, or what it names cannot be an output.
@@ -63,6 +67,11 @@ def edit(
             stacklevel=2,
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
+    if boundary:
+        ports = requested(edited, boundary, warnings.warn)
+        apply(edited, ports, warnings.warn)
+        passes.run(edited.main, [passes.find(name) for name in _LAYOUT_PASSES])
+        settle(edited, ports)
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else datatype.parsed(buffer_data_type)
     datatype.set_types(edited, use_float_io, types)
     _drop_stale(model, edited)
@@ -75,7 +84,7 @@ def edit(
             f"{name} {','.join(map(str, shape))}" for name, shape in (input_dimensions or {}).items()
         ),
     }
-    given = {key: value for key, value in args.items() if value}
+    given = {key: value for key, value in args.items() if value} | words(boundary or {})
     if given:
         add_step(edited, "xdlc-graph-prepare", given)
     return edited
