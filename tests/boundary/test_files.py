@@ -57,7 +57,9 @@ def test_a_configuration_has_shapes_and_layouts(path):
 
 def test_templates_change_nothing_until_they_are_edited(path):
     plain = xdlc.convert(path)
-    custom, config = (write(path, files.template(plain, has_sections=each), str(each)) for each in (False, True))
+    custom, config = (
+        write(path, files.template(plain, has_sections=each), str(each)) for each in (False, True)
+    )
     same = xdlc.convert(path, custom_io=custom, config=config)
     assert [op.type for op in same.main.ops] == [op.type for op in plain.main.ops]
     assert files.template(same) == files.template(plain)

@@ -134,13 +134,12 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
 class WordsOption(click.Option):
     """A repeatable option whose last value may be several words: ``NAME nv12 rgb``; they become one text.
 
-    Its ``metavar`` states those that may be omitted: all if it begins with a bracket, up to any number of
-    them if it ends with dots.
+    Its ``metavar`` has those in brackets that may be omitted, any number of them before dots.
     """
 
     def __init__(self, words: Sequence[str], **settings: Any) -> None:
         metavar = settings["metavar"]
-        self.most = 1 << 16 if metavar.endswith("..]") else metavar.count(" [")
+        self.most = 1 << 16 if "..]" in metavar else metavar.count(" [")
         self.is_bare = metavar.startswith("[")
         super().__init__(words, multiple=True, **settings)
 
@@ -206,14 +205,20 @@ DLC_VERSION = click.option(
 
 _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 _PORTS = {
-    "-l --input_layout": ("NAME LAYOUT", f"What the axes of an input of the model are, {_LAYOUT}."),
+    "-l --input_layout --source_model_input_layout": (
+        "NAME LAYOUT",
+        f"What the axes of an input of the model are, {_LAYOUT}.",
+    ),
     "--desired_input_layout": ("NAME LAYOUT", f"What the axes are that callers feed, {_LAYOUT}."),
-    "--output_layout": ("NAME LAYOUT", "What the axes of an output of the model are."),
+    "--output_layout --source_model_output_layout": (
+        "NAME LAYOUT",
+        "What the axes of an output of the model are.",
+    ),
     "--desired_output_layout": ("NAME LAYOUT", "What the axes are that callers fetch."),
     "--input_dtype": ("NAME TYPE", "Type that callers feed, like uint8, float16 or int32."),
     "--output_dtype": ("NAME TYPE", "Type that callers fetch."),
     "-t --input_type": ("NAME KIND", "Kind of an input: image, default, or opaque: passed on as it is."),
-    "-e --input_encoding": (
+    "-e --input_encoding --desired_input_color_encoding": (
         "NAME IN [OUT]",
         "Colours that callers feed, and those of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
         "time_series or other.",

@@ -1,0 +1,80 @@
+"""Flags for inputs and outputs, of converters and of xdlc-graph-prepare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import xdlc
+from xdlc.cli.tools.convert import main as convert
+from xdlc.prepare.edit import edit
+
+
+@pytest.fixture
+def path(models):
+    return models.save(models.cnn())
+
+
+def run(*words):
+    result = CliRunner().invoke(convert, [str(word) for word in words])
+    assert "internal error" not in result.output
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "shape", "dtype"),
+    [
+        ("--desired_input_layout x NHWC", (1, 16, 16, 3), "float32"),
+        ("--source_model_input_layout x nchw --input_dtype x uint8", (1, 3, 16, 16), "uint8"),
+        ("--desired_input_layout x NHWC --preserve_io layout", (1, 3, 16, 16), "float32"),
+        ("--preserve_io --desired_input_layout x NHWC", (1, 3, 16, 16), "float32"),
+        ("--preserve_io datatype y x --desired_input_layout x NHWC", (1, 16, 16, 3), "float32"),
+        ("--preserve_io_datatype x --input_dtype x uint8", (1, 3, 16, 16), "float32"),
+        ("-t x image -l x NCHW --output_dtype y float16", (1, 3, 16, 16), "float32"),
+    ],
+)
+def test_flags(path, tmp_path, words, shape, dtype):
+    target = tmp_path / "out.dlc"
+    code, output = run("-i", path, "-o", target, *words.split())
+    assert code == 0, output
+    (x,) = xdlc.load(target).main.inputs
+    assert (x.shape, x.dtype.name) == (shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--desired_input_layout X NHWC", "'X'"),
+        ("--desired_input_layout x NWHC", "NWHC"),
+        ("--input_type x opaque --input_dtype x uint8", "opaque"),
+        ("--input_dtype x uint8 --input_dtype x int8", "'x'"),
+        ("--preserve_io layot", "layot"),
+        ("--custom_io missing.yaml", "missing.yaml"),
+    ],
+)
+def test_flags_that_are_wrong_name_the_word(path, words, named):
+    code, output = run("-i", path, *words.split())
+    assert code != 0
+    assert named in output
+
+
+def test_a_template_stops_before_the_dlc(path, tmp_path):
+    target = tmp_path / "io.yaml"
+    assert run("-i", path, "-o", tmp_path / "out.dlc", "--dump_custom_io_config_template", target)[0] == 0
+    assert not (tmp_path / "out.dlc").exists()
+    assert run("-i", path, "-o", tmp_path / "out.dlc", "--custom_io", target)[0] == 0
+
+
+def test_a_dlc_gets_another_boundary(path):
+    x = np.floor(np.random.default_rng(2).random((1, 3, 16, 16), np.float32) * 200)
+    plain = xdlc.convert(path)
+    edited = edit(plain, boundary={"desired_input_layout": {"x": "NHWC"}, "input_dtype": {"x": "uint8"}})
+    assert edited.metadata["layouts"] == {"x": "NHWC"}
+    assert "Transpose" not in [op.type for op in edited.main.ops]
+    feeds = {"x": x.transpose(0, 2, 3, 1).astype(np.uint8)}
+    np.testing.assert_array_equal(xdlc.run(edited, feeds)["y"], xdlc.run(plain, {"x": x})["y"])
+    back = edit(edited, boundary={"desired_input_layout": {"x": "NCHW"}})
+    np.testing.assert_array_equal(
+        xdlc.run(back, {"x": x.astype(np.uint8)})["y"], xdlc.run(plain, {"x": x})["y"]
+    )
