@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _LEAD = re.compile(f"[-{_DASHES}]+")
-_RANGES = re.compile(rf"[\d,x]*\d[{_DASHES}]\d[\d,x{_DASHES}]*")
+_RANGES = re.compile(rf"[\d,x-]*\d[{_DASHES}]\d[\d,x{_DASHES}-]*")
 _BLANKS = re.compile("[\u00a0\u2007\u202f\u3000]+")
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\r]")
 _OPENING, _CLOSING = "\u201c\u201e\u00ab\u2018\u201a", "\u201d\u201c\u00bb\u2019\u2018"

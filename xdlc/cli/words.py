@@ -27,7 +27,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
             ProblemList of all of them.
     """
     reader = _Reader(ctx)
-    words, notices = pasted.plain(args, reader.is_option)
+    # The words after a command are the command's, which states what became of them.
+    words, notices = (list(args), []) if reader.is_group else pasted.plain(args, reader.is_option)
     return reader.read(words), [*notices, *reader.notices]
 
 
