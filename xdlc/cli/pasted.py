@@ -52,8 +52,10 @@ def plain(words: Sequence[str], is_option: Callable[[str], bool]) -> tuple[list[
 
 def _dashes(word: str, is_option: Callable[[str], bool]) -> str:
     """Return a word, an option or a range, with hyphens in the place of other dashes."""
-    if word.isascii() or os.path.lexists(word):
+    if os.path.lexists(word):
         return word
+    if word.isascii():
+        return re.sub(r"^--+(?=-[a-z])", "-", word)
     lead = _LEAD.match(word)
     if lead is not None and not lead[0].isascii():
         rest = word[lead.end() :]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from xdlc.cli import text
@@ -20,7 +21,14 @@ NATIVE, HOST = "qti.aisw", "xdlc"
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
 
 
-def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) -> Iterator[str]:
+def report(
+    found: dict[str, Any],
+    *,
+    ops: bool,
+    encodings: bool,
+    trace: bool,
+    tables: Mapping[str, Iterable[str]] = MappingProxyType({}),
+) -> Iterator[str]:
     """Yield the lines of the report.
 
     Args:
@@ -28,11 +36,14 @@ def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
         ops: Show the ops one by one.
         encodings: Show the encoding of every tensor, not just of inputs and outputs.
         trace: Show the source nodes of each op.
+        tables: Lines in the place of the ops, by the graph's name.
     """
     yield from _head(found)
     for graph in found["graphs"]:
         yield ""
-        yield from _graph(graph, ops=ops, encodings=encodings, trace=trace)
+        table = tables.get(graph["name"])
+        yield from _graph(graph, ops=ops and table is None, encodings=encodings, trace=trace)
+        yield from (table or ()) if ops else ()
     if trace and found["source_nodes"]:
         yield ""
         yield from _source_nodes(found["source_nodes"])

@@ -6,6 +6,7 @@ The table is in ``data/*.toml``: one section for a tool, the vendor's or one of 
 - ``missing``: Of a vendor's tool without a counterpart: the reason and the fix. ``flags`` lists its flags.
 - ``shares``: Sections that are searched after this one, in order.
 - ``note``: Difference of the vendor's tool, stated at each call under its name.
+- ``adds``: Words that each call under its name has beside its own.
 - ``works``: Flags, separated by blanks, that the tool of xdlc has under the same name.
 - ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
   them by the value, which may have the wildcards ``*`` and ``?``; another value is refused.

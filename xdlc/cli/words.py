@@ -29,7 +29,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     reader = _Reader(ctx)
     # The words after a command are the command's, which states what became of them.
     words, notices = (list(args), []) if reader.is_group else pasted.plain(args, reader.is_option)
-    return reader.read(words), [*notices, *reader.notices]
+    read = reader.read(words)
+    return [*read, *reader.added], [*notices, *reader.notices]
 
 
 class _Reader:
@@ -48,8 +49,9 @@ class _Reader:
         called = str(ctx.info_name)
         self.is_vendors = called.startswith(vendor_flags.NAMES) and called in vendor_flags.vendor_tools()
         self.name = called if self.is_vendors else str(command.name)
-        note = vendor_flags.sections().get(called, {}).get("note") if self.is_vendors else None
-        self.notices: list[str] = [note] if note else []
+        section = vendor_flags.sections()[called] if self.is_vendors else {}
+        self.added: Sequence[str] = section.get("adds", ())
+        self.notices: list[str] = [section["note"]] if "note" in section else []
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
 
@@ -87,6 +89,8 @@ class _Reader:
             before = before if is_own else name
             files = None
             values = [value] if glued else []
+            if self.is_vendors and not is_own:
+                name = self.whole(name)
             entry = None if is_own else self.entry(name)
             option = self.known.get(name)
             if entry is not None:
@@ -96,10 +100,21 @@ class _Reader:
             elif option.is_flag and not option.count:
                 rest = self.switch(option, name, values, rest, found)
             else:
+                before_values = len(rest)
                 rest = self.values(option, name, values, rest, found)
-                files = name if isinstance(option, PathsOption) and len(rest) < len(words) else None
+                files = name if isinstance(option, PathsOption) and len(rest) < before_values else None
         raise_all(self.problems)
         return found
+
+    def whole(self, name: str) -> str:
+        """Return the flag of a name that is cut short, as the vendor's converters take it."""
+        if not name.startswith("--") or self.is_option(name):
+            return name
+        names = [each for each in (*self.known, *vendor_flags.entries(self.name)) if each.startswith(name)]
+        if len(set(names)) != 1:
+            return name
+        self.notices.append(f"{name} is read as {names[0]}")
+        return names[0]
 
     def in_place(
         self, entry: vendor_flags.Entry, values: list[str], rest: list[str]

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from xdlc.cli import params
+from xdlc.cli.output_path import check_target, storage_errors
 from xdlc.cli.text import clean
 from xdlc.cli.tool import tool
 from xdlc.errors import UsageError
@@ -18,6 +19,16 @@ from xdlc.errors import UsageError
 @click.option("-b", "--brief", is_flag=True, help="Omit the table of ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
+@click.option(
+    "--table",
+    is_flag=True,
+    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, runtimes that take it (A: HTA, "
+    "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
+)
+@click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
+@click.option(
+    "-m", "--display_memory", is_flag=True, help="Show an estimate of the memory that each graph takes."
+)
 @click.option(
     "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
 )
@@ -38,6 +49,9 @@ def main(
     brief: bool,
     encodings: bool,
     trace: bool,
+    table: bool,
+    save: Path | None,
+    display_memory: bool,
     only_caches: bool,
     devices: tuple[str, ...],
     sdk: str | None,
@@ -57,17 +71,27 @@ def main(
         _show_caches(source, devices, sdk, as_json)
         return
     from xdlc import api
+    from xdlc.cli import op_table
     from xdlc.cli.inspection import inspect
     from xdlc.cli.report import report
 
-    found = inspect(api.load(source), source)
+    model = api.load(source)
+    found = inspect(model, source)
+    if save is not None:
+        with storage_errors(check_target(save, keep=[source])):
+            save.write_text(op_table.as_csv(model, found), encoding="utf-8")
     if as_json:
         import json
 
         click.echo(json.dumps(found, indent=2))
         return
-    for line in report(found, ops=not brief, encodings=encodings, trace=trace):
+    tables = {name: op_table.lines(rows) for name, rows in op_table.rows(model, found)} if table else {}
+    for line in report(found, ops=not brief, encodings=encodings, trace=trace, tables=tables):
         click.echo(line)
+    for graph in model.graphs.values() if display_memory else ():
+        click.echo(f"memory of graph {clean(graph.name)}: {op_table.memory_line(graph)}")
+    if save is not None:
+        click.echo(f"written: {save}")
 
 
 def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_json: bool) -> None:

@@ -1,0 +1,137 @@
+"""Table of a graph's ops in the columns of snpe-dlc-info, and an estimate of its memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xdlc.cli import text
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
+from xdlc.ir.graph import is_udo
+from xdlc.opdefs import verify_op
+
+COLUMNS = ("Id", "Name", "Type", "Inputs", "Outputs", "Out Dims", "Runtimes", "Parameters")
+RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
+"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists what it takes."""
+_Row = tuple[str, ...]
+
+
+def runtimes(op: Op) -> str:
+    """Return the letters of the runtimes whose supplement takes an op with its types, ranks and parameters.
+
+    Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
+    """
+    if op.package == HOST_PACKAGE:
+        return "host"
+    if is_udo(op):
+        return "UDO"
+    return " ".join(letter for letter, name in RUNTIMES.items() if not verify_op(op, backend=name)) or "-"
+
+
+def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]]:
+    """Yield each graph's name with its rows; a cell may have several lines.
+
+    Args:
+        model: The model.
+        found: What ``inspection.inspect`` returned for it.
+    """
+    for graph, held in zip(model.graphs.values(), found["graphs"], strict=True):
+        totals = held["totals"]
+        yield (
+            held["name"],
+            [_row(op, one, totals) for op, one in zip(graph.ops, held["ops"], strict=True)],
+        )
+
+
+def _row(op: Op, held: dict[str, Any], totals: dict[str, Any]) -> _Row:
+    package = "" if op.package == NATIVE_PACKAGE else f"{held['package']}::"
+    shares = [
+        f"{title}: {held[key]} ({100 * held[key] / max(totals[key], 1):.3g}%)"
+        for title, key in (("param count", "parameters"), ("MACs per inference", "macs"))
+        if held[key]
+    ]
+    named = held.get("enumerators", {})
+    values = [
+        f"{name}: {text.param(value)}" + (f" ({named[name]})" if name in named else "")
+        for name, value in held["params"].items()
+    ]
+    codes = [
+        f"{tensor['name']}: {text.encoding(tensor['encoding'])}"
+        for tensor in (*held["inputs"], *held["outputs"])
+        if tensor is not None and "encoding" in tensor
+    ]
+    cells = (
+        ["-" if held["id"] is None else str(held["id"])],
+        [held["name"]],
+        [package + held["type"]],
+        [_tensor(tensor) for tensor in held["inputs"]],
+        [_tensor(tensor) for tensor in held["outputs"]],
+        [text.dims(tensor["shape"]) for tensor in held["outputs"]],
+        [runtimes(op)],
+        [*values, *codes, *shares],
+    )
+    return tuple("\n".join(map(text.clean, cell)) for cell in cells)
+
+
+def _tensor(tensor: dict[str, Any] | None) -> str:
+    if tensor is None:
+        return "(omitted)"
+    return f"{tensor['name']} ({tensor['dtype']} {text.dims(tensor['shape'])} {tensor['role']})"
+
+
+def lines(given: Sequence[_Row]) -> Iterator[str]:
+    """Yield a table with bars between the columns, as wide as its cells."""
+    table = [[cell.split("\n") for cell in row] for row in (COLUMNS, *given)]
+    widths = [max(len(line) for row in table for line in row[i]) for i in range(len(COLUMNS))]
+    rule = "-" * (sum(widths) + 3 * len(widths) + 1)
+    for row in table:
+        yield rule
+        for number in range(max(map(len, row))):
+            parts = [cell[number] if number < len(cell) else "" for cell in row]
+            yield "| " + " | ".join(f"{part:<{widths[i]}}" for i, part in enumerate(parts)) + " |"
+    yield rule
+
+
+def as_csv(model: Model, found: dict[str, Any]) -> str:
+    """Return the rows of all graphs as CSV, each with the graph's name first."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("Graph", *COLUMNS))
+    for name, given in rows(model, found):
+        writer.writerows((text.clean(name), *map(_no_formula, row)) for row in given)
+    return buffer.getvalue()
+
+
+def _no_formula(cell: str) -> str:
+    """Return a cell that a spreadsheet shows and does not compute: names are untrusted input."""
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") and cell != "-" else cell
+
+
+def memory(graph: Graph) -> tuple[int, int]:
+    """Return the bytes of static tensors, and the most bytes of others that are needed at once.
+
+    A tensor is needed from the op that writes it to the last that reads it, inputs and outputs of the graph
+    from start to end; open dimensions count as the least that they may be.
+    """
+    held = {id(each): each for op in graph.ops for each in op.inputs if each is not None and each.is_static}
+    ends = {tensor: number for number, op in enumerate(graph.ops) for tensor in (*op.inputs, *op.outputs)}
+    lasting = {*graph.inputs, *graph.outputs}
+    now = most = sum(tensor.nbytes for tensor in lasting)
+    leaving: dict[int, int] = {}
+    for tensor, number in ends.items():
+        if tensor is not None and not tensor.is_static and tensor not in lasting:
+            leaving[number] = leaving.get(number, 0) + tensor.nbytes
+    for number, op in enumerate(graph.ops):
+        now += sum(tensor.nbytes for tensor in op.outputs if tensor not in lasting)
+        most = max(most, now)
+        now -= leaving.get(number, 0)
+    return sum(tensor.nbytes for tensor in held.values()), most
+
+
+def memory_line(graph: Graph) -> str:
+    """Return the estimate in words."""
+    static, others = memory(graph)
+    parts = f"{text.size(static)} of weights, {text.size(others)} of tensors at once"
+    return f"{text.size(static + others)}: {parts}"
