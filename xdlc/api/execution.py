@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack
 
 from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Notify, PathLike, by_name, given, verb
+from xdlc.api.options import Array, Notify, PathLike, by_name, verb
 from xdlc.api.submission import Submissions
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names
 from xdlc.ir import Graph, Model
@@ -34,18 +34,10 @@ _OF_RUNTIME = {
 """Options of each runtime."""
 
 
-class Session:
-    """A model that is ready to run, as often as wanted, from any number of threads.
-
-    Use it as a context manager, or call ``close``, which ends processes that were started for it.
+class RunOptions(TypedDict, total=False):
+    """Options of sessions; each is of the runtimes that are named, or of all.
 
     Attributes:
-        graph: The graph that runs.
-
-    Args:
-        model: The model, or the path of a DLC.
-        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
-            best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
         outputs: Names of tensors to return beside the graph's outputs.
         soc: SoC to emulate (htp); default: that of the first usable cache, or else sm8650.
         mode: Which caches will do (htp): ``permissive``, ``strict`` or ``always_generate_new``.
@@ -62,6 +54,42 @@ class Session:
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.
         kernels: Kernels that are open already, which the caller closes, instead of those three.
         notify: Called with each notice, a line of text (htp).
+    """
+
+    outputs: Sequence[str]
+    soc: str | None
+    mode: Mode
+    validate: bool
+    cpu_fallback: bool
+    quantized: bool
+    plain: bool
+    use_aip: bool
+    threads: int | None
+    loop_timeout: float | None
+    udo_package_path: PathLike | Sequence[PathLike] | None
+    allow_embedded_kernels: bool
+    udo_timeout: float | None
+    kernels: Kernels | None
+    notify: Notify | None
+
+
+_USUAL = (("quantized", True), ("mode", "permissive"))
+"""Values that are as good as none, beside None, False, and no names."""
+
+
+class Session:
+    """A model that is ready to run, as often as wanted, from any number of threads.
+
+    Use it as a context manager, or call ``close``, which ends processes that were started for it.
+
+    Attributes:
+        graph: The graph that runs.
+
+    Args:
+        model: The model, or the path of a DLC.
+        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
+            best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
+        options: See :class:`RunOptions`.
 
     Raises:
         UsageError: If the runtime, or an option for it, is not known.
@@ -76,32 +104,23 @@ class Session:
         self,
         model: Model | PathLike,
         runtime: Runtime = "cpu",
-        *,
-        outputs: Sequence[str] = (),
-        soc: str | None = None,
-        mode: Mode = "permissive",
-        validate: bool = False,
-        cpu_fallback: bool = False,
-        quantized: bool = True,
-        plain: bool = False,
-        use_aip: bool = False,
-        threads: int | None = None,
-        loop_timeout: float | None = None,
-        udo_package_path: PathLike | Sequence[PathLike] | None = None,
-        allow_embedded_kernels: bool = False,
-        udo_timeout: float | None = None,
-        kernels: Kernels | None = None,
-        notify: Notify | None = None,
+        **options: Unpack[RunOptions],
     ) -> None:
-        options = given(Session.__init__, locals())
+        usual = (None, False, ())
+        given: dict[str, Any] = {
+            name: value
+            for name, value in options.items()
+            if name == "quantized" or not any(value is each for each in usual)
+            if (name, value) not in _USUAL
+        }
         if runtime not in _OF_RUNTIME:
             raise UsageError(
                 f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
                 fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
             )
-        if runtime != "htp" and options.pop("use_aip", False):
+        if runtime != "htp" and given.pop("use_aip", False):
             runtime = "aip"
-        for name in options:
+        for name in given:
             if name not in _OF_RUNTIME[runtime]:
                 others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
                 fix = f"omit it, or run on {others or 'cpu'}"
@@ -113,15 +132,15 @@ class Session:
                 from xdlc.runtime.cpu import CpuSession
 
                 whole = executable(model)
-                with kernels_to_own(whole, options) as opened:
-                    self._engine = CpuSession(whole, **options, **opened)
+                with kernels_to_own(whole, given) as opened:
+                    self._engine = CpuSession(whole, **given, **opened)
                     for held in opened.values():
                         stack.push(held)
-                self._anew = lambda profiler: CpuSession(whole, profiler=profiler, **options, **opened)
+                self._anew = lambda profiler: CpuSession(whole, profiler=profiler, **given, **opened)
             elif runtime == "htp":
-                self._engine = stack.enter_context(emulation(model, **options))
+                self._engine = stack.enter_context(emulation(model, **given))
             else:
-                self._engine = stack.enter_context(sections(model, **options))
+                self._engine = stack.enter_context(sections(model, **given))
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         self._is_open = True
@@ -256,21 +275,7 @@ def run(
     runtime: Runtime = "cpu",
     *,
     native: bool = False,
-    outputs: Sequence[str] = (),
-    soc: str | None = None,
-    mode: Mode = "permissive",
-    validate: bool = False,
-    cpu_fallback: bool = False,
-    quantized: bool = True,
-    plain: bool = False,
-    use_aip: bool = False,
-    threads: int | None = None,
-    loop_timeout: float | None = None,
-    udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
-    udo_timeout: float | None = None,
-    kernels: Kernels | None = None,
-    notify: Notify | None = None,
+    **options: Unpack[RunOptions],
 ) -> dict[str, Array]:
     """Return the outputs of a model on this machine, by name; for more than one run, see ``Session``.
 
@@ -279,28 +284,12 @@ def run(
         feeds: Input arrays by name, in the layout of the graph's inputs.
         runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``Session``.
         native: Return outputs as quantized values instead of float32.
-        outputs: Names of tensors to return beside the graph's outputs.
-        soc: SoC to emulate (htp).
-        mode: Which caches will do (htp).
-        validate: Fail instead of compiling the model (htp).
-        cpu_fallback: Run on the CPU what HTP refuses (htp).
-        quantized: Round to encodings (cpu).
-        plain: Without HTP's own arithmetic (cpu).
-        use_aip: Run section by section.
-        threads: Threads of one op (cpu, aip).
-        loop_timeout: Seconds that each loop may take.
-        udo_package_path: Kernels of UDOs.
-        allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a UDO may take.
-        kernels: Kernels that are open already.
-        notify: Called with each notice (htp).
+        options: See :class:`RunOptions`.
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.
         BackendError: If the engine is missing or fails.
         XdlcError: As ``Session`` does.
     """
-    options = given(run, locals())
-    options.pop("native", None)
     with Session(model, runtime, **options) as opened:
         return opened.run(feeds, native=native)

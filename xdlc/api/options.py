@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 
 if TYPE_CHECKING:
@@ -26,15 +25,13 @@ Notify: TypeAlias = "Callable[[str], None]"
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_DIM = 2**32 - 1
-BOUNDARY = {name: str(annotation) for name, annotation in BoundaryOptions.__annotations__.items()}
-"""Types of the options for inputs and outputs, by name."""
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
     """Return a verb of the Python interface, whose errors are all XdlcErrors.
 
     Calls that do not fit the signature are UsageErrors, which name the nearest option.  Options of a typed
-    mapping, ``**boundary: Unpack[Boundary]``, are those of ``BOUNDARY``.
+    mapping, ``**options: Unpack[Options]``, are its keys.
     """
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
@@ -65,7 +62,12 @@ def _named(function: Callable[..., Any]) -> dict[str, str]:
     """Return the types of a verb's options by name."""
     found: dict[str, str] = {}
     for each in inspect.signature(function).parameters.values():
-        found |= BOUNDARY if each.kind is inspect.Parameter.VAR_KEYWORD else {each.name: each.annotation}
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            mapping = function.__globals__[each.annotation.removeprefix("Unpack[")[:-1]]
+            types = mapping.__annotations__.items()
+            found |= {name: getattr(kind, "__forward_arg__", str(kind)) for name, kind in types}
+        else:
+            found[each.name] = each.annotation
     return found
 
 
