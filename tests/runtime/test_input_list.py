@@ -57,6 +57,14 @@ def test_quoted_path_with_a_blank(tmp_path: Path) -> None:
     assert sample["x"].tolist() == [7]
 
 
+def test_a_line_that_is_a_file_as_a_whole_and_a_mark_of_byte_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "a b.raw", [1, 2])
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbf" + str(path).encode() + b"\r\n")
+    inputs = graph(Tensor("x", (2,), FLOAT32))
+    (sample,) = read_input_list(tmp_path / "list.txt", inputs).samples()
+    assert sample["x"].tolist() == [1, 2]
+
+
 def test_raw_files_are_float32_whatever_the_type(tmp_path: Path) -> None:
     a = write(tmp_path / "a.raw", [1, 2])
     (sample,) = read_input_list(listing(tmp_path, a), graph(Tensor("x", (2,), INT64))).samples()

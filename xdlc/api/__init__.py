@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.engines import emulation, kernels, sections
+from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
 from xdlc.api.execution import Session, run, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
 from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
@@ -19,16 +19,19 @@ __all__ = [
     "executable",
     "export_encodings",
     "kernels",
+    "led_by",
     "load",
     "optimize",
     "prepare",
     "prepare_all",
     "prepare_hta",
     "quantize",
+    "resized",
     "run",
     "save",
     "sections",
     "session",
     "to_onnx",
     "verdicts",
+    "with_stored_cache",
 ]

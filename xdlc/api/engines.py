@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.models import executable, loaded
+from xdlc.api.models import executable, load, loaded
 from xdlc.api.options import Notify, PathLike, verb
 from xdlc.errors import ContainerError, UsageError, raise_all
 from xdlc.ir import Model
@@ -61,6 +64,74 @@ def emulation(model: Model | PathLike, soc: str | None = None, **options: Any) -
         found = HtpSession(whole, soc, **options, **opened)
         found.own(*opened.values())
     return found
+
+
+def with_stored_cache(
+    model: Model,
+    folder: Path,
+    soc: str | None,
+    mode: str,
+    outputs: Sequence[str],
+    cpu_fallback: bool,
+    notify: Notify,
+) -> Model:
+    """Return a model with a usable cache: its own, or one from a folder, compiled and stored if missing.
+
+    Args:
+        model: The model.
+        folder: The folder; files in it are named after graph, SoC and content.
+        soc: SoC to emulate, as for ``emulation``, and so are the others.
+        mode: Which caches will do.
+        outputs: Names of tensors to return beside the graph's outputs.
+        cpu_fallback: Compile partitions where HTP refuses ops.
+        notify: Called with the path of the file.
+
+    Raises:
+        StorageError: If the file cannot be read or written.
+        XdlcError: As ``prepare`` does.
+    """
+    from xdlc.ir.fingerprint import fingerprint
+    from xdlc.prepare.htp import prepare
+    from xdlc.runtime.htp.cache_verdict import choose
+    from xdlc.runtime.htp.session import with_outputs
+
+    whole = with_outputs(model, outputs)
+    names = [tensor.name for tensor in whole.main.outputs]
+    choice = choose(whole, soc, outputs=names, mode=mode)
+    if choice.records:
+        return model
+    content = "".join(map(fingerprint, whole.graphs.values())) + str(cpu_fallback)
+    key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9._-]', '_', model.main.name)[:64]}.{choice.soc}.{key}.dlc"
+    if path.is_file():
+        stored = load(path)
+        if choose(stored, choice.soc, outputs=names, mode=mode).records:
+            notify(f"the cache is from {path}")
+            return stored
+    bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
+    made = prepare(bare, [choice.soc], partition=cpu_fallback)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.save(path)
+    notify(f"the cache is compiled and stored: {path}")
+    return made
+
+
+def resized(model: Model, dims: Mapping[str, Sequence[int]]) -> Model:
+    """Return a model whose inputs have other dimensions; the same model if none are given.
+
+    Raises:
+        UsageError: If a name is not known, or a shape does not fit.
+        ConstraintError: If an op does not take the dimensions.
+    """
+    from xdlc.prepare.edit import edit
+
+    return edit(model, input_dimensions=dims) if dims else model
+
+
+def led_by(model: Model, graph: str) -> Model:
+    """Return a model with another main graph."""
+    others = {name: held for name, held in model.graphs.items() if name != graph}
+    return Model({graph: model.graphs[graph], **others}, model.metadata, model.records)
 
 
 def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], Model]:

@@ -243,7 +243,7 @@ class Session:
         with Profiler() as profiler:
             engine = self._anew(profiler)
             for _ in range(runs):
-                engine.run(by_name(feeds, "feeds"))
+                profiler.run(engine.run, by_name(feeds, "feeds"))
             return profiler.result()
 
     def close(self) -> None:

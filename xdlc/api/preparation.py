@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import BOUNDARY, Names, Notify, PathLike, check_lists, given, keywords, verb
+from xdlc.api.options import Names, Notify, PathLike, check_lists, given, keywords, verb
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.ir import Model
 
@@ -114,7 +114,7 @@ def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any
 
     check_lists(socs=socs)
     changes = {name: options.pop(name) for name in keywords(edit) if name in options}
-    wanted = {name: options.pop(name) for name in BOUNDARY if name in options}
+    wanted = {name: options.pop(name) for name in BoundaryOptions.__annotations__ if name in options}
     changes["boundary"] = {name: value for name, value in wanted.items() if value}
     changes = {name: value for name, value in changes.items() if value}
     if changes or has_layers(loaded(model)):

@@ -75,6 +75,44 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
     return found
 
 
+def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return dimensions by name from --input_name and --input_dimensions, which go in pairs.
+
+    Raises:
+        UsageError: If one of a pair is missing.
+    """
+    if len(names) != len(shapes):
+        raise UsageError(
+            f"--input_name is given {len(names)} times, --input_dimensions {len(shapes)} times",
+            fix="give both for each input: --input_name NAME --input_dimensions 1,3,224,224",
+        )
+    return dims(zip(names, shapes, strict=True))
+
+
+def dimension_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags that give inputs of a DLC other dimensions; see ``dims_of``."""
+    for option in reversed(
+        (
+            click.option(
+                "--input_name",
+                "input_names",
+                multiple=True,
+                metavar="NAME",
+                help="Input that gets other dimensions; goes with --input_dimensions, both repeatable.",
+            ),
+            click.option(
+                "--input_dimensions",
+                "input_dims",
+                multiple=True,
+                metavar="D,D..",
+                help="Dimensions of the input of --input_name.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
 def _parts(shape: str) -> tuple[int, ...] | None:
     text = shape.strip()
     if text[:1] + text[-1:] in ("[]", "()"):

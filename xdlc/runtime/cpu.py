@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,7 @@ class CpuSession:
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
         observer: What looks at values of the graph and of those that it runs.
         kernels: Kernels of UDOs; the caller closes them.
-        profiler: Collects the times of ops and of runs.
+        profiler: Collects the times of ops.
         accelerator: Runs partitions of the main graph and of those that it runs; default: none.
 
     Raises:
@@ -71,7 +70,6 @@ class CpuSession:
         profiler: Profiler | None = None,
         accelerator: Accelerator | None = None,
     ) -> None:
-        self._profiler = profiler
         self._timeout = checked(loop_timeout)
         self._states = graph.metadata.get("states", {}) if isinstance(graph, Model) else {}
         if isinstance(graph, Lowered):
@@ -111,11 +109,9 @@ class CpuSession:
             BackendError: If onnxruntime fails, a loop takes longer than its time-out, or the run than it may.
         """
         given = feeds_of(self.graph, {**initial_states(self.graph, self._states, feeds), **feeds})
-        watch, start = Watch(self._timeout), time.perf_counter()
+        watch = Watch(self._timeout)
         with watch.until(until):
             results = self._plan.run(list(given.values()), watch)
-        if self._profiler is not None:
-            self._profiler.ran(time.perf_counter() - start)
         named = zip(self._plan.outputs, results, strict=True)
         return {name: result(self.graph.tensors.get(name), array, native=native) for name, array in named}
 

@@ -21,9 +21,12 @@ files.
 from __future__ import annotations
 
 import math
+import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +127,52 @@ class InputList:
         for inference in self.inferences:
             yield inference.feeds()
 
+    def repeated(self, count: int | None, seconds: float | None) -> Iterator[Inference]:
+        """Iterate over the inferences: once, or again and again up to a number or for some seconds."""
+        start = time.monotonic()
+        is_once = count is None and seconds is None
+        for number, inference in enumerate(self.inferences if is_once else cycle(self.inferences)):
+            if count is not None and number >= count:
+                return
+            if number and seconds is not None and time.monotonic() - start >= seconds:
+                return
+            yield inference
+
     def __len__(self) -> int:
         return len(self.inferences)
 
 
-def read_input_list(path: Path, graph: Graph, *, native: bool = False) -> InputList:
+def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
+    """Return the list of each graph that runs.
+
+    Args:
+        given: A list for the first graph; or several with commas between them, one for each graph in order,
+            where ``__`` omits a graph.
+        graphs: Names of the graphs.
+
+    Raises:
+        UsageError: If there are more lists than graphs, or none.
+    """
+    parts = os.fspath(given).split(",")
+    if len(parts) == 1 or given.is_file():
+        return {graphs[0]: given}
+    if len(parts) > len(graphs):
+        fix = f"give one list for each graph, and __ for one that is not to run: {', '.join(graphs)}"
+        raise UsageError(f"{len(parts)} input lists for {len(graphs)} graph(s)", where=str(given), fix=fix)
+    found = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
+    if not found:
+        raise UsageError("no graph is to run", where=str(given), fix="give the list of one graph")
+    return found
+
+
+def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] = False) -> InputList:
     """Return the inferences that a list names, after a check of every line and file.
 
     Args:
         path: The list.
         graph: The graph that will read the files.
-        native: Whether raw files hold the inputs' stored types instead of float32.
+        native: Whether raw files hold the inputs' stored types instead of float32, or names of inputs whose
+            files do.
 
     Raises:
         StorageError: If the list cannot be read.
@@ -168,7 +206,7 @@ def read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise StorageError(
@@ -192,7 +230,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
 
 
 def _files(
-    line: str, where: str, graph: Graph, native: bool, problems: list[XdlcError]
+    line: str, where: str, graph: Graph, native: bool | Collection[str], problems: list[XdlcError]
 ) -> dict[str, InputFile]:
     inputs = {tensor.name: tensor for tensor in graph.inputs}
     found: dict[str, InputFile] = {}
@@ -216,7 +254,8 @@ def _files(
             inputs.pop(name)
         else:
             try:
-                found[name] = _checked(Path(rest), inputs[name], native, where)
+                is_native = native if isinstance(native, bool) else name in native
+                found[name] = _checked(Path(rest), inputs[name], is_native, where)
             except XdlcError as error:
                 problems.append(error)
                 inputs.pop(name)
@@ -229,6 +268,8 @@ def _files(
 def _words(line: str, where: str) -> Sequence[str]:
     if "\0" in line:
         raise UsageError("holds a NUL character", where=where, fix="write the list as plain text")
+    if " " in line and ":=" not in line and Path(line).is_file():
+        return [line]
     if "'" not in line and '"' not in line:
         return line.split()
     try:

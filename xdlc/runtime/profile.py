@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import tempfile
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from xdlc.errors import BackendError
 from xdlc.ir import Op
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _KERNEL = "_kernel_time"
 Key = tuple[str, str, str]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +112,12 @@ class Profiler:
         """Add an engine that is open, and has a profile."""
         self._engines.append(engine)
 
-    def ran(self, seconds: float) -> None:
-        """Add the duration of a run."""
-        self._durations.append(seconds)
+    def run(self, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
+        """Call a function that is a run, and return what it does."""
+        start = time.perf_counter()
+        result = function(*args, **options)
+        self._durations.append(time.perf_counter() - start)
+        return result
 
     def called(self, op: Op, operation: Operation, seconds: float) -> None:
         """Add an execution of a UDO: its kernel's own time, or that of the call if it measures none."""

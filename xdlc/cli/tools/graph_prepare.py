@@ -151,20 +151,7 @@ def _check_options(function: Callable[..., None]) -> Callable[..., None]:
     help="Type of one input or output: float32, fixedPoint8 or fixedPoint16. " + SEPARATE,
 )
 @params.port_flags
-@click.option(
-    "--input_name",
-    "input_names",
-    multiple=True,
-    metavar="NAME",
-    help="Input that gets other dimensions; goes with --input_dimensions, both repeatable.",
-)
-@click.option(
-    "--input_dimensions",
-    "input_dims",
-    multiple=True,
-    metavar="D,D..",
-    help="Dimensions of the input of --input_name.",
-)
+@params.dimension_flags
 @_switch(
     "--memorymapped_buffer_hint", "Accepted; changes nothing, for a device decides where its buffers are."
 )
@@ -206,17 +193,12 @@ def main(
             "--udo_package_path changes nothing: libraries that prepare UDOs for HTP are built with "
             "the vendor's SDK and loaded by its tool alone; here such ops stay on the CPU, with --partition"
         )
-    if len(input_names) != len(input_dims):
-        raise UsageError(
-            f"--input_name is given {len(input_names)} times, --input_dimensions {len(input_dims)} times",
-            fix="give both for each input: --input_name NAME --input_dimensions 1,3,224,224",
-        )
+    dims = params.dims_of(input_names, input_dims)
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")
     if not socs and not htp_archs:
         notice(f"no SoC is named: the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
-    dims = params.dims(zip(input_names, input_dims, strict=True))
     target = check_target(target or derived_path(source, "_cached.dlc"))
     with bars.outcomes("compiling", "SoC", len(socs or htp_archs)) as (notify, found):
         prepared = api.prepare_all(

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import bars, params
-from xdlc.cli.output_path import folder_for, storage_errors
+from xdlc.cli import bars, params, result_files
+from xdlc.cli.output_path import folder_for
 from xdlc.cli.params import kernel_flags
-from xdlc.cli.text import short as shortened
 from xdlc.cli.tool import notice, show, tool
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UsageError
 
 if TYPE_CHECKING:
-    from xdlc.ir import Graph, Model
+    from xdlc.ir import Model
+    from xdlc.runtime.profile import Profiler
+    from xdlc.runtime.udo import Kernels
 
-LONGEST_NAME = 255  # bytes, on the usual file systems
 _RUNTIME_OF = {
     "soc": "htp",
     "cache_mode": "htp",
     "validate_cache": "htp",
     "enable_cpu_fallback": "htp",
+    "enable_init_cache": "htp",
+    "storage_dir": "htp",
     "use_aip": "cpu",
 }
+_PER_OP = ("moderate", "detailed")
+"""Levels of profiling that time ops."""
 
 
 @tool(
@@ -35,7 +38,8 @@ _RUNTIME_OF = {
     epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
     "are requested; a slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows "
     "from the size of the input's raw file; inputs with several of them take .npy files, which state "
-    "their shapes.",
+    "their shapes. Lists of several graphs have commas between them, __ omits a graph; results are in "
+    "OUTPUT_DIR/<graph>/Result_N then.",
 )
 @click.option("--container", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
@@ -83,6 +87,16 @@ _RUNTIME_OF = {
     help="Run on the CPU what the SoC's HTP refuses, instead of failing (htp only).",
 )
 @click.option(
+    "--enable_init_cache",
+    is_flag=True,
+    help="Store the cache that is compiled where none is usable, and take it in later runs (htp only).",
+)
+@click.option(
+    "--storage_dir",
+    type=params.OUTPUT_FILE,
+    help="Folder of caches of --enable_init_cache.  [default: OUTPUT_DIR]",
+)
+@click.option(
     "--use_native_input_files",
     "native_in",
     is_flag=True,
@@ -95,12 +109,61 @@ _RUNTIME_OF = {
     help="Write results in the tensors' own types, as <tensor>_native.raw.",
 )
 @click.option(
+    "--native_input_tensor_names",
+    "native_names",
+    metavar="GRAPH:T1,T2;..",
+    help="Inputs whose raw files are in their own types, instead of --use_native_input_files.",
+)
+@click.option(
+    "--data_type_map",
+    multiple=True,
+    metavar="NAME=TYPE",
+    help="Type of an input or output: its own, or float32, which native files of others then leave alone. "
+    "Repeatable.",
+)
+@click.option(
     "--set_output_tensors",
-    "wanted",
-    callback=params.names,
+    "tensors",
+    multiple=True,
     metavar="T1,T2",
     help="Tensors to write beside the graph's outputs: with a cache those that it was compiled for, with "
-    "sections those between them.",
+    "sections those between them. 'GRAPH T1,T2' for one of several graphs.",
+)
+@click.option(
+    "--set_output_layers",
+    "layers",
+    multiple=True,
+    metavar="OP1,OP2",
+    help="Ops whose outputs are written likewise.",
+)
+@click.option(
+    "--set_unconsumed_as_output", "unread", is_flag=True, help="Write tensors that no op reads, too."
+)
+@click.option("--dump_all_tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
+@params.dimension_flags
+@click.option(
+    "--num_inferences",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of inferences: the list is repeated, or cut. Results are those of the first pass.",
+)
+@click.option(
+    "--duration",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Repeat the list until this time is over.",
+)
+@click.option(
+    "--keep_num_outputs", type=click.IntRange(0), metavar="N", help="Write no more results.  [default: all]"
+)
+@click.option(
+    "--profiling_level",
+    "level",
+    type=click.Choice(["off", "basic", "moderate", "detailed"]),
+    default="off",
+    show_default=True,
+    help="Times on this machine, printed and in OUTPUT_DIR/profile.csv: basic, of inferences; moderate and "
+    "detailed, of each op too (cpu only).",
 )
 @click.option(
     "--loop_timeout",
@@ -114,9 +177,8 @@ def main(
     input_list: Path,
     output_dir: Path,
     runtime: str,
-    native_in: bool,
-    native_out: bool,
-    wanted: tuple[str, ...],
+    input_names: tuple[str, ...],
+    input_dims: tuple[str, ...],
     udo_package_path: str | None,
     allow_embedded_kernels: bool | None,
     udo_timeout: float | None,
@@ -128,156 +190,153 @@ def main(
     """
     _check(runtime, options)
     from xdlc import api
-    from xdlc.runtime.input_list import read_input_list
+    from xdlc.opdefs.control_flow import outer_graphs
+    from xdlc.runtime.input_list import lists_of
 
+    dims = params.dims_of(input_names, input_dims)
     with bars.steps("reading"):
         model = api.executable(source)
-        graph = model.main
-        inputs = read_input_list(input_list, graph, native=native_in)
-    extra = list(dict.fromkeys([*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]))
-    files = _files([*(tensor.name for tensor in graph.outputs), *extra], native_out)
-    with (
-        bars.steps("building the network", "inference") as step,
-        api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels,
-        _session(model, source, runtime, extra, options | {"kernels": kernels}) as session,
-    ):
+        lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
+        model = api.resized(model, dims)
+    if options["storage_dir"] is not None and not options["enable_init_cache"]:
+        notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
+    with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
         for unused in kernels.unused():
             notice(f"nothing of {unused} is used: the model has no op that it offers")
-        with folder_for(output_dir / "Result_0"):
-            done = 0
-            for number, inference in enumerate(inputs.inferences, 1):
-                results = session.run(inference.feeds(), native=native_out)
-                for index in range(inference.results):
-                    folder = output_dir / f"Result_{done}"
-                    part = None if inference.batch is None else (index, inference.batch)
-                    _write(folder, files, results, part, native_out)
-                    done += 1
-                step("running", number, len(inputs))
-    show(f"written: {output_dir}/Result_0 to Result_{done - 1}")
+        for graph, path in lists.items():
+            folder = output_dir if path == input_list else output_dir / graph
+            _run(
+                api.led_by(model, graph),
+                path,
+                folder,
+                runtime,
+                {**options, "source": source, "kernels": kernels},
+            )
 
 
 def _check(runtime: str, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
-        if value is not None and value is not False and runtime != _RUNTIME_OF.get(name, runtime):
+        wanted = _RUNTIME_OF.get(name, runtime)
+        if value is not None and value is not False and runtime != wanted:
             param = next(each for each in main.params if each.name == name)
-            flag, wanted = param.opts[0], f"--runtime {_RUNTIME_OF[name]}"
+            flag, wanted = param.opts[0], f"--runtime {wanted}"
             raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
     if options["validate_cache"] and options["cache_mode"] == "always_generate_new":
         raise UsageError(
             "--validate_cache wants a cache, always_generate_new takes none", fix="omit one of the two"
         )
+    if options["native_names"] and options["native_in"]:
+        raise UsageError(
+            "--native_input_tensor_names and --use_native_input_files exclude each other",
+            fix="omit one of the two",
+        )
+    if options["level"] in _PER_OP and (runtime != "cpu" or options["use_aip"]):
+        raise UsageError(
+            "ops are timed on the CPU as a whole: the emulation of a device has no times of its own",
+            where="--profiling_level",
+            fix="write --profiling_level basic, or omit --runtime htp and --use_aip",
+        )
+
+
+def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mapping[str, Any]) -> None:
+    """Run the main graph on the inferences of a list."""
+    from xdlc.api.file_types import as_files, check_types, named_in, native_names
+    from xdlc.boundary.datatype import parsed
+    from xdlc.prepare.edit.outputs import extra_outputs
+    from xdlc.runtime.input_list import read_input_list
+    from xdlc.runtime.profile import Profiler
+
+    graph, types = model.main, parsed(options["data_type_map"], "data_type_map")
+    check_types(graph, types)
+    named = named_in(options["native_names"] or "", model)
+    inputs = read_input_list(
+        listing, graph, native=native_names(graph.inputs, options["native_in"], types, named)
+    )
+    extra = extra_outputs(
+        model,
+        [*options["tensors"], inputs.tensors],
+        [*options["layers"], inputs.ops],
+        unread=options["unread"],
+        every=options["every"],
+    )
+    written = [*graph.outputs, *(graph.tensors[name] for name in extra)]
+    native = native_names(written, options["native_out"], types)
+    files = result_files.files_of([tensor.name for tensor in written], native)
+    count, seconds, most = (options[name] for name in ("num_inferences", "duration", "keep_num_outputs"))
+    with ExitStack() as stack:
+        step = stack.enter_context(bars.steps("building the network", "inference"))
+        profiler = stack.enter_context(Profiler())
+        session = stack.enter_context(_session(model, target, runtime, extra, profiler, options))
+        stack.enter_context(folder_for(target / "Result_0"))
+        done = number = 0
+        for number, inference in enumerate(inputs.repeated(count, seconds), 1):
+            results = profiler.run(session.run, inference.feeds(), native=bool(native))
+            if native:
+                results = as_files(graph, results, native)
+            for index in range(inference.results if number <= len(inputs) else 0):
+                if most is None or done < most:
+                    part = None if inference.batch is None else (index, inference.batch)
+                    result_files.write(target / f"Result_{done}", files, results, part, native)
+                    done += 1
+            step("running", number, 0 if seconds else count or len(inputs))
+        profile = profiler.result()
+    if options["level"] != "off":
+        result_files.write_text(target / "profile.csv", profile.csv())
+        show(str(profile))
+    repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""
+    show(
+        f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"
+    )
 
 
 def _session(
-    model: Model, source: Path, runtime: str, extra: Sequence[str], options: Mapping[str, Any]
+    model: Model,
+    target: Path,
+    runtime: str,
+    extra: Sequence[str],
+    profiler: Profiler,
+    options: Mapping[str, Any],
 ) -> AbstractContextManager[Any]:
-    if options["use_aip"]:
-        from xdlc import api
+    from xdlc import api
 
+    if options["use_aip"]:
         sections = api.sections(
-            source, outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"]
+            options["source"], outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"]
         )
         for line in sections.notices:
             notice(line)
         show(f"runs: {sections}")
         return sections
+    kernels: Kernels = options["kernels"]
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
 
         return nullcontext(
-            CpuSession(model, outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"])
+            CpuSession(
+                model,
+                outputs=extra,
+                loop_timeout=options["loop_timeout"],
+                kernels=kernels,
+                profiler=profiler if options["level"] in _PER_OP else None,
+            )
         )
-    from xdlc import api
-
+    mode, fallback = options["cache_mode"] or "permissive", options["enable_cpu_fallback"]
+    if options["enable_init_cache"] and mode != "always_generate_new":
+        folder = options["storage_dir"] or target
+        model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
     session = api.emulation(
         model,
         options["soc"],
-        mode=options["cache_mode"] or "permissive",
+        mode=mode,
         outputs=extra,
         validate=options["validate_cache"],
-        cpu_fallback=options["enable_cpu_fallback"],
+        cpu_fallback=fallback,
         notify=notice,
-        name=str(source),
+        name=str(options["source"]),
         loop_timeout=options["loop_timeout"],
-        kernels=options["kernels"],
+        kernels=kernels,
     )
     origin = f"from {session.record}" if session.record else "compiled now"
     parts = f", {session.partitions} partition(s), the rest on the CPU" if session.partitions else ""
     show(f"runs on: {session.soc}, {origin}{parts}")
     return session
-
-
-def _outputs_of(graph: Graph, names: tuple[str, ...]) -> list[str]:
-    ops = {op.name: op for op in graph.ops} if names else {}
-    for name in names:
-        if name not in ops:
-            raise UsageError(f"graph {graph.name!r} has no op {name!r}", fix=nearest_names(name, ops) or None)
-    return [tensor.name for name in names for tensor in ops[name].outputs]
-
-
-def _files(tensors: Sequence[str], native: bool) -> dict[str, Path]:
-    """Return the file of each tensor in a result folder.
-
-    Raises:
-        UsageError: If a name cannot be a file's, or two tensors would share a path.
-    """
-    files = {name: _file_name(name, native) for name in tensors}
-    taken: dict[Path, str] = {}
-    for name, file in files.items():
-        if file in taken:
-            raise _clash(taken[file], name)
-        taken[file] = name
-    for name, file in files.items():
-        for folder in file.parents:
-            if folder in taken:
-                raise _clash(taken[folder], name)
-    return files
-
-
-def _clash(one: str, other: str) -> UsageError:
-    return UsageError(
-        f"the outputs {one!r} and {other!r} would be written to the same path",
-        fix="rename one of them in the source model",
-    )
-
-
-def _file_name(tensor: str, native: bool) -> Path:
-    """Return the file of a tensor in a result folder; its name is untrusted and must not lead out of it."""
-    parts = [part for part in tensor.split("/") if part not in ("", ".")]
-    if parts:
-        parts[-1] += "_native.raw" if native else ".raw"
-    too_long = any(len(part.encode()) > LONGEST_NAME for part in parts)
-    if not parts or ".." in tensor.split("/") or "\0" in tensor or too_long:
-        raise UsageError(
-            f"the name of output {shortened(tensor)!r} cannot be a file name",
-            fix="rename the output in the source model",
-        )
-    return Path(*parts)
-
-
-def _write(
-    folder: Path,
-    files: Mapping[str, Path],
-    results: Mapping[str, Any],
-    part: tuple[int, int] | None,
-    native: bool,
-) -> None:
-    import numpy as np
-
-    real = np.dtype("<f4")
-    for name, file in files.items():
-        array = results[name]
-        if part is not None and array.ndim and array.shape[0] == part[1]:
-            array = array[part[0] : part[0] + 1]
-        _write_file(folder / file, np.ascontiguousarray(array, None if native else real).tobytes())
-
-
-def _write_file(target: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all."""
-    unfinished = target.with_name(f".{os.getpid()}.part")
-    with folder_for(target), storage_errors(target):
-        try:
-            unfinished.write_bytes(content)
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)

@@ -30,6 +30,38 @@ def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names])
         _replace(model.graphs[graph], wanted)
 
 
+def extra_outputs(
+    model: Model,
+    tensors: Sequence[Names],
+    layers: Sequence[Names],
+    *,
+    unread: bool = False,
+    every: bool = False,
+) -> list[str]:
+    """Return the names of tensors of the main graph that are wanted beside its outputs.
+
+    Args:
+        model: The model.
+        tensors: Names of tensors, in any number of forms.
+        layers: Names of ops, likewise: all of their outputs.
+        unread: Whether those that no op reads are wanted.
+        every: Whether all that ops compute are wanted.
+
+    Raises:
+        UsageError: If a name is not known, or is of another graph.
+    """
+    graph = model.main
+    named = _named(model, tensors, layers)
+    other = next((name for name in named if name != graph.name), None)
+    if other is not None:
+        fix = "name tensors of the graph that runs"
+        raise UsageError(f"graph {other!r} does not run, {graph.name!r} does", fix=fix)
+    found = dict.fromkeys(named.get(graph.name, ()))
+    for op in graph.ops:
+        found |= {held: None for held in op.outputs if every or (unread and not graph.consumers(held))}
+    return [tensor.name for tensor in found if not graph.is_output(tensor)]
+
+
 def _named(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> dict[str, list[Tensor]]:
     problems: list[XdlcError] = []
     found: dict[str, list[Tensor]] = {}

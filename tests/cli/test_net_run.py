@@ -1,0 +1,165 @@
+"""Flags of xdlc-net-run beside those of runtimes."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import xdlc
+from tests.htp_models import cnn, needs_htp
+from tests.onnx_models import build, floats, node
+from xdlc.cli.tools.net_run import main
+from xdlc.ir import Model
+
+X = [floats(1, 4) for _ in range(3)]
+
+
+@pytest.fixture
+def model() -> Model:
+    nodes = [node("MatMul", "x w", "h"), node("Relu", "h", "y"), node("Neg", "h", "z")]
+    return xdlc.convert(build(nodes, {"x": X[0]}, {"w": floats(4, 3)}, ["y", "z"], 17))
+
+
+def net_run(folder: Path, model: Model, *words: object, code: int = 0, listed: Any = None) -> Result:
+    model.save(folder / "m.dlc")
+    for number, array in enumerate(X):
+        array.tofile(folder / f"{number}.raw")
+    (folder / "list.txt").write_text("".join(f"{folder / str(number)}.raw\n" for number in range(3)))
+    command = ["--container", folder / "m.dlc", "--output_dir", folder / "out"]
+    command += ["--input_list", listed or folder / "list.txt", *words]
+    done = CliRunner().invoke(main, list(map(str, command)))
+    assert done.exit_code == code, done.output
+    return done
+
+
+def written(folder: Path, number: int = 0) -> set[str]:
+    return {path.stem for path in (folder / "out" / f"Result_{number}").iterdir()}
+
+
+def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
+    hidden = model.main.ops[0].outputs[0].name
+    every = {tensor.name for op in model.main.ops for tensor in op.outputs}
+    net_run(tmp_path, model, "--dump_all_tensors")
+    assert written(tmp_path, 2) == every > {"y", "z"}
+    model.main.outputs.pop().role = model.main.ops[0].outputs[0].role
+    for number, (words, found) in enumerate(
+        [
+            ((), {"y"}),
+            (("--set_unconsumed_as_output",), {"y", "z"}),
+            (("--set_output_layers", model.main.ops[0].name), {"y", hidden}),
+            (("--set_output_tensors", f"{model.main.name} {hidden},z"), {"y", "z", hidden}),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        net_run(folder, model, *words)
+        assert written(folder) == found
+    error = net_run(tmp_path, model, "--set_output_tensors", "hidde", "--set_output_layers", "no", code=2)
+    assert error.stderr.count("has no") == 2
+
+
+def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) -> None:
+    done = net_run(tmp_path, model, "--num_inferences", 7, "--keep_num_outputs", 2)
+    assert "Result_0 to Result_1; 7 inferences, results of the first 3" in done.stdout
+    assert len(list((tmp_path / "out").iterdir())) == 2
+    done = net_run(tmp_path, model, "--num_inferences", 1)
+    assert "Result_0 to Result_0\n" in done.stdout
+    assert "of the first 3" in net_run(tmp_path, model, "--duration", 0.05).stdout
+
+
+def test_profile(tmp_path: Path, model: Model) -> None:
+    for level, ops in (("basic", set()), ("detailed", {op.name for op in model.main.ops})):
+        done = net_run(tmp_path, model, "--profiling_level", level)
+        assert "mean of 3" in done.stdout
+        with open(tmp_path / "out" / "profile.csv") as file:
+            rows = list(csv.DictReader(file))
+        assert {row["op"] for row in rows} - {""} <= ops
+        assert bool(rows) == bool(ops)
+    error = net_run(tmp_path, model, "--profiling_level", "detailed", "--runtime", "htp", code=2)
+    assert "--profiling_level" in error.stderr
+
+
+def test_native_files_by_name(tmp_path: Path) -> None:
+    model = cnn(quantized=True)
+    (tensor,) = model.main.inputs
+    model.save(tmp_path / "m.dlc")
+    stored = np.arange(tensor.size, dtype=tensor.dtype.numpy).reshape(tensor.shape)
+    stored.tofile(tmp_path / "stored.raw")
+    (tmp_path / "native.txt").write_text(str(tmp_path / "stored.raw"))
+    expected = xdlc.run(model, {"x": stored})["y"]
+    for words in (
+        ("--native_input_tensor_names", f"{model.main.name}:x"),
+        ("--native_input_tensor_names", "x"),
+        (
+            "--use_native_input_files",
+            "--use_native_output_files",
+            "--data_type_map",
+            "x=fixedPoint8,y=float32",
+        ),
+    ):
+        net_run(tmp_path, model, *words, listed=tmp_path / "native.txt")
+        found = np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32)
+        np.testing.assert_array_equal(found, expected.reshape(-1))
+    for words, text in (
+        (("--data_type_map", "x=int32"), "write x="),
+        (("--data_type_map", "w=float32"), "no input or output"),
+        (("--data_type_map", "x"), "not of the form"),
+        (("--native_input_tensor_names", "w"), "has no input 'w'"),
+        (("--native_input_tensor_names", "other:x;main:x"), "no graph 'other'"),
+        (("--native_input_tensor_names", "x", "--use_native_input_files"), "exclude each other"),
+    ):
+        error = net_run(tmp_path, model, *words, listed=tmp_path / "native.txt", code=2)
+        assert text in error.stderr, error.stderr
+
+
+def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
+    other = model.main.clone()
+    other.name = "other"
+    both = Model({model.main.name: model.main, "other": other}, model.metadata)
+    listed = tmp_path / "list.txt"
+    net_run(tmp_path, both, listed=f"__,{listed}")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["other"]
+    assert (tmp_path / "out/other/Result_2/y.raw").is_file()
+    assert "3 input lists for 2" in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
+    assert "no graph" in net_run(tmp_path, both, listed="__,__", code=2).stderr
+
+
+def test_other_dimensions(tmp_path: Path, model: Model) -> None:
+    net_run(tmp_path, model, "--input_name", "x", "--input_dimensions", "3,4")
+    assert len(list((tmp_path / "out").iterdir())) == 3  # lines fill the batch
+    found = np.fromfile(tmp_path / "out/Result_1/y.raw", np.float32)
+    np.testing.assert_allclose(found, xdlc.run(model, {"x": X[1]})["y"].reshape(-1), rtol=1e-6)
+    error = net_run(tmp_path, model, "--input_name", "x", code=2)
+    assert "--input_dimensions 0 times" in error.stderr
+
+
+@needs_htp
+@pytest.mark.slow
+def test_a_compiled_cache_is_stored_and_taken_again(tmp_path: Path) -> None:
+    model = cnn(quantized=True)
+    model.save(tmp_path / "m.dlc")
+    floats(*model.main.inputs[0].shape).tofile(tmp_path / "x.raw")
+    (tmp_path / "x.txt").write_text(str(tmp_path / "x.raw"))
+    words = [
+        "--runtime",
+        "htp",
+        "--soc",
+        "sm8550",
+        "--enable_init_cache",
+        "--storage_dir",
+        tmp_path / "caches",
+    ]
+    first = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
+    assert "compiled and stored" in first.stderr
+    result = (tmp_path / "out/Result_0/y.raw").read_bytes()
+    again = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
+    assert "the cache is from" in again.stderr
+    assert "from htp.cache.sm8550.0" in again.stdout
+    assert (tmp_path / "out/Result_0/y.raw").read_bytes() == result
+    net_run(tmp_path, model, *words, "--dump_all_tensors", listed=tmp_path / "x.txt")
+    assert len(list((tmp_path / "caches").iterdir())) == 2
