@@ -1,4 +1,8 @@
-"""Control flow by the document on NNAPI 1.3: each statement of it that can be tried, and what happens."""
+"""Control flow by the document on NNAPI 1.3: each statement of it that can be tried, and what happens.
+
+Not tried: performance figures of a driver (``ifPerformance``, ``whilePerformance``), which a device alone
+has, and the conformance tests of Android.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,16 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from tests.control_flow_models import binary, graph_of, if_model, loop_model, model_of
 from tests.htp_models import needs_htp
 from xdlc.cli.tools import graph_prepare, net_run, onnx_to_dlc
 from xdlc.errors import BackendError, ConstraintError
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
+from xdlc.opdefs.control_flow import called
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.prepare.htp import PrepareError
+from xdlc.runtime import timeout
 from xdlc.runtime.htp import library
 
 SHAPE = [1, 4, 16, 16]
@@ -99,6 +108,144 @@ def check_htp(model: Model, sign: int = 1, tolerance: float = ONCE) -> tuple[int
         assert np.abs(found[name] - array).max() <= tolerance * np.abs(array).max()
         assert found[name].shape == array.shape
     return partitions, "\n".join(notices)
+
+
+# --------------------------------------------------------------------------- ops and sub-graphs
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_if_runs_one_of_two_graphs(chosen: bool) -> None:
+    x = np.float32([[-1, 2, 3], [4, -5, 6]])
+    half = np.maximum(x, 0)
+    found = xdlc.run(if_model(), {"c": np.array([chosen]), "x": x})["y"]
+    np.testing.assert_allclose(found, np.tanh(2 * half if chosen else 0 * half), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_while_runs_a_graph_many_times_without_unrolling(count: int) -> None:
+    model = loop_model()
+    feeds = {"x": np.float32([1, 2, -3]), "n": np.int32([count]), "f": np.float32([1, -1, 0.5])}
+    found = xdlc.run(model, feeds)["y"]
+    assert sum(map(len, model.graphs.values())) == 4
+    np.testing.assert_allclose(found, feeds["x"] * feeds["f"] ** count)
+
+
+def test_the_main_graph_comes_first_and_operands_name_the_others(tmp_path: Path) -> None:
+    loop_model().save(tmp_path / "m.dlc")
+    model = xdlc.load(tmp_path / "m.dlc")
+    assert next(iter(model.graphs)) == model.main.name == "main"
+    assert called(model.main.ops[0]) == ("main_cond", "main_body")
+    assert [tensor.name for tensor in model.main.inputs] == ["x", "n", "f"]
+    model.graphs.pop("main_body")
+    with pytest.raises(ConstraintError, match="main_body"):
+        xdlc.run(model, {name: np.ones(3 if name != "n" else 1, "f4") for name in "xnf"})
+
+
+@pytest.mark.parametrize("length", [1, 5, 9])
+def test_a_dynamic_rnn_follows_its_input_without_unrolling(length: int, tmp_path: Path) -> None:
+    step = helper.make_graph(
+        [
+            helper.make_node("Add", ["h", "row"], ["sum"]),
+            helper.make_node("Tanh", ["sum"], ["next"]),
+            helper.make_node("Identity", ["next"], ["out"]),
+        ],
+        "step",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("h", "row")],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("next", "out")],
+    )
+    node = helper.make_node("Scan", ["h0", "x"], ["y", "all"], body=step, num_scan_inputs=1, name="rnn")
+    proto = _model([node], [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["t", 2])], [])
+    proto.graph.initializer.extend(_constants(h0=np.zeros(2, "f4")))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
+    proto.graph.output.append(helper.make_tensor_value_info("all", TensorProto.FLOAT, ["t", 2]))
+    model = converted(proto, tmp_path)
+    x = np.random.default_rng(3).normal(size=(length, 2)).astype("f4")
+    found, state, states = xdlc.run(model, {"x": x}), np.zeros(2, "f4"), []
+    for row in x:
+        state = np.tanh(state + row)
+        states.append(state)
+    np.testing.assert_allclose(found["y"], state, atol=1e-6)
+    np.testing.assert_allclose(found["all"], states, atol=1e-6)
+
+
+# --------------------------------------------------------------------------- counters and conditions
+
+COMPARISONS = {
+    3: np.equal,
+    6: np.greater,
+    7: np.greater_equal,
+    8: np.less,
+    9: np.less_equal,
+    14: np.not_equal,
+}
+ARITHMETIC = {0: np.add, 10: np.maximum, 11: np.minimum, 13: np.multiply, 18: np.subtract}
+
+
+def _counters() -> Model:
+    """Return a graph of arithmetic and comparisons on INT32 of shape [1], with BOOL8 results of shape [1]."""
+
+    def main(graph: Graph, a: Tensor, b: Tensor) -> list[Tensor]:
+        return [
+            *(binary(graph, number, a, b, f"n{number}") for number in ARITHMETIC),
+            *(binary(graph, number, a, b, f"b{number}", BOOL8) for number in COMPARISONS),
+        ]
+
+    return model_of(graph_of("main", [("a", (1,), INT32), ("b", (1,), INT32)], main))
+
+
+@pytest.mark.parametrize("runtime", ["cpu", pytest.param("htp", marks=[needs_htp, pytest.mark.slow])])
+def test_counters_are_int32_and_conditions_bool8_of_one_element(runtime: str) -> None:
+    with xdlc.Session(_counters(), runtime) as session:
+        for a, b in ((3, 4), (4, 4), (-7, 2)):
+            found = session.run({"a": np.int32([a]), "b": np.int32([b])})
+            for number, function in {**ARITHMETIC, **COMPARISONS}.items():
+                (array,) = (found[name] for name in (f"n{number}", f"b{number}") if name in found)
+                assert array.shape == (1,)
+                assert array[0] == function(np.int32(a), np.int32(b))
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, INT32])
+def test_conditions_of_another_type_are_refused(dtype: Any) -> None:
+    model = if_model()
+    model.main.inputs[0].dtype = dtype
+    with pytest.raises(ConstraintError, match="condition"):
+        xdlc.run(model, {"c": np.ones(1, dtype.numpy), "x": np.ones((2, 3), "f4")})
+
+
+def test_branches_and_states_of_another_type_are_refused() -> None:
+    branch, body = if_model(), loop_model()
+    branch.graphs["main_else"].outputs[0].dtype = INT32
+    body.graphs["main_body"].outputs[0].dtype = INT32
+    for model in (branch, body):
+        (problem, *_) = verify_control_flow(model.graphs)
+        assert "int32" in f"{problem.where}: {problem.problem}"
+
+
+# --------------------------------------------------------------------------- time-outs
+
+
+def _endless() -> tuple[Model, dict[str, Any]]:
+    feeds = {"x": np.ones(3, "f4"), "n": np.ones(1, "i4"), "f": np.ones(3, "f4")}
+    return loop_model(most=2**31 - 1), feeds
+
+
+def test_loops_have_a_time_out_of_two_seconds_and_at_most_fifteen() -> None:
+    assert (timeout.DEFAULT, timeout.LONGEST) == (2.0, 15.0)
+
+
+def test_an_execution_ends_a_loop_that_takes_longer() -> None:
+    model, feeds = _endless()
+    with pytest.raises(BackendError, match=r"the loop has not ended after 0\.05 s"):
+        xdlc.run(model, feeds, loop_timeout=0.05)
+    with xdlc.Session(model, loop_timeout=0.05) as session:
+        ended = session.submit(feeds)
+        with pytest.raises(BackendError, match="the loop has not ended"):
+            ended.result()
+    with xdlc.Session(model, loop_timeout=10) as session, pytest.raises(BackendError, match="deadline"):
+        session.submit(feeds, deadline=0.05).result()
+
+
+# --------------------------------------------------------------------------- accelerators
 
 
 def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,12 @@ def plan_partitions(
         if len(taken[outer]) == len(outer):
             numbered = {outer: dict.fromkeys(outer.ops, 0)}
         else:
-            numbered = partition(taken)
+            arrays = {
+                graph: [op for op in ops if not _is_inner_scalar(op, found)] for graph, ops in taken.items()
+            }
+            numbered = partition(arrays)
+            if not any(numbered.values()):
+                numbered = partition(taken)
         for graph, numbers in numbered.items():
             groups = _groups(graph, numbers, cuts)
             if len(groups) == 1 and len(groups[0]) == len(graph) and graph is outer:
@@ -140,16 +145,16 @@ def _family(outer: Graph, model: Model) -> list[Graph]:
 
 
 def _taken(graph: Graph, refused: Collection[tuple[str, str]], found: Mapping[str, Role]) -> list[Op]:
-    """Return the ops that HTP supports; of a branch or body without those on single numbers."""
-    role = found[graph.name][0] if graph.name in found else None
-    if role == CONDITION:
+    """Return the ops that HTP supports; none of a condition, which the host computes to drive the loop."""
+    if graph.name in found and found[graph.name][0] == CONDITION:
         return []
-    supported = [op for op in graph.ops if (graph.name, op.name) not in refused]
-    return [op for op in supported if not _is_scalar(op)] if role else supported
+    return [op for op in graph.ops if (graph.name, op.name) not in refused]
 
 
-def _is_scalar(op: Op) -> bool:
-    return all(tensor is None or tensor.size <= 1 for tensor in (*op.inputs, *op.outputs))
+def _is_inner_scalar(op: Op, found: Mapping[str, Role]) -> bool:
+    """Return whether an op of a branch or body has single numbers only, like what counts iterations."""
+    inner = op.graph is not None and op.graph.name in found
+    return inner and all(tensor is None or tensor.size <= 1 for tensor in (*op.inputs, *op.outputs))
 
 
 def _names(partitions: Sequence[PlannedPartition]) -> set[str]:

@@ -18,6 +18,7 @@ from xdlc.container.cache_provenance import GraphFacts
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.opdefs.control_flow import GRAPH_PARAMS
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome, each_of
 from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mark, plan_partitions
@@ -252,12 +253,13 @@ class PartitionJobs:
 
 
 def _nothing(state: _State, place: str) -> XdlcError:
-    problems = state.report.problems
+    problems = [each for each in state.report.problems if each.op not in GRAPH_PARAMS]
     if problems:
         return _all_of(problems, place)
-    reasons = sorted({left.reason for left in state.report.unsupported.values()})
+    reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
+    why = "; ".join(sorted(reasons)) or "it has no op that computes anything"
     return ConstraintError(
-        f"HTP supports no partition of it: {'; '.join(reasons) or 'it has no op'}",
+        f"HTP supports no partition of it: {why}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
     )
