@@ -28,7 +28,9 @@ def resized(image: np.ndarray, size: Sequence[int], mode: str) -> np.ndarray:
         if mode == "nearest":
             image = image.take(np.arange(wanted) * held // wanted, axis)
             continue
-        places = np.clip((np.arange(wanted) + 0.5) * held / wanted - 0.5, 0, held - 1)
+        # In float32, whose rounding of places far from zero shows in images of noise.
+        centres = np.arange(wanted, dtype=np.float32) + np.float32(0.5)
+        places = np.clip(centres / np.float32(wanted / held) - np.float32(0.5), 0, held - 1)
         low = np.floor(places).astype(int)
         part = (places - low).reshape([-1 if at == axis else 1 for at in range(4)])
         image = image.take(low, axis) * (1 - part) + image.take(np.minimum(low + 1, held - 1), axis) * part
