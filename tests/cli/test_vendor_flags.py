@@ -107,6 +107,12 @@ def test_void_flags_are_taken_with_their_values_and_stated_once() -> None:
             "--output_path b",
         ),
         ("onnx-to-dlc", ["-d", "x", "1,", "3,", "8"], ["-d", "x", "1,3,8"], ""),
+        (
+            "snpe-net-run",
+            ["--use_dsp", "--perf_profile", "burst", "--debug"],
+            ["--runtime", "htp", "--dump_all_tensors"],
+            "--perf_profile",
+        ),
     ],
 )
 def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], notice: str) -> None:

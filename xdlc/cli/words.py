@@ -73,10 +73,11 @@ class _Reader:
         before = ""  # the flag that the words after it belong to, as it was given
         files: str | None = None  # the option whose files may follow as words
         rest = list(words)
-        replaced = 0  # words at the start of the rest that are in place of a flag
+        given = len(rest)  # words of the rest, at its end, that are not in place of a flag
         while rest:
             word = rest.pop(0)
-            is_own, replaced = replaced > 0, replaced - 1
+            is_own = len(rest) >= given
+            given = min(given, len(rest))
             if word == "--" or (self.is_group and not word.startswith("-")):
                 raise_all(self.problems)
                 return [*found, word, *rest]
@@ -94,7 +95,8 @@ class _Reader:
             entry = None if is_own else self.entry(name)
             option = self.known.get(name)
             if entry is not None:
-                rest, replaced = self.in_place(entry, values, rest)
+                rest, made = self.in_place(entry, values, rest)
+                given = len(rest) - made
             elif option is None:
                 self.problems.append(_unknown(name, self.known))
             elif option.is_flag and not option.count:
