@@ -37,7 +37,9 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
         if port is None:
             continue
         try:
-            held = layout.stated(tensor, port, layouts.get(tensor.name), assumed, notify)
+            held = layout.stated(
+                tensor, port, layouts.get(tensor.name) or layout.inferred(model.main, tensor), assumed, notify
+            )
             found = (_input if port.is_input else _output)(model, tensor, port, held)
         except XdlcError as error:
             problems.append(error)

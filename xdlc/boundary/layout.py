@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xdlc.boundary.entry import Entry, check_apart
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import AxisScaleOffset, Graph, Origin, Tensor, make_op, u32s
+from xdlc.opdefs.traits import traits
 
 if TYPE_CHECKING:
     from xdlc.boundary.ports import Port
@@ -61,6 +62,34 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     if noted is not None and noted != port.layout:
         notify(f"{tensor.name!r} is {port.layout} as stated; the graph reads it as {noted}")
     return port.layout
+
+
+def inferred(graph: Graph, port: Tensor) -> str | None:
+    """Return what the axes of an input or output are to the convolutions and poolings that it reaches.
+
+    Transposes and ops on single elements are followed; None if there is no such op.
+    """
+    is_input = port in graph.inputs
+    pending, seen = [(port, tuple(range(port.rank)))], {port}  # the axis of the port that each axis is
+    for tensor, axes in pending:
+        for op in graph.consumers(tensor) if is_input else [tensor.producer]:
+            other = None if op is None else op.outputs[0] if is_input else op.inputs[0]
+            if op is None or other is None or (is_input and op.inputs[0] is not tensor and other in seen):
+                continue
+            known = traits(op)
+            if known.pool or known.macs in ("convolution", "transposed") or op.type.startswith("Resize"):
+                if op.inputs[0] is tensor or not is_input:
+                    word = next((last for last in CHANNEL_LAST.values() if len(last) == tensor.rank), "")
+                    found = "".join(word[axes.index(axis)] for axis in range(len(word)))
+                    return found if found in WORDS else None
+            elif op.type == "Transpose":
+                perm = [int(axis) for axis in op.param("perm")]
+                back = [perm.index(axis) for axis in range(len(perm))]
+                pending.append((other, tuple(axes[axis] for axis in (perm if is_input else back))))
+            elif (known.elementwise or known.recodes) and other.shape == tensor.shape:
+                pending.append((other, axes))
+            seen.add(other)
+    return None
 
 
 def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
