@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import xdlc
 from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
@@ -47,3 +48,21 @@ def test_requests_that_fit_no_port(models, options, error, count):
     with pytest.raises(ProblemList if count > 1 else error) as raised:
         xdlc.convert(models.save(models.cnn()), **options)
     assert len(each_problem(raised.value)) == count
+
+
+def test_layouts_follow_from_convolutions_or_from_the_framework(models):
+    weight = np.ones((2, 3, 1, 1), np.float32)
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["b"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["b", "w"], ["y"]),
+        helper.make_node("Softmax", ["u"], ["v"]),
+    ]
+    shapes = {"x": [1, 4, 4, 3], "u": [1, 2, 3, 4]}
+    made = models.make(nodes, shapes, {"y": [1, 2, 4, 4], "v": [1, 2, 3, 4]}, {"w": weight})
+    notices: list[str] = []
+    wanted = dict.fromkeys(shapes, "NHWC")
+    converted = xdlc.convert(models.save(made), desired_input_layout=wanted, notify=notices.append)
+    assert [tensor.shape for tensor in converted.main.inputs] == [(1, 4, 4, 3), (1, 3, 4, 2)]
+    assert len(notices) == 1
+    assert "'u'" in notices[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from xdlc.boundary.scaling import channel_axis, known_layout
+from xdlc.boundary.scaling import channel_axis
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Param, Tensor, b8, f32, i32, static, u32, u32s
 from xdlc.ir.dtype import FLOAT32
@@ -161,7 +161,7 @@ def check_image(entry: Entry, option: str) -> None:
         ConstraintError: If it is none.
     """
     tensor = entry.tensor
-    if known_layout(entry) != "NHWC" or {1, 2} & set(tensor.dynamic_axes):
+    if entry.layout != "NHWC" or {1, 2} & set(tensor.dynamic_axes):
         raise ConstraintError(
             f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.boundary.entry import Entry, check_apart
 from xdlc.errors import ConstraintError, UsageError, nearest_names
-from xdlc.ir import AxisScaleOffset, Graph, Origin, Tensor, make_op, u32s
+from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, Graph, Origin, Tensor, make_op, u32s
 from xdlc.opdefs.traits import traits
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def inferred(graph: Graph, port: Tensor) -> str | None:
             if op is None or other is None or (is_input and op.inputs[0] is not tensor and other in seen):
                 continue
             known = traits(op)
+            if op.package != NATIVE_PACKAGE:
+                continue
             if known.pool or known.macs in ("convolution", "transposed") or op.type.startswith("Resize"):
                 if op.inputs[0] is tensor or not is_input:
                     word = next((last for last in CHANNEL_LAST.values() if len(last) == tensor.rank), "")

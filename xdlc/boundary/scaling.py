@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 import numpy
 
 from xdlc.errors import ConstraintError, UsageError
-from xdlc.ir import NATIVE_PACKAGE, Tensor, static, u32
+from xdlc.ir import Tensor, static, u32
 from xdlc.opdefs.elementwise_enums import MULTIPLY, SUBTRACT
-from xdlc.opdefs.traits import traits
 
 if TYPE_CHECKING:
     from xdlc.boundary.entry import Entry
     from xdlc.boundary.ports import Port
 
-_MOST, _NEAR = 1 << 16, 16
-_CHANNELS_LAST = {3: "NFC", 4: "NHWC", 5: "NDHWC"}
+_MOST = 1 << 16
 
 
 def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
@@ -107,7 +105,7 @@ def channel_axis(entry: Entry) -> int:
     Raises:
         ConstraintError: If it is not known what the axes are.
     """
-    held = known_layout(entry) or ""
+    held = entry.layout or ""
     for letter in "CF":
         if letter in held:
             return held.index(letter)
@@ -116,19 +114,3 @@ def channel_axis(entry: Entry) -> int:
         f"nothing states which axis of {name!r}, {list(entry.tensor.shape)}, has the channels",
         fix=f"state what the axes are: --input_layout {name} NHWC, or another layout",
     )
-
-
-def known_layout(entry: Entry) -> str | None:
-    """Return what the axes of an input are: as stated, or as the convolution or pooling near it has them."""
-    pending = [] if entry.layout else [entry.tensor]
-    for tensor in pending:  # grows
-        for op in entry.graph.consumers(tensor) if len(pending) < _NEAR else ():
-            held, result = traits(op), op.outputs[0]
-            if op.package != NATIVE_PACKAGE or op.inputs[0] is not tensor:
-                continue
-            if held.macs == "convolution" or held.pool:
-                entry.layout = _CHANNELS_LAST.get(tensor.rank)
-                return entry.layout
-            if (held.elementwise or held.recodes) and result.shape == tensor.shape and result not in pending:
-                pending.append(result)
-    return entry.layout
