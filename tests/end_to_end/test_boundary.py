@@ -101,7 +101,7 @@ def pairs():
 def test_matches_numpy_and_onnxruntime(network, name, case):
     model, is_last = network(name), name in LAST
     (port, held), *_ = model.feeds.items()
-    batch, *size = held.shape if is_last else np.moveaxis(held, 1, -1).shape
+    _, *size = held.shape if is_last else np.moveaxis(held, 1, -1).shape
     options = dict(options_of(case, *size[:2]))
     if name in GREY:
         options |= {
