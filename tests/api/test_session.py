@@ -121,8 +121,8 @@ def test_profile(model: xdlc.Model) -> None:
         assert found.runs == 3
         assert {op.name for op in found.ops} <= {"", *(op.name for op in model.main.ops)}
         assert sum(op.share for op in found.ops) == pytest.approx(1)
-        assert all(op.executions == 1 and 0 <= op.seconds < found.seconds for op in found.ops if op.name)
-        assert len(found.csv().splitlines()) == 1 + len(found.ops)
+        assert all(0 <= op.seconds < found.seconds for op in found.ops)
+        assert len(found.csv().splitlines()) == 2 + len(found.ops)
         with pytest.raises(UsageError, match="runs is 0"):
             session.profile({"x": floats(1, 4)}, runs=0)
 
@@ -161,5 +161,4 @@ def test_kernels_of_udos_are_profiled_by_their_own_time(tmp_path: Path) -> None:
         feeds = {tensor.name: floats(*tensor.shape) for tensor in session.graph.inputs}
         found = session.profile(feeds, runs=2)
     (custom,) = (op for op in found.ops if op.type == "Math::Scale")
-    assert custom.executions == 1
     assert 0 < custom.seconds < found.seconds

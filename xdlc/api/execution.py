@@ -29,7 +29,7 @@ _OF_RUNTIME = {
         *("soc", "mode", "validate", "cpu_fallback", "notify", "loop_timeout", "outputs"),
         *(*KERNEL_OPTIONS, "kernels"),
     ),
-    "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "aip": ("notify", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
 }
 """Options of each runtime."""
 
@@ -53,7 +53,7 @@ class RunOptions(TypedDict, total=False):
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.
         kernels: Kernels that are open already, which the caller closes, instead of those three.
-        notify: Called with each notice, a line of text (htp).
+        notify: Called with each notice, a line of text (htp, aip).
     """
 
     outputs: Sequence[str]
@@ -140,7 +140,10 @@ class Session:
             elif runtime == "htp":
                 self._engine = stack.enter_context(emulation(model, **given))
             else:
-                self._engine = stack.enter_context(sections(model, **given))
+                notify = given.pop("notify", None)
+                self._engine = found = stack.enter_context(sections(model, **given))
+                for line in found.notices if notify is not None else ():
+                    notify(line)
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         self._is_open = True

@@ -114,7 +114,7 @@ def to_float(graph: Graph, tensor: Tensor) -> None:
         _set_type(graph, tensor, dt.FLOAT32, "preprocessing")
 
 
-def parsed(given: Sequence[str] | str, option: str = "buffer_data_type") -> dict[str, str]:
+def parsed(given: Sequence[str] | str) -> dict[str, str]:
     """Return types by name from texts like ``x=float32`` or ``x=float32,y=fixedPoint8``.
 
     Example:
@@ -130,11 +130,11 @@ def parsed(given: Sequence[str] | str, option: str = "buffer_data_type") -> dict
             name, mark, kind = part.rpartition("=")
             if not mark or not name:
                 raise UsageError(
-                    f"{option} {part!r} is not of the form name=type",
+                    f"buffer_data_type {part!r} is not of the form name=type",
                     fix="write for instance x=float32",
                 )
             if found.setdefault(name, kind) != kind:
-                raise UsageError(f"{option} has two types for {name!r}: {found[name]} and {kind}")
+                raise UsageError(f"buffer_data_type has two types for {name!r}: {found[name]} and {kind}")
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from xdlc.errors import UsageError
 LONGEST_NAME = 255  # bytes, on the usual file systems
 
 
-def files_of(tensors: Sequence[str], native: Collection[str]) -> dict[str, Path]:
-    """Return the file of each tensor in a result folder; those of ``native`` have another suffix.
+def files_of(tensors: Sequence[str], native: bool) -> dict[str, Path]:
+    """Return the file of each tensor in a result folder; native ones have another suffix.
 
     Raises:
         UsageError: If a name cannot be a file's, or two tensors would share a path.
     """
-    files = {name: _file_name(name, name in native) for name in tensors}
+    files = {name: _file_name(name, native) for name in tensors}
     taken: dict[Path, str] = {}
     for name, file in files.items():
         if file in taken:
@@ -59,7 +59,7 @@ def write(
     files: Mapping[str, Path],
     results: Mapping[str, Any],
     part: tuple[int, int] | None,
-    native: Collection[str],
+    native: bool,
 ) -> None:
     """Write the results of an inference.
 
@@ -68,7 +68,7 @@ def write(
         files: Path in it by tensor.
         results: Arrays by tensor.
         part: Number of the item to write and of all items, of what is a batch.
-        native: Tensors that are written in their own types; others as float32.
+        native: Whether they are written in their own types; else as float32.
     """
     import numpy as np
 
@@ -77,7 +77,7 @@ def write(
         array = results[name]
         if part is not None and array.ndim and array.shape[0] == part[1]:
             array = array[part[0] : part[0] + 1]
-        _write_file(folder / file, np.ascontiguousarray(array, None if name in native else real).tobytes())
+        _write_file(folder / file, np.ascontiguousarray(array, None if native else real).tobytes())
 
 
 def write_text(target: Path, text: str) -> None:

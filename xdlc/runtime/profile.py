@@ -8,7 +8,7 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,6 @@ class OpTime:
         seconds: Mean of the runs, all its executions of a run in sum.  Of ops that run as one kernel, one has
             the time of all.
         share: Part of the sum over all ops, 0 to 1.
-        executions: How often a run executes it: more than once in a loop, less in a branch.
     """
 
     graph: str
@@ -46,12 +45,11 @@ class OpTime:
     type: str
     seconds: float
     share: float
-    executions: float
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of a model on the CPU, which are not those of a device.
+    """Times of a model on this machine, which are not those of a device.
 
     Attributes:
         runs: Number of runs.
@@ -67,22 +65,18 @@ class Profile:
         """Return a table with a header, separated by commas; times in microseconds."""
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow(("graph", "op", "type", "microseconds", "share", "executions"))
-        table.writerows(self._rows())
+        table.writerow(("graph", "op", "type", "microseconds", "share"))
+        table.writerow(("", "", "run", f"{self.seconds * 1e6:.1f}", ""))
+        for op in self.ops:
+            table.writerow((op.graph, op.name, op.type, f"{op.seconds * 1e6:.1f}", f"{op.share:.4f}"))
         return text.getvalue()
 
     def __str__(self) -> str:
-        head = f"{self.seconds * 1e3:.3f} ms a run, mean of {self.runs}; ops by their time:"
-        lines = [
-            f"{micros:>10} us {float(share):>6.1%}  {type} {name or '(added by onnxruntime)'}"
-            for _, name, type, micros, share, _ in self._rows()
-        ]
-        return "\n".join([head, *lines])
-
-    def _rows(self) -> Iterator[tuple[str, str, str, str, str, str]]:
-        for each in self.ops:
-            micros, share = f"{each.seconds * 1e6:.1f}", f"{each.share:.4f}"
-            yield each.graph, each.name, each.type, micros, share, f"{each.executions:g}"
+        lines = [f"{self.seconds * 1e3:.3f} ms a run, mean of {self.runs}"]
+        for op in self.ops:
+            title = f"{op.type} {op.name or '(added by onnxruntime)'}"
+            lines.append(f"{op.seconds * 1e6:>10.1f} us {op.share:>6.1%}  {title}")
+        return "\n".join(lines)
 
 
 class Profiler:
@@ -92,7 +86,6 @@ class Profiler:
         self._folder = tempfile.TemporaryDirectory(prefix="xdlc-profile-")
         self._engines: list[Engine] = []
         self._times: dict[Key, float] = defaultdict(float)
-        self._counts: dict[Key, int] = defaultdict(int)
         self._durations: list[float] = []
 
     def __enter__(self) -> Profiler:
@@ -123,9 +116,8 @@ class Profiler:
         """Add an execution of a UDO: its kernel's own time, or that of the call if it measures none."""
         with suppress(BackendError):
             seconds = operation.profile() / 1e9 or seconds
-        self._add(
-            (op.graph.name if op.graph is not None else "", op.name, f"{op.package}::{op.type}"), seconds
-        )
+        graph = op.graph.name if op.graph is not None else ""
+        self._times[graph, op.name, f"{op.package}::{op.type}"] += seconds
 
     def result(self) -> Profile:
         """End the profiles, and return the times of all runs until now."""
@@ -133,32 +125,19 @@ class Profiler:
             self._read(engine)
         self._engines.clear()
         runs, total = len(self._durations) or 1, sum(self._times.values()) or 1.0
-        ops = [
-            OpTime(*key, seconds / runs, seconds / total, self._counts[key] / runs)
-            for key, seconds in self._times.items()
-        ]
+        ops = [OpTime(*key, seconds / runs, seconds / total) for key, seconds in self._times.items()]
         ops.sort(key=lambda each: (-each.seconds, each.graph, each.name))
         return Profile(len(self._durations), sum(self._durations) / runs, tuple(ops))
 
-    def _add(self, key: Key, seconds: float, count: int = 1) -> None:
-        self._times[key] += seconds
-        self._counts[key] += count
-
     def _read(self, engine: Engine) -> None:
-        """Add the times of an engine; an op's executions are those of its most frequent node."""
+        """Add the times of an engine's nodes to those of their ops."""
         graph = engine.lowered.graph.name
-        counts: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for event in json.loads(Path(engine.end_profile()).read_text("utf-8", "replace")):
-            name = str(event.get("name", ""))
-            if event.get("cat") != "Node" or not name.endswith(_KERNEL):
-                continue
-            node = name.removesuffix(_KERNEL)
-            op = _op_of(engine, node)
-            key = (graph, op.name, op.type) if op is not None else (graph, "", event["args"]["op_name"])
-            self._times[key] += event["dur"] / 1e6
-            counts[key][node] += 1
-        for key, by_node in counts.items():
-            self._counts[key] += max(by_node.values())
+            node = str(event.get("name", "")).removesuffix(_KERNEL)
+            if event.get("cat") == "Node" and node != event["name"]:
+                op = _op_of(engine, node)
+                key = (graph, op.name, op.type) if op is not None else (graph, "", event["args"]["op_name"])
+                self._times[key] += event["dur"] / 1e6
 
 
 def _op_of(engine: Engine, node: str) -> Op | None:

@@ -115,13 +115,6 @@ _PER_OP = ("moderate", "detailed")
     help="Inputs whose raw files are in their own types, instead of --use_native_input_files.",
 )
 @click.option(
-    "--data_type_map",
-    multiple=True,
-    metavar="NAME=TYPE",
-    help="Type of an input or output: its own, or float32, which native files of others then leave alone. "
-    "Repeatable.",
-)
-@click.option(
     "--set_output_tensors",
     "tensors",
     multiple=True,
@@ -188,12 +181,13 @@ def main(
 
     Every line of the input list is one inference; its outputs are written as files.
     """
+    dims = params.dims_of(input_names, input_dims)
+    options["several"] = bool(dims) or (not input_list.is_file() and "," in str(input_list))
     _check(runtime, options)
     from xdlc import api
     from xdlc.opdefs.control_flow import outer_graphs
     from xdlc.runtime.input_list import lists_of
 
-    dims = params.dims_of(input_names, input_dims)
     with bars.steps("reading"):
         model = api.executable(source)
         lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
@@ -225,6 +219,11 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
         raise UsageError(
             "--validate_cache wants a cache, always_generate_new takes none", fix="omit one of the two"
         )
+    if options["use_aip"] and options["several"]:
+        raise UsageError(
+            "--use_aip runs the main graph as it was compiled",
+            fix="omit --use_aip, or --input_dimensions and further input lists",
+        )
     if options["native_names"] and options["native_in"]:
         raise UsageError(
             "--native_input_tensor_names and --use_native_input_files exclude each other",
@@ -240,18 +239,13 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
 
 def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mapping[str, Any]) -> None:
     """Run the main graph on the inferences of a list."""
-    from xdlc.api.file_types import as_files, check_types, named_in, native_names
-    from xdlc.boundary.datatype import parsed
     from xdlc.prepare.edit.outputs import extra_outputs
-    from xdlc.runtime.input_list import read_input_list
+    from xdlc.runtime.input_list import named_in, read_input_list
     from xdlc.runtime.profile import Profiler
 
-    graph, types = model.main, parsed(options["data_type_map"], "data_type_map")
-    check_types(graph, types)
+    native = options["native_out"]
     named = named_in(options["native_names"] or "", model)
-    inputs = read_input_list(
-        listing, graph, native=native_names(graph.inputs, options["native_in"], types, named)
-    )
+    inputs = read_input_list(listing, model.main, native=options["native_in"] or named)
     extra = extra_outputs(
         model,
         [*options["tensors"], inputs.tensors],
@@ -259,9 +253,7 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         unread=options["unread"],
         every=options["every"],
     )
-    written = [*graph.outputs, *(graph.tensors[name] for name in extra)]
-    native = native_names(written, options["native_out"], types)
-    files = result_files.files_of([tensor.name for tensor in written], native)
+    files = result_files.files_of([*(tensor.name for tensor in model.main.outputs), *extra], native)
     count, seconds, most = (options[name] for name in ("num_inferences", "duration", "keep_num_outputs"))
     with ExitStack() as stack:
         step = stack.enter_context(bars.steps("building the network", "inference"))
@@ -270,9 +262,7 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         stack.enter_context(folder_for(target / "Result_0"))
         done = number = 0
         for number, inference in enumerate(inputs.repeated(count, seconds), 1):
-            results = profiler.run(session.run, inference.feeds(), native=bool(native))
-            if native:
-                results = as_files(graph, results, native)
+            results = profiler.run(session.run, inference.feeds(), native=native)
             for index in range(inference.results if number <= len(inputs) else 0):
                 if most is None or done < most:
                     part = None if inference.batch is None else (index, inference.batch)
