@@ -6,14 +6,19 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
+from onnx import helper
 
+import xdlc
 from tests.cli.test_udo_config import invoke
 from tests.compilers import build_library, needs_cc
+from tests.custom_ops import onnx_model
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import custom_graph
 from tests.seeds.test_opdef_schema import OPDEF, document, written
+from xdlc.cli.main import main as xdlc_main
 from xdlc.cli.tools import udo_package_generator
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Graph, f32
@@ -115,6 +120,99 @@ def test_several_packages_in_one_file(tmp_path: Path):
     assert [held.package for held in read_config(path).collections] == ["MyUdoPackage", "Other"]
 
 
+# ---------------------------------------------------------------------- workflow
+
+
+def tool(name: str, *words: object, code: int = 0) -> str:
+    """Run a tool under the vendor's name."""
+    return invoke(name, *words, code=code, tool=xdlc_main).output
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """A folder with a model of an operator Scale, its configuration, its kernel and a sample."""
+    float_ = (np.float32, (1, 2, 4, 4))
+    nodes = [
+        helper.make_node("Scale", ["x"], ["s"], "scale", domain="my", factor=3.0),
+        helper.make_node("Relu", ["s"], ["y"], "relu"),
+    ]
+    imports = (("", 17), ("my", 1))
+    onnx.save(
+        onnx_model(nodes, {"x": float_}, {"y": float_}, infos={"s": float_}, imports=imports),
+        tmp_path / "m.onnx",
+    )
+    tensors = {"data_type": "FLOAT_32"}
+    scale = {"type": "Scale", "inputs": [tensors], "outputs": [tensors], "core_types": ["CPU"]}
+    scale["scalar_params"] = [{"name": "factor", "data_type": "FLOAT_32"}]
+    (tmp_path / "c.json").write_text(json.dumps({"": {"Operators": [scale], "UDO_PACKAGE_NAME": "Math"}}))
+    (tmp_path / "kernels.py").write_text(PYTHON)
+    np.linspace(-1, 1, 32, dtype=np.float32).tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text(f"{tmp_path / 'x.raw'}\n")
+    tool(
+        "snpe-onnx-to-dlc",
+        "-i",
+        tmp_path / "m.onnx",
+        "-o",
+        tmp_path / "m.dlc",
+        "--udo_config_paths",
+        tmp_path / "c.json",
+    )
+    return tmp_path
+
+
+def test_the_same_configuration_generates_and_converts(network: Path):
+    """The generator writes a package, the converter finds the operator, and the info lists what it has."""
+    said = tool(
+        "snpe-udo-package-generator", "-p", network / "c.json", "-o", network / "out", "--gen_cmakelists"
+    )
+    assert "--gen_cmakelists" in said
+    assert (network / "out/Math/CMakeLists.txt").is_file()
+    shown = tool("snpe-dlc-info", "-i", network / "m.dlc")
+    assert "Math" in shown
+    assert "Scale" in shown
+    assert "factor" in shown
+
+
+def test_quantizing_needs_the_kernel_of_the_cpu(network: Path):
+    words = (
+        "--input_dlc",
+        network / "m.dlc",
+        "--input_list",
+        network / "list.txt",
+        "--output_dlc",
+        network / "q.dlc",
+    )
+    assert "--udo_package_path" in tool("snpe-dlc-quant", *words, code=UnsupportedOp.exit_code)
+    tool("snpe-dlc-quant", *words, "--udo_package_path", network / "kernels.py")
+    assert (network / "q.dlc").is_file()
+
+
+def test_application_registers_packages_and_runs_instances_at_once(network: Path):
+    words = (
+        "--container",
+        network / "m.dlc",
+        "--input_list",
+        network / "list.txt",
+        "--output_dir",
+        network / "o",
+    )
+    tool(
+        "snpe-net-run",
+        *words,
+        "--udo_package_path",
+        network / "kernels.py",
+        "--platform_options",
+        "unsignedPD:ON",
+    )
+    x = np.fromfile(network / "x.raw", np.float32).reshape(1, 2, 4, 4)
+    paths = {"udo_package_path": network / "kernels.py"}
+    with xdlc.Session(network / "m.dlc", **paths) as one, xdlc.Session(network / "m.dlc", **paths) as other:
+        runs = [session.submit({"x": x * number}) for number in range(1, 9) for session in (one, other)]
+        for index, future in enumerate(runs):
+            (found,) = future.result(60).values()
+            np.testing.assert_allclose(found, np.maximum(3 * x * (index // 2 + 1), 0), rtol=1e-6)
+
+
 # ---------------------------------------------------------------------- packages
 
 
@@ -127,17 +225,15 @@ def test_registration_and_implementation_in_one_library(tmp_path: Path):
 
 
 @needs_cc
-@pytest.mark.parametrize(
-    ("model", "package"), [("Math", "MathCpu"), ("MathHtp", "Math"), ("MathHtp", "MathCpu")]
-)
-def test_package_with_the_suffix_of_a_backend(tmp_path: Path, model: str, package: str):
-    """A model of MathHtp or Math runs with the kernels of the package, in C and in Python."""
-    graph = custom_graph("Scale", {"factor": f32(2)}, package=model)
-    flags = ("-DREGISTRATION", "-DIMPLEMENTATION", f'-DPACKAGE="{package}"')
+def test_package_with_the_suffix_of_a_backend(tmp_path: Path):
+    """A model of Math or MathHtp runs with the kernels of MathCpu, in C and in Python, and not of Maths."""
+    flags = ("-DREGISTRATION", "-DIMPLEMENTATION", '-DPACKAGE="MathCpu"')
     library = build_library(SAMPLE, tmp_path / "libOne.so", *flags)
-    (tmp_path / "one.py").write_text(PYTHON.replace('"Math"', f'"{package}"'))
-    np.testing.assert_array_equal(run(graph, library), run(graph, tmp_path / "one.py"))
+    (tmp_path / "one.py").write_text(PYTHON.replace('"Math"', '"MathCpu"'))
     (tmp_path / "two.py").write_text(PYTHON.replace('"Math"', '"Maths"'))
+    for package in ("Math", "MathHtp"):
+        graph = custom_graph("Scale", {"factor": f32(2)}, package=package)
+        np.testing.assert_array_equal(run(graph, library), run(graph, tmp_path / "one.py"))
     with pytest.raises(UnsupportedOp):
         run(graph, tmp_path / "two.py")
 
