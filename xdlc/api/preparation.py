@@ -151,7 +151,13 @@ def prepare_hta(
     from xdlc.prepare.hta import prepare as prepare_sections
 
     return prepare_sections(
-        executable(model), partitions, reorder=reorder, soc=soc, notify=notify, progress=progress
+        executable(model),
+        partitions,
+        reorder=reorder,
+        soc=soc,
+        records=loaded(model).records,
+        notify=notify,
+        progress=progress,
     )
 
 

@@ -1,6 +1,6 @@
 """Automatic sections are worth as much as the best of all divisions."""
 
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +9,7 @@ from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Tensor, make_op
 from xdlc.ir.dtype import UFIXED8
 from xdlc.prepare.hta.partitioner import WORK_OF_BYTE, WORK_OF_CROSSING, automatic, by_hand
+from xdlc.prepare.hta.reordering import fewest_changes
 from xdlc.runtime.fusion_groups import Bond
 
 
@@ -98,3 +99,25 @@ def test_ranges_that_touch_stay_apart():
         (Engine.HTA, 2),
         (Engine.HNN, 1),
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), count=st.integers(1, 6))
+def test_no_order_changes_engines_less_often(data, count):
+    pairs = [(one, other) for one in range(count) for other in range(one + 2, count)]
+    graph = chain([1] * count, data.draw(st.sets(st.sampled_from(pairs))) if pairs else ())
+    ops = list(graph.ops)
+    for op in ops[1:]:  # no chain: the readers of some ops are those of the pairs alone
+        if data.draw(st.booleans()):
+            graph.set_inputs(op, [*op.inputs[1:], graph.inputs[0]])
+    on_hta = data.draw(st.sets(st.sampled_from(ops)))
+
+    def changes(order):
+        return sum((one in on_hta) != (other in on_hta) for one, other in pairwise(order))
+
+    def is_order(found):
+        return all(found.index(op) < found.index(r) for op in ops for r in graph.consumers(op.outputs[0]))
+
+    found = fewest_changes(graph, ops, on_hta, [])
+    assert is_order(found)
+    assert changes(found) == min(changes(order) for order in permutations(ops) if is_order(order))

@@ -258,7 +258,7 @@ def test_ids_of_translated_layers_are_those_of_sections():
     model = residual()
     model.metadata["layers"] = {op.name: 10 + 2 * index for index, op in enumerate(model.main.ops)}
     prepared = prepare(model, "36-36")
-    assert spans(prepared) == [(HNN, 10, 35), (HTA, 36, 36), (HNN, 37, 44)]
+    assert spans(prepared) == [(HNN, 0, 35), (HTA, 36, 36), (HNN, 37, 44)]
     assert layer_ids(prepared.model) == layer_ids(model)
     assert {one.layer for one in prepared.rejected} >= {32, 34}
     assert_same(residual(), prepared)

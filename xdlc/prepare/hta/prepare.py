@@ -78,6 +78,7 @@ def prepare(
     *,
     reorder: bool = False,
     soc: str | None = None,
+    records: Mapping[str, TensorData] | None = None,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PreparedHta:
@@ -90,6 +91,8 @@ def prepare(
         reorder: Execute layers in another order if it has fewer sections, or more work on HTA; their ids
             follow the new order.
         soc: Name of the target SoC, checked for an HTA.
+        records: Records of the container of format 3 that the model was translated from; default: the
+            model's own.  Sections in them are listed as dropped.
         notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
         progress: Called with the number of HTA sections made, and of all.
 
@@ -102,7 +105,7 @@ def prepare(
         check_soc(soc)
     ranges = None if partitions is None else parse_ranges(partitions)
     op_support.check_quantized(model.main)
-    notes = [f"drops {held}" for held in sections_in(model.records)]
+    notes = [f"drops {held}" for held in sections_in(model.records if records is None else records)]
     clean = without_sections(model.clone() if reorder else model)
     job = _Sections(clean, progress)
     runs, problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
@@ -179,12 +182,13 @@ class _Sections:
         entering = [*self.graph.inputs, *(tensor for op in conversions(model)[0] for tensor in op.outputs)]
         self.fed = {tensor.name for tensor in entering}
         self.reasons = op_support.reasons(self.graph, self.given, entering)
-        same_layer = [
+        self.same_layer = [
             Bond(one, other, unrounded=True, shaping=False)
             for one, other in pairwise(self.given)
             if self.given[one] == self.given[other]
         ]
-        self.tied = [bond for bond in bonds(self.graph, stated=self.stated) if bond.unrounded] + same_layer
+        unrounded = [bond for bond in bonds(self.graph, stated=self.stated) if bond.unrounded]
+        self.tied = [*unrounded, *self.same_layer]
         self.sections: list[Section] = []
         self.notes: list[str] = []
         self.crossings = Crossings()
@@ -228,7 +232,8 @@ class _Sections:
         """Return the division of a better order, which the graph is brought into, and a note."""
         wanted = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
         on_hta = self.given.keys() - self.reasons if by_cost else wanted
-        order = fewest_changes(self.graph, list(self.given), on_hta, self.tied)
+        tied = self.tied if by_cost else self.same_layer
+        order = fewest_changes(self.graph, list(self.given), on_hta, tied)
         found = self._by_cost(order) if by_cost else by_hand(order, [list(wanted)])
         if _merit(found) <= _merit(runs):
             return runs, [f"no order of the layers has fewer sections than {len(runs)}"]
@@ -278,7 +283,7 @@ class _Sections:
 
     def _spans(self, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
         """Yield the first and the last id of each run; ids without ops belong to HNN if it is beside them."""
-        first = self.ids[runs[0].ops[0]]
+        first = 0
         for run, following in zip(runs, [*runs[1:], None], strict=True):
             last = self.ids[run.ops[-1]]
             if run.engine is Engine.HNN and following is not None:
@@ -298,7 +303,7 @@ class _Sections:
         if count >= MANY_CROSSINGS and price > MUCH:
             self.notes.append(
                 f"warning: many sections cost time and accuracy: {self.crossings}, by estimate {price:.0%} "
-                "of the network's work; put fewer and longer ranges of layers on HTA, or try --hta_reorder"
+                "of the network's work; put fewer and longer ranges on HTA, or pass --hta_reorder"
             )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:

@@ -27,20 +27,18 @@ def fewest_changes(
     """
     groups = _groups(ops, bonds)
     members: dict[Op, list[Op]] = {}
+    readers: dict[Op, set[Op]] = {}
     for op in ops:
         members.setdefault(groups[op], []).append(op)
+        found = {groups[each] for out in op.outputs for each in graph.consumers(out) if each in groups}
+        readers.setdefault(groups[op], set()).update(found - {groups[op]})
     sides = {first: all(op in on_hta for op in group) for first, group in members.items()}
-    readers: dict[Op, set[Op]] = {first: set() for first in members}
-    for op in ops:
-        for reader in {
-            groups[each] for tensor in op.outputs for each in graph.consumers(tensor) if each in groups
-        }:
-            if reader is not groups[op]:
-                readers[groups[op]].add(reader)
-    orders = [_order(readers, sides, begin) for begin in (True, False)]
-    found = [[op for first in order for op in members[first]] for order in orders]
-    candidates = [list(ops), *(order for order in found if len(order) == len(ops))]  # a cycle has no order
-    return min(candidates, key=lambda order: _changes(order, on_hta))
+    orders = [list(ops)]
+    for begin in (True, False):
+        order = [op for first in _order(readers, sides, begin) for op in members[first]]
+        if len(order) == len(ops):  # groups that read each other have no order
+            orders.append(order)
+    return min(orders, key=lambda order: _changes(order, on_hta))
 
 
 def _groups(ops: Sequence[Op], bonds: Iterable[Bond]) -> dict[Op, Op]:
