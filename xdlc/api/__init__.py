@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdlc.api.annotation import annotate
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
 from xdlc.api.execution import Session, run, session
@@ -11,6 +12,7 @@ from xdlc.api.quantization import quantize
 
 __all__ = [
     "Session",
+    "annotate",
     "check",
     "check_platform",
     "convert",

@@ -94,7 +94,35 @@ _SHARED = (
     click.option("--no_plugins", is_flag=True, help="Ignore the plugins of installed packages."),
     click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions."),
 )
+_STORED = {
+    "quantization_overrides": click.option(
+        "--quantization_overrides",
+        type=params.INPUT_FILE,
+        metavar="FILE",
+        help="JSON file of encodings to store for the quantizer: the vendor's form, or AIMET's 0.4 to 2.0.",
+    ),
+    "override_missing": click.option(
+        "--override_missing",
+        type=click.Choice(["error", "warn"]),
+        help="Treat names of --quantization_overrides that match nothing as errors, or warn of them.  "
+        "[default: error]",
+    ),
+    "float_bitwidth": click.option(
+        "--float_bitwidth",
+        type=click.Choice(["32", "16"]),
+        callback=lambda _ctx, _param, value: value and int(value),
+        help="Bits of floats between inputs and outputs.  [default: 32]",
+    ),
+    "model_version": click.option(
+        "--model_version", metavar="TEXT", help="Version of the network to store, up to 64 bytes."
+    ),
+    "copyright_file": click.option(
+        "--copyright_file", type=params.INPUT_FILE, metavar="FILE", help="Text of a copyright to store."
+    ),
+}
+"""Options of ``xdlc.api.annotate``."""
 _RESULT: tuple[Callable[..., Any], ...] = (
+    *_STORED.values(),
     params.port_flags,
     click.option(
         "--dump_custom_io_config_template",
@@ -168,6 +196,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         options = {name: value for name, value in options.items() if value not in ((), {}, None)}
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
         options["framework"] = _framework(source, given)
+        stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
                 "--op_package_lib changes nothing, as converting quantizes nothing: give xdlc-quant the "
@@ -181,7 +210,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         if custom_template or config_template:
             _write_templates(source, custom_template, config_template, options)
             return
-        _convert(source, target, dlc_version, options)
+        _convert(source, target, dlc_version, options, stored)
 
     main.__doc__ = _HELP.format(models=models)
     own = _own_options(chosen)
@@ -248,13 +277,17 @@ def _inputs(source: Path, options: dict[str, Any]) -> list[Path]:
     return [source, *(value for value in options["importer_options"].values() if isinstance(value, Path))]
 
 
-def _convert(source: Path, target: Path | None, dlc_version: str, options: dict[str, Any]) -> None:
+def _convert(
+    source: Path, target: Path | None, dlc_version: str, options: dict[str, Any], stored: dict[str, Any]
+) -> None:
     from xdlc import api
     from xdlc.cli.report import contract, host_only, inserted, user_defined
 
     target = check_target(target or derived_path(source, ".dlc"), keep=_inputs(source, options))
     with bars.steps("converting") as step:
         model = api.convert(source, notify=notice, step=step, **options)
+        if stored:
+            model = api.annotate(model, notify=notice, **stored)
         step("writing", 0, 0)
         api.save(model, target, dlc_version)
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):

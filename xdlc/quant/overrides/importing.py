@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,28 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
     raise_all(problems, where=where)
     counts = Counter(matching.by[name] for name in {override.name: None for override, _ in matching.found})
     return BoundOverrides(where, forms, places, frozenset(floats), matching.left, counts)
+
+
+def store(model: Model, source: Source, missing: str, notify: Callable[[str], None] | None) -> str:
+    """Give the tensors of a float model the encodings of a file, for a later quantization; return a summary.
+
+    Args:
+        model: The model, as it was converted; it is changed.
+        source: The file, or what it holds.
+        missing: What a name that matches nothing is: ``error`` or ``warn``.
+        notify: Receives a notice of the encodings that are left.
+
+    Raises:
+        UsageError: If names match nothing, unless these are to be warned of, or encodings do not fit.
+        StorageError: If the file cannot be read.
+    """
+    overrides = read_overrides(source)
+    given = give(model.main, match(model, overrides, missing), overrides.where, per_channel=True)
+    left = {**dict.fromkeys(sorted(given.floats), "stays float: --float_ops of xdlc-quant"), **given.left}
+    if notify is not None:
+        for name, reason in left.items():
+            notify(f"encoding of {name!r} is not stored: it {reason}")
+    return f"{len(given.forms)} stored, {len(left)} left"
 
 
 def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc.api import annotate
+from xdlc.errors import UsageError
+
+ENCODINGS = {
+    "version": "0.6.1",
+    "activation_encodings": {"x": [{"bitwidth": 8, "min": -3.0, "max": 3.0}]},
+    "param_encodings": {},
+}
+
+
+@pytest.fixture
+def path(models: Any) -> Path:
+    made: Path = models.save(models.cnn())
+    return made
+
+
+def test_encodings_are_those_of_the_quantizer(path: Path, tmp_path: Path) -> None:
+    feeds = [{"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}]
+    annotate(xdlc.convert(path), quantization_overrides=ENCODINGS).save(tmp_path / "net.dlc")
+    stored = xdlc.quantize(tmp_path / "net.dlc", feeds)
+    given = xdlc.quantize(xdlc.convert(path), feeds, quantization_overrides=ENCODINGS)
+    assert stored.main.tensors["x"].encoding == given.main.tensors["x"].encoding
+    assert stored.main.tensors["x"].encoding.offset == -127
+    with pytest.raises(UsageError, match="none"):
+        annotate(xdlc.convert(path), quantization_overrides=ENCODINGS | {"param_encodings": {"none": [{}]}})
+
+
+def test_floats_of_16_bits(path: Path, tmp_path: Path) -> None:
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}
+    annotate(xdlc.convert(path), float_bitwidth=16).save(tmp_path / "net.dlc")
+    model = xdlc.load(tmp_path / "net.dlc")
+    types = {tensor.dtype.name for op in model.main.ops for tensor in op.inputs if tensor is not None}
+    assert {tensor.dtype.name for tensor in (*model.main.inputs, *model.main.outputs)} == {"float32"}
+    assert "float16" in types
+    np.testing.assert_allclose(
+        xdlc.run(model, feeds)["y"], xdlc.run(xdlc.convert(path), feeds)["y"], rtol=2e-2, atol=2e-2
+    )
+
+
+def test_texts(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("ours")
+    model = annotate(xdlc.convert(path), model_version="1.2", copyright_file=tmp_path / "text")
+    model.save(tmp_path / "net.dlc")
+    args = xdlc.load(tmp_path / "net.dlc").metadata["history"][-1]["args"]
+    assert (args["model_version"], args["model_copyright"]) == ("1.2", "ours")
+    with pytest.raises(UsageError, match="64 bytes"):
+        annotate(model, model_version="x" * 65)
+    with pytest.raises(UsageError, match="32 or 16"):
+        annotate(model, float_bitwidth=8)

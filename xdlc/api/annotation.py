@@ -1,0 +1,82 @@
+"""What converters store in a model beside its graph: encodings, the type of floats, texts of the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdlc.api.options import Notify, PathLike, verb
+from xdlc.errors import StorageError, UsageError
+from xdlc.ir import Model
+
+if TYPE_CHECKING:
+    from xdlc.quant.overrides.importing import Source
+
+LONGEST_VERSION = 64
+LONGEST_COPYRIGHT = 1 << 16
+"""Bytes of the texts, in UTF-8."""
+
+
+@verb
+def annotate(
+    model: Model,
+    *,
+    quantization_overrides: Source | None = None,
+    override_missing: str = "error",
+    float_bitwidth: int = 32,
+    model_version: str | None = None,
+    copyright_file: PathLike | None = None,
+    notify: Notify | None = None,
+) -> Model:
+    """Store encodings, the type of floats and texts in a model that was converted, and return it.
+
+    Args:
+        model: A float model, which is changed.
+        quantization_overrides: File of encodings, or what it holds; the quantizer follows them.
+        override_missing: What a name that matches nothing is: ``error`` or ``warn``.
+        float_bitwidth: 32, or 16 to store and compute with float16 between inputs and outputs.
+        model_version: Version of the network, at most 64 bytes.
+        copyright_file: File with the text of a copyright, at most 64 KiB.
+        notify: Receives notices.
+
+    Raises:
+        UsageError: If encodings match no tensor or do not fit, or a text is too long.
+        StorageError: If a file cannot be read.
+    """
+    texts: dict[str, str] = {}
+    if model_version is not None:
+        texts["model_version"] = _checked(model_version, LONGEST_VERSION, "model_version")
+    if copyright_file is not None:
+        texts["model_copyright"] = _text(Path(copyright_file))
+    if quantization_overrides is not None:
+        from xdlc.quant.overrides.importing import store
+
+        texts["quantization_overrides"] = store(model, quantization_overrides, override_missing, notify)
+    if float_bitwidth != 32:
+        from xdlc.quant.float_types import store_floats
+
+        if float_bitwidth != 16:
+            fix = "choose 32 or 16"
+            raise UsageError(f"expected 32 or 16, found {float_bitwidth!r}", where="float_bitwidth", fix=fix)
+        for graph in model.graphs.values():
+            store_floats(graph, float_bitwidth)
+        texts["float_bitwidth"] = str(float_bitwidth)
+    if texts and model.metadata.get("history"):
+        model.metadata["history"][-1]["args"].update(texts)
+    return model
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST_COPYRIGHT + 1)
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise StorageError(problem, where=str(path), fix="check the path and its permissions") from error
+    return _checked(data.decode("utf-8", "replace"), LONGEST_COPYRIGHT, str(path))
+
+
+def _checked(text: str, most: int, where: str) -> str:
+    if len(text.encode()) > most:
+        raise UsageError(f"is longer than {most} bytes", where=where, fix="shorten it")
+    return text
