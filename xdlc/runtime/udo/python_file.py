@@ -38,7 +38,8 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
     line_of = f"{place}:{line}" if line else place
     if isinstance(error, XdlcError):
         return BackendError(f"{what} failed: {error.problem}", where=error.where or line_of, fix=error.fix)
-    return BackendError(f"{what} raised {words[:1000]}", where=line_of)
+    fix = "pip install 'xdlc[numba]'" if getattr(error, "name", None) == "numba" else None
+    return BackendError(f"{what} raised {words[:1000]}", where=line_of, fix=fix)
 
 
 class Siblings:

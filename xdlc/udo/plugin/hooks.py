@@ -19,6 +19,7 @@ from xdlc.udo.plugin.builtin import builtin_outputs
 from xdlc.udo.plugin.declaration import Declaration
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import REQUIRED
+from xdlc.udo.plugin.numba_kernel import checked, is_numba
 from xdlc.udo.plugin.user_code import user_code
 
 Values = dict[str, Any]
@@ -48,6 +49,7 @@ class PluginHooks:
         self.place = place
         self._notify = notify
         self._built: dict[Any, bytes] = {}
+        self._is_noted = False
         self._shapes = {f"{tensor.name}_shape" for tensor in declaration.inputs}
 
     @property
@@ -153,10 +155,29 @@ class PluginHooks:
             return tuple(specs)
 
     def build_kernel(self, op: OpView) -> Kernel | None:
-        """Return a kernel of the host, or None if the plugin has none for this op.
+        """Return a kernel that the DLC carries, or None if there is none for this op.
+
+        A function of numba is compiled for the op's types, and stays in the plugin's file.
 
         Raises:
             XdlcError: If the plugin fails, returns something else, or a kernel for another machine.
+        """
+        built = self.built(op)
+        if isinstance(built, Kernel) or built is None:
+            return built
+        if self._notify is not None and not self._is_noted:
+            self._is_noted = True
+            self._notify(
+                f"plugin {self.name}: numba compiles its kernel where it runs: give the plugin's file with "
+                "--udo_package_path"
+            )
+        return None
+
+    def built(self, op: OpView) -> Any:
+        """Return what ``build_kernel`` makes for an op: a ``Kernel``, a function of numba, or None.
+
+        Raises:
+            XdlcError: If the plugin fails, or returns something else.
         """
         seen = self.seen(op)
         view = BuildView(
@@ -183,9 +204,12 @@ class PluginHooks:
                 raise UsageError(
                     "returned None, and imply_type is 'TVM'", fix="return False in accepts for such nodes"
                 )
-            if kernel is not None and not isinstance(kernel, Kernel):
+            if is_numba(kernel):
+                checked(kernel, view)
+            elif kernel is not None and not isinstance(kernel, Kernel):
                 raise UsageError(
-                    f"returned {type(kernel).__name__}", fix="return the result of compile_c, or None"
+                    f"returned {type(kernel).__name__}",
+                    fix="return the result of compile_c, a function of numba, or None",
                 )
         return kernel
 

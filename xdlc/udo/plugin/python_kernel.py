@@ -1,4 +1,4 @@
-"""``compute`` methods of plugins as kernels of the runtime."""
+"""``compute`` methods of plugins, and functions of numba that they build, as kernels of the runtime."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xdlc.errors import UsageError
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import from_numpy
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.python import Mark
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.collection import plugin_hooks
 from xdlc.udo.plugin.hooks import PluginHooks, open_output
+from xdlc.udo.plugin.numba_kernel import called, is_numba, uses_numba
 from xdlc.udo.plugin.user_code import user_code
 
 Array = Any  # numpy.ndarray
+KernelFor = Callable[[Sequence[Array | None], Mapping[str, Any], Sequence[TensorSpec]], Callable[..., Any]]
+"""Returns the function to call for the inputs, parameters and outputs of an op as it stores them."""
 REAL_BYTES = 4  # quantized activations and halves reach kernels as float32
 
 
@@ -26,8 +32,10 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
     op, hooks = plugin_hooks(plugin)
     package, type = op.definition.package, op.definition.name
     found: list[tuple[Mark, Callable[..., Any]]] = []
-    if callable(getattr(plugin, "compute", None)):
-        found.append((Mark("kernel", package, type), _computed_by(hooks)))
+    if overrides(hooks.plugin, "build_kernel") and uses_numba(plugin.build_kernel):
+        found.append((Mark("kernel", package, type), _around(hooks, "build_kernel", _built_by(hooks))))
+    elif callable(compute := getattr(hooks.plugin, "compute", None)):
+        found.append((Mark("kernel", package, type), _around(hooks, "compute", lambda *_: compute)))
     if overrides(hooks.plugin, "infer_shape_and_type"):
 
         def outputs(op: OpView) -> Any:
@@ -39,24 +47,55 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
     return found
 
 
-def _computed_by(hooks: PluginHooks) -> Callable[..., Any]:
+def _built_by(hooks: PluginHooks) -> KernelFor:
+    """Return the kernels that numba compiles, each for inputs and parameters until others come."""
+    made: dict[str, Any] = {}
+    op = hooks.declaration.definition
+
+    def kernel_for(
+        inputs: Sequence[Array | None], params: Mapping[str, Any], outputs: Sequence[TensorSpec]
+    ) -> Callable[..., Any]:
+        specs = tuple(
+            None
+            if array is None
+            else TensorSpec(
+                array.shape,
+                from_numpy(array.dtype),
+                data=ArrayData(array) if hooks.input_at(place)[0].is_static else None,
+            )
+            for place, array in enumerate(inputs)
+        )
+        key = repr((params, [(spec.shape, spec.dtype) if spec else None for spec in specs], outputs))
+        if key not in made:
+            made.clear()
+            made[key] = hooks.built(OpView(op.package, op.name, op.name, specs, tuple(outputs), params))
+        found = made[key]
+        if not is_numba(found):
+            fix = "return the same kind of kernel for all ops, or False in accepts"
+            raise UsageError(f"build_kernel returned {type(found).__name__}", fix=fix)
+        return lambda given, _, outputs: called(found, given, outputs)
+
+    return kernel_for
+
+
+def _around(hooks: PluginHooks, hook: str, kernel_for: KernelFor) -> Callable[..., Any]:
     """Return a plugin's kernel in Python, with inputs brought into their formats and outputs back."""
-    plugin: Any = hooks.plugin
 
     def compute(
         inputs: Sequence[Array | None], params: Mapping[str, Any], outputs: Sequence[TensorSpec]
     ) -> Any:
         given = [_packed(hooks, place, array) for place, array in enumerate(hooks.padded(inputs))]
         specs = [_packed_spec(hooks, place, spec) for place, spec in enumerate(outputs)]
-        with user_code(hooks.name, "compute", hooks.place):
-            result = plugin.compute(given, hooks.read_params(params), specs)
+        with user_code(hooks.name, hook, hooks.place):
+            kernel = kernel_for(inputs, params, outputs)
+            result = kernel(given, hooks.read_params(params), specs)
         several = isinstance(result, (list, tuple))
         arrays = list(result) if several else [result]
         if len(arrays) == len(outputs):
             arrays = [_unpacked(hooks, place, array, outputs[place]) for place, array in enumerate(arrays)]
         return arrays if several else arrays[0]
 
-    compute.__name__ = f"{hooks.name}.compute"
+    compute.__name__ = f"{hooks.name}.{hook}"
     return compute
 
 

@@ -41,7 +41,9 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
         raise UsageError(
             f"raised {described(error)}",
             where=f"{_placed(error, place)}{title}",
-            fix="correct the plugin",
+            fix="pip install 'xdlc[numba]'"
+            if getattr(error, "name", "") == "numba"
+            else "correct the plugin",
         ) from error
 
 

@@ -1,0 +1,132 @@
+"""Kernels that ``build_kernel`` returns as functions compiled by numba."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+from xdlc.errors import UsageError
+from xdlc.opdefs.op_view import TensorSpec
+from xdlc.runtime.udo.activations import kernel_dtype
+from xdlc.udo.plugin.build import BuildView
+from xdlc.udo.plugin.formats import find_format
+
+Array = Any  # numpy.ndarray
+_NUMBA = "numba"
+
+
+def is_numba(value: object) -> bool:
+    """Return whether a value is a function that numba compiles."""
+    return callable(value) and _is_of_numba(type(value))
+
+
+def uses_numba(function: Any) -> bool:
+    """Return whether a function, or one of its module that it names, names something of numba.
+
+    So the kernels' process finds out what ``build_kernel`` makes, before there is an op to make it for.
+    """
+    pending, seen = [inspect.unwrap(getattr(function, "__func__", function))], set[int]()
+    while pending:
+        found = pending.pop()
+        if not isinstance(found, FunctionType) or id(found) in seen:
+            continue
+        seen.add(id(found))
+        names = set(_names(found.__code__))
+        held = [found.__globals__[name] for name in names if name in found.__globals__]
+        if _NUMBA in names or any(map(_is_of_numba, held)) or any(is_numba(value) for value in held):
+            return True
+        pending += [value for value in held if getattr(value, "__module__", None) == found.__module__]
+    return False
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_of_numba(value: Any) -> bool:
+    """Return whether a module, class or function is of numba."""
+    module = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+    return isinstance(module, str) and module.partition(".")[0] == _NUMBA
+
+
+def checked(function: Any, op: BuildView) -> None:
+    """Compile a function for the types that it is called with.
+
+    Args:
+        function: The function, of which ``is_numba`` holds.
+        op: The op; dimensions may be dynamic.
+
+    Raises:
+        UsageError: If it takes another number of arrays, or numba refuses the types.
+    """
+    import numba
+    from numba.core.errors import NumbaError
+
+    def array(spec: TensorSpec | None, form: str) -> Any:
+        if spec is None:
+            return numba.types.none
+        dims = tuple(dim or 1 for dim in (spec.shape if spec.data is None else spec.data.shape))
+        found = find_format(form)
+        rank = len(found.packed_shape(dims, 4) if found.is_packed else dims)
+        return numba.types.Array(numba.from_dtype(kernel_dtype(spec.dtype).numpy), rank, "C")
+
+    returns = _returns(function, len(op.inputs), len(op.outputs))
+    given = [*zip(op.inputs, op.input_formats, strict=True)]
+    given += [] if returns else [*zip(op.outputs, op.output_formats, strict=True)]
+    if getattr(function, "signatures", ()) or not hasattr(function, "nopython_signatures"):
+        return  # its types are stated in the source
+    try:
+        function.compile(tuple(array(*one) for one in given))
+    except NumbaError as error:
+        text = " ".join(str(error).split())[:600]
+        fix = "correct the function, or return False in accepts for such nodes"
+        raise UsageError(f"numba refuses {_name(function)}: {text}", fix=fix) from error
+
+
+def called(function: Any, inputs: Sequence[Array | None], outputs: Sequence[TensorSpec]) -> Any:
+    """Return the results of a function: what it returns, or the arrays that it writes.
+
+    Args:
+        function: The function.
+        inputs: Its inputs; None for an omitted one.
+        outputs: Its outputs.
+
+    Raises:
+        UsageError: If it takes neither the inputs alone nor inputs and outputs.
+    """
+    import numpy
+
+    given = [None if array is None else numpy.require(array, requirements=["C", "W"]) for array in inputs]
+    if _returns(function, len(inputs), len(outputs)):
+        return function(*given)
+    made = [numpy.zeros([dim or 0 for dim in out.shape], kernel_dtype(out.dtype).numpy) for out in outputs]
+    function(*given, *made)
+    return made
+
+
+def _returns(function: Any, inputs: int, outputs: int) -> bool:
+    """Return whether a function takes the inputs alone, and not the outputs too."""
+    plain: Callable[..., Any] = getattr(function, "py_func", function)
+    try:
+        parameters = inspect.signature(plain).parameters.values()
+    except (TypeError, ValueError):
+        count = int(getattr(function, "nin", inputs))
+    else:
+        count = len(parameters)
+        if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+            return False
+    if count not in (inputs, inputs + outputs):
+        raise UsageError(
+            f"{_name(function)} takes {count} arrays, and the op has {inputs} inputs and {outputs} outputs",
+            fix="let it take the inputs and return the output, or the inputs and then the outputs",
+        )
+    return count == inputs
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", "the function"))
