@@ -7,6 +7,7 @@ from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
 from xdlc.api.execution import Session, run, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
+from xdlc.api.plugins import check_plugin, write_kernels
 from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
 from xdlc.api.quantization import quantize
 
@@ -15,6 +16,7 @@ __all__ = [
     "annotate",
     "check",
     "check_platform",
+    "check_plugin",
     "convert",
     "draft_udo_config",
     "emulation",
@@ -36,4 +38,5 @@ __all__ = [
     "to_onnx",
     "verdicts",
     "with_stored_cache",
+    "write_kernels",
 ]

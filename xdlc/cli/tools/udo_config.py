@@ -176,6 +176,57 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
         click.echo(clean(f"{path}: {found or 'no SDK release is recorded'}"))
 
 
+@tool("check-plugin")
+@click.argument("plugin", metavar="FILE.py:CLASS")
+@click.option("--nodes", type=click.IntRange(1, 1000), default=4, show_default=True, help="Number of nodes.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random values.")
+@params.INPUT_DIMS
+@click.option(
+    "--attribute", "attributes", nargs=2, multiple=True, metavar="NAME JSON", help="Value. Repeatable."
+)
+def check_plugin(
+    plugin: str, nodes: int, seed: int, input_dims: Any, attributes: tuple[tuple[str, str], ...]
+) -> None:
+    """Convert random nodes with a plugin, run each of its kernels, and compare the results.
+
+    Attributes and inputs are random values of the declared kinds; --attribute and --input_dim fix them. The
+    exit code is 7 if there is a problem.
+    """
+    import json
+
+    from xdlc import api
+
+    given = {}
+    for name, text in attributes:
+        try:
+            given[name] = json.loads(text)
+        except ValueError:
+            given[name] = text
+    report = api.check_plugin(plugin, nodes, seed=seed, shapes=input_dims, attributes=given)
+    for line in report.lines():
+        show(clean(line))
+    report.check()
+
+
+@tool("kernels")
+@click.argument("model", metavar="DLC", type=params.MODEL)
+@click.option(
+    "-o",
+    "--output_path",
+    "folder",
+    type=click.Path(path_type=Path),
+    default="kernel_meta",
+    show_default=True,
+    help="Folder to write to, which is made if it is missing.",
+)
+def kernels(model: Path, folder: Path) -> None:
+    """Write the kernels that a DLC carries: libraries, and a description of each as JSON."""
+    from xdlc import api
+
+    for path in api.write_kernels(api.load(model), folder):
+        show(clean(f"written: {path}"))
+
+
 def _checked(target: Path) -> Path:
     return target if str(target) == "-" or target.is_dir() else check_target(target)
 
@@ -200,5 +251,5 @@ def main() -> None:
     """Convert, check and draft configurations of user-defined operations: JSON and OpDef XML."""
 
 
-for _command in (convert, validate, from_model, schema, sdk):
+for _command in (convert, validate, from_model, schema, sdk, check_plugin, kernels):
     main.add_command(_command)
