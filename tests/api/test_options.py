@@ -114,29 +114,6 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     )
 
 
-def test_a_type_checker_sees_the_signatures(tmp_path: Path) -> None:
-    checker = pytest.importorskip("mypy.api")
-    (tmp_path / "user.py").write_text(
-        "import xdlc\n"
-        "model = xdlc.convert('a.onnx')\n"
-        "reveal_type(xdlc.prepare(model, ['sm8650']))\n"
-        "xdlc.quantize(model, [], act_bw=8)\n"
-        "xdlc.quantize(model, [], act_bitwidth='8')\n"
-    )
-    root = Path(xdlc.__file__).parent
-    assert (root / "py.typed").is_file()
-    (tmp_path / "mypy.ini").write_text(
-        f"[mypy]\nmypy_path = {root.parent}\nignore_missing_imports = True\nfollow_imports = skip\n"
-        "[mypy-xdlc,xdlc.api.*,xdlc.ir,xdlc.ir.model]\nignore_errors = True\nfollow_imports = silent\n"
-    )
-    config = ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(tmp_path)]
-    text, _, _ = checker.run([*config, str(tmp_path / "user.py")])
-    lines = [line.partition(": ")[2] for line in text.splitlines()]
-    assert any('Revealed type is "xdlc.ir.model.Model"' in line for line in lines), text
-    assert sum("[call-arg]" in line for line in lines) == 1
-    assert sum("[arg-type]" in line for line in lines) == 1
-
-
 def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
