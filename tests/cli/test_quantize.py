@@ -110,6 +110,8 @@ def test_socs_are_looked_at_before_the_long_work(
         (["--hta_partitions", "0-1"], "--hta_partitions goes with --enable_hta"),
         (["--use_float_io"], "--use_float_io goes with --enable_htp"),
         (["--enable_htp"], "--enable_htp needs --htp_socs"),
+        (["--hta_reorder"], "--hta_reorder goes with --enable_hta"),
+        (["--enable_hta", "--target", "sm8550"], "sm8550 (v73) has no HTA"),
     ],
 )
 def test_flags_that_go_together(dlc: Path, words: list[str], said: str) -> None:

@@ -316,7 +316,7 @@ def run_notes(model, *args, **options):
     return notes
 
 
-def test_figures_of_crossings_and_a_warning_of_many():
+def test_figures_of_crossings():
     prepared = prepare(residual(), "13-13")
     found = prepared.crossings
     entering = [buffer for one in prepared.sections for buffer in one.buffers if not buffer.is_output]
@@ -325,9 +325,6 @@ def test_figures_of_crossings_and_a_warning_of_many():
     assert found.nbytes == sum(
         residual().main.tensors[one.name].nbytes for one in entering if one.name != "x"
     )
-    assert not any("warning" in note for note in run_notes(residual(), "13-13"))
-    (warning,) = [note for note in run_notes(residual(), "0-0,2-2,4-4,13-13") if "warning: " in note]
-    assert "crossings between sections: 7" in warning
 
 
 def test_sections_that_get_lost_are_listed():

@@ -67,7 +67,7 @@ def main(
     """
     from xdlc import api
     from xdlc.errors import raise_all
-    from xdlc.prepare.hta import parse_ranges
+    from xdlc.prepare.hta import check_soc, parse_ranges
     from xdlc.runtime.htp.cache_verdict import device_soc
 
     for given, flag, needed in (
@@ -87,8 +87,11 @@ def main(
     if flags["input_list"] is not None and devices and not named:
         # What the oldest supports, all support.
         flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
-    if enable_hta and not enable_htp and flags["input_list"] is not None:
-        flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
+    if enable_hta and not enable_htp:
+        if named:
+            check_soc(named)
+        if flags["input_list"] is not None:
+            flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
     if partitions is not None:
         parse_ranges(partitions)
     if enable_htp:
