@@ -269,6 +269,13 @@ def test_another_sdk_builds_anew(package: Path, sdks: dict[str, object], tmp_pat
     assert not commands(dry(work, "android", tools, "-C", "jni/src/DSP_V68")[1], "hexagon-clang++")
     header.write_text('#define QNN_SDK_BUILD_ID "v2.51.0.260929"\n')
     assert commands(dry(work, "android", tools, "-C", "jni/src/DSP_V68")[1], "hexagon-clang++")
+    stamp = run(
+        ["make", "-C", "jni/src/DSP_V68", "../../../obj/sdk/v2.51.0.260929"],
+        work,
+        {**os.environ, **{key: str(value) for key, value in tools.items()}},
+    )
+    assert stamp.returncode == 0, stamp.stderr
+    assert [path.name for path in (work / "obj/sdk").iterdir()] == ["v2.51.0.260929"]
     header.unlink()
 
 
