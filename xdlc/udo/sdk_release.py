@@ -10,10 +10,13 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import stat
 from collections.abc import Sequence
 
 from xdlc.errors import BackendError, StorageError
 
+MAX_BYTES = 400 << 20
+"""Largest library."""
 _OWN = re.compile(rb"xdlc_udo_sdk_release=([\x21-\x7e]{1,80})")
 _BUILD = re.compile(rb"(?<![\x21-\x7e])(v\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}[\w-]{0,40})\0")
 
@@ -22,15 +25,18 @@ def release_of(path: str | os.PathLike[str]) -> str:
     """Return the SDK release that a library records; empty if it records none.
 
     Raises:
-        StorageError: If it cannot be read.
+        StorageError: If it cannot be read, is no plain file, or larger than ``MAX_BYTES``.
     """
     try:
-        with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:  # which mmap refuses
-                return ""
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                found = _OWN.search(content) or _BUILD.search(content)
-                return found[1].decode() if found else ""
+        held = os.stat(path)
+        if not stat.S_ISREG(held.st_mode) or held.st_size > MAX_BYTES:
+            problem = f"is no plain file of at most {MAX_BYTES >> 20} MiB"
+            raise StorageError(problem, where=os.fspath(path), fix="name a library")
+        if not held.st_size:  # which mmap refuses
+            return ""
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            found = _OWN.search(content) or _BUILD.search(content)
+            return found[1].decode() if found else ""
     except OSError as error:
         raise StorageError(
             f"cannot be read: {error.strerror}", where=os.fspath(path), fix="name a library"
