@@ -185,9 +185,9 @@ def _add_boundary(options: dict[str, Any], given: BoundaryOptions) -> None:
     """Add the options for inputs and outputs as the one option that importers have for them."""
     options |= {"boundary": given} if given else {}
     if "config" in given:
-        from xdlc.boundary.files import config
+        from xdlc.boundary.files import read
 
-        held = config(given["config"])
+        held = read(given["config"], has_sections=True)
         for name, found in (("input_dims", held.shapes), ("out_name", held.outputs)):
             if found and options.get(name):
                 raise UsageError(f"--{name} and --config state the same", fix="give one of them")

@@ -8,7 +8,7 @@ from xdlc.boundary import colour, datatype, layout, resizing, scaling
 from xdlc.boundary.entry import Entry
 from xdlc.boundary.ports import Port, Ports
 from xdlc.errors import XdlcError, raise_all
-from xdlc.ir import AxisScaleOffset, Model, Tensor
+from xdlc.ir import Model, Tensor
 
 Notify = Callable[[str], None]
 _STEPS = (colour.reorder, scaling.scale, resizing.resize, resizing.crop, colour.decode)
@@ -40,12 +40,15 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
             held = layout.stated(
                 tensor, port, layouts.get(tensor.name) or layout.inferred(model.main, tensor), assumed, notify
             )
-            found = (_input if port.is_input else _output)(model, tensor, port, held)
+            if port.is_input:
+                held = _input(model, tensor, port, held)
+            else:
+                held = layout.change(model.main, tensor, held, port.desired_layout)
         except XdlcError as error:
             problems.append(error)
             continue
-        if found is not None:
-            layouts[tensor.name] = found
+        if held is not None:
+            layouts[tensor.name] = held
         else:
             layouts.pop(tensor.name, None)
     raise_all(problems)
@@ -77,17 +80,11 @@ def settle(model: Model, ports: Ports) -> None:
 def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | None:
     entry = Entry(model.main, tensor, held)
     if port.is_image:
-        if not tensor.dtype.is_float or isinstance(tensor.encoding, AxisScaleOffset):
-            datatype.to_float(model.main, tensor)
-        layout.wrap_input(entry, layout.CHANNEL_LAST.get(held or ""))
+        datatype.to_float(model.main, tensor)
+        entry.layout = layout.change(model.main, tensor, held, layout.CHANNEL_LAST.get(held or ""))
         for step in _STEPS:
             step(entry, port)
-    if entry.layout is not None:
-        layout.wrap_input(entry, port.desired_layout or held)
     if entry.notes:
         model.metadata.setdefault("preprocessing", {})[tensor.name] = entry.notes[::-1]
-    return entry.layout
-
-
-def _output(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | None:
-    return layout.wrap_output(model.main, tensor, held, port.desired_layout)
+    wanted = port.desired_layout or held
+    return entry.layout and layout.change(model.main, tensor, entry.layout, wanted)

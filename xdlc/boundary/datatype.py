@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from xdlc.boundary.entry import check_apart
+from xdlc.boundary.entry import connect, split
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
-from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import quantized_limits
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
 """Types of inputs and outputs, under the vendor's names."""
+_NOT_CAST = (dt.INT8, dt.INT16, dt.UINT16)
+"""Integers of which HTP casts none to floats: the same bytes are fixed point in steps of 1."""
 _WORDS = {name: held for name, held in dt.BY_NAME.items() if held.bits >= 8} | TYPES | {"bool": dt.BOOL8}
 
 
@@ -95,22 +97,25 @@ def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
     wanted = port.dtype
     if wanted is None:
         return
-    if wanted.is_integer and wanted.bits <= 16 and (tensor.dtype.is_fixed or port.quantization):
+    scale = port.quantization
+    if port.is_input and tensor.dtype.is_float and wanted in _NOT_CAST:
+        scale = scale or ScaleOffset(1.0, 0)
+    if wanted.is_integer and wanted.bits <= 16 and (tensor.dtype.is_fixed or scale):
         wanted = dt.BY_NAME[f"{'s' if wanted.is_signed else 'u'}fixed{wanted.bits}"]
     option = "input_dtype" if port.is_input else "output_dtype"
-    if wanted.is_fixed and (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and not port.quantization:
+    if wanted.is_fixed and (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and not scale:
         wanted = dt.BY_NAME[f"{'' if wanted.is_signed else 'u'}int{wanted.bits}"]
     if port.is_input and wanted.kind == "int" and tensor.dtype.kind in ("uint", "bool"):
         raise ConstraintError(
             f"{tensor.name!r} is {tensor.dtype}, which holds no negative numbers of {wanted}",
             fix="use a type without a sign, or leave its type as it is",
         )
-    _set_type(graph, tensor, wanted, option, port.quantization)
+    _set_type(graph, tensor, wanted, option, scale)
 
 
 def to_float(graph: Graph, tensor: Tensor) -> None:
-    """Let an input that is quantized, or of another float type, be float32 outside of a conversion."""
-    if tensor.dtype.is_fixed or tensor.dtype.is_float:
+    """Let a quantized input be float32 outside of a conversion."""
+    if tensor.dtype.is_fixed:
         _set_type(graph, tensor, dt.FLOAT32, "preprocessing")
 
 
@@ -166,61 +171,56 @@ def _set_type(
     graph: Graph, port: Tensor, wanted: DType, flag: str, requested: ScaleOffset | None = None
 ) -> bool:
     """Give an input or output a type, with a conversion; return whether that changes anything."""
-    check_apart(graph, port)
     if port.dtype is wanted and requested in (None, port.encoding):
         return False
     encoding = None
     if wanted.is_fixed:
         _check_numbers(graph, port, wanted)
         encoding = requested or _encoding(graph, port, wanted)
-    inner = Tensor(
-        graph.unique_name(f"{port.name}_{port.dtype.name}"),
-        port.shape,
-        port.dtype,
-        port.encoding,
-        dynamic_axes=port.dynamic_axes,
-    )
     reason = f"{flag}: callers have {port.name!r} as {wanted}, the graph as {port.dtype}"
-    if port in graph.inputs:
-        _after_input(graph, port, inner, (wanted, encoding), reason)
+    inner = split(graph, port)
+    port.dtype, port.encoding = wanted, encoding
+    is_input = port in graph.inputs
+    source, target = (port, inner) if is_input else (inner, port)
+    made = connect(graph, port, inner, _CONVERSIONS[source.dtype.is_fixed, target.dtype.is_fixed], reason)
+    if is_input:
+        _skip_quantize(graph, port, made)
     else:
-        _before_output(graph, port, inner, (wanted, encoding), reason)
+        _skip_dequantize(graph, port, inner.producer)
     return True
 
 
-_Form = tuple[DType, "ScaleOffset | None"]
+_CONVERSIONS = {
+    (False, True): "Quantize",
+    (True, False): "Dequantize",
+    (True, True): "Convert",
+    (False, False): "Cast",
+}
+"""Ops by whether what they read and what they write is fixed point."""
 
 
-def _after_input(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason: str) -> None:
-    readers = graph.consumers(port)
-    (port.dtype, port.encoding) = form
-    graph.add_tensor(inner)
-    for op in readers:
-        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
-    made = _conversion(graph, port, inner, reason)
-    first = next(iter(graph.ops), None)
-    graph.append(made) if first is None else graph.insert_before(first, made)
-    for op in readers:
-        if _is_native(op, "Quantize") and _form(op.outputs[0]) == form and not graph.is_output(op.outputs[0]):
-            graph.replace(op.outputs[0], port)
+def _skip_quantize(graph: Graph, port: Tensor, made: Op) -> None:
+    """Let ops that read the input quantized as callers feed it read the input itself."""
+    inner = made.outputs[0]
+    for op in graph.consumers(inner):
+        result = op.outputs[0]
+        if _is_native(op, "Quantize") and _form(result) == _form(port) and not graph.is_output(result):
+            graph.replace(result, port)
             graph.remove(op)
     if not graph.consumers(inner):
         graph.remove(made)
 
 
-def _before_output(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason: str) -> None:
-    producer = port.producer
-    if producer is None:
-        raise ConstraintError(f"nothing computes output {port.name!r}", where=f"graph {graph.name!r}")
-    readers = graph.consumers(port)
-    graph.set_output(producer, producer.outputs.index(port), inner)
-    (port.dtype, port.encoding) = form
-    for op in readers:
-        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
-    graph.append(_conversion(graph, inner, port, reason))
-    source = producer.inputs[0] if _is_native(producer, "Dequantize") else None
-    if source is not None and _form(source) == form:
-        _take_over(graph, source, port)
+def _skip_dequantize(graph: Graph, port: Tensor, producer: Op | None) -> None:
+    """Let the producer of a tensor that is quantized as callers fetch it write the output, if it may."""
+    source = producer.inputs[0] if producer is not None and _is_native(producer, "Dequantize") else None
+    if source is None or _form(source) != _form(port) or source.producer is None or graph.is_output(source):
+        return
+    if port.producer is not None:
+        graph.unlink(port.producer)
+    graph.replace(source, port)
+    graph.set_output(source.producer, source.producer.outputs.index(source), port)
+    graph.prune()
 
 
 def _is_native(op: Op, type: str) -> bool:
@@ -230,38 +230,6 @@ def _is_native(op: Op, type: str) -> bool:
 
 def _form(tensor: Tensor) -> tuple[DType, object]:
     return tensor.dtype, tensor.encoding
-
-
-def _take_over(graph: Graph, source: Tensor, port: Tensor) -> None:
-    """Let the producer of a fixed-point tensor write the output of that type instead, if it may."""
-    again, producer = port.producer, source.producer
-    if again is None or producer is None or graph.is_output(source):
-        return
-    graph.unlink(again)
-    graph.replace(source, port)
-    graph.set_output(producer, producer.outputs.index(source), port)
-    graph.prune()
-
-
-def _conversion(graph: Graph, source: Tensor, target: Tensor, reason: str) -> Op:
-    kind = {
-        (False, True): "Quantize",
-        (True, False): "Dequantize",
-        (True, True): "Convert",
-        (False, False): "Cast",
-    }[source.dtype.is_fixed, target.dtype.is_fixed]
-    return make_op(
-        graph,
-        kind,
-        [source],
-        [target],
-        name=f"{kind.lower()}_{_port(source, target).name}",
-        origin=Origin((), reason),
-    )
-
-
-def _port(source: Tensor, target: Tensor) -> Tensor:
-    return source if source.role is Role.INPUT else target
 
 
 def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:

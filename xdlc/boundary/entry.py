@@ -37,29 +37,11 @@ class Entry:
         """Give the readers a new tensor of the form that the input has, and return it.
 
         Raises:
-            ConstraintError: If the input is an output too, or no op reads it.
+            ConstraintError: If the input is an output too.
         """
-        graph, port = self.graph, self.tensor
-        check_apart(graph, port)
-        readers = graph.consumers(port)
-        if not readers:
-            raise ConstraintError(
-                f"no op reads input {port.name!r}",
-                where=f"graph {graph.name!r}",
-                fix="omit its options, or remove it from the model",
-            )
-        self._anchor = next(iter(graph.ops))
-        inner = Tensor(
-            graph.unique_name(f"{port.name}_inner"),
-            port.shape,
-            port.dtype,
-            port.encoding,
-            dynamic_axes=port.dynamic_axes,
-        )
-        self._inner = graph.add_tensor(inner)
-        for op in readers:
-            graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
-        return inner
+        self._anchor = next(iter(self.graph.ops), None)
+        self._inner = split(self.graph, self.tensor)
+        return self._inner
 
     def emit(
         self,
@@ -81,11 +63,8 @@ class Entry:
             reason: Why it is there, for its origin.
             dtype: Type of its output; default: that of its first input.
         """
-        made = Tensor(
-            self.graph.unique_name(f"{self.tensor.name}_{type.lower()}"),
-            tuple(shape),
-            dtype or inputs[0].dtype,
-        )
+        name = self.graph.unique_name(f"{self.tensor.name}_{type.lower()}")
+        made = Tensor(name, tuple(shape), dtype or inputs[0].dtype)
         self._add(type, inputs, made, params, reason)
         return made
 
@@ -93,9 +72,8 @@ class Entry:
         self, type: str, inputs: Sequence[Tensor], params: Mapping[str, Param] | None = None, *, reason: str
     ) -> None:
         """Add the op that computes the inner tensor, which ends the step."""
-        inner, self._inner = self._inner, None
-        assert inner is not None, "open comes first"
-        self._add(type, inputs, inner, params, reason)
+        assert self._inner is not None, "open comes first"
+        self._add(type, inputs, self._inner, params, reason)
 
     def _add(
         self,
@@ -105,21 +83,51 @@ class Entry:
         params: Mapping[str, Param] | None,
         reason: str,
     ) -> None:
-        assert self._anchor is not None, "open comes first"
         name = f"{type.lower()}_{self.tensor.name}"
         made = make_op(self.graph, type, inputs, [output], params, name=name, origin=Origin((), reason))
-        self.graph.insert_before(self._anchor, made)
+        _insert(self.graph, made, self._anchor)
 
 
-def check_apart(graph: Graph, port: Tensor) -> None:
-    """Refuse a tensor that callers feed and fetch, between which no op fits.
+def _insert(graph: Graph, op: Op, anchor: Op | None) -> None:
+    """Insert an op before another, or at the end."""
+    graph.append(op) if anchor is None else graph.insert_before(anchor, op)
+
+
+def split(graph: Graph, port: Tensor) -> Tensor:
+    """Let a new tensor of the same form take the place of an input or output inside of the graph; return it.
 
     Raises:
-        ConstraintError: If it is input and output at once.
+        ConstraintError: If the tensor is input and output at once, or an output that no op computes.
     """
-    if port in graph.inputs and port in graph.outputs:
+    is_input = port in graph.inputs
+    if (port in graph.outputs) == is_input or (port.producer is None) != is_input:
         raise ConstraintError(
             f"{port.name!r} is input and output at once, so that no conversion fits between",
             where=f"graph {graph.name!r}",
             fix="leave it as it is",
         )
+    name = graph.unique_name(f"{port.name}_inner")
+    inner = Tensor(name, port.shape, port.dtype, port.encoding, dynamic_axes=port.dynamic_axes)
+    readers = graph.consumers(port)
+    graph.add_tensor(inner)
+    if port.producer is not None:
+        graph.set_output(port.producer, port.producer.outputs.index(port), inner)
+    for op in readers:
+        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
+    return inner
+
+
+def connect(
+    graph: Graph,
+    port: Tensor,
+    inner: Tensor,
+    type: str,
+    reason: str,
+    params: Mapping[str, Param] | None = None,
+) -> Op:
+    """Add the op between an input or output and its inner tensor, and return it."""
+    is_input = port in graph.inputs
+    ends = ([port], [inner]) if is_input else ([inner], [port])
+    made = make_op(graph, type, *ends, params, name=f"{type.lower()}_{port.name}", origin=Origin((), reason))
+    _insert(graph, made, next(iter(graph.ops), None) if is_input else None)
+    return made

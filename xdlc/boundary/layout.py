@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdlc.boundary.entry import Entry, check_apart
+from xdlc.boundary.entry import connect, split
 from xdlc.errors import ConstraintError, UsageError, nearest_names
-from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, Graph, Origin, Tensor, make_op, u32s
+from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, Graph, Tensor, u32s
 from xdlc.opdefs.traits import traits
 
 if TYPE_CHECKING:
@@ -116,69 +116,29 @@ def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
     return tuple(held.index(letter) for letter in wanted)
 
 
-def wrap_input(entry: Entry, wanted: str | None) -> None:
-    """Let callers feed an input in another layout.
+def change(graph: Graph, port: Tensor, held: str | None, wanted: str | None) -> str | None:
+    """Let callers have an input or output in another layout, and return its layout.
+
+    Args:
+        graph: The graph.
+        port: The input or output.
+        held: What its axes are; None if that is not known.
+        wanted: What callers want; None if they take what it is.
 
     Raises:
-        ConstraintError: If its axes are not known or others.
-    """
-    port, held = entry.tensor, entry.layout
-    if wanted in (None, "NONTRIVIAL", held):
-        return
-    axes = order(port, held, wanted)
-    inner = entry.open()
-    port.shape, port.dynamic_axes = _moved(inner, axes)
-    reason = f"callers have {port.name!r} as {wanted}, the graph as {held}"
-    back = [axes.index(axis) for axis in range(len(axes))]
-    entry.close("Transpose", [port], {"perm": u32s(back)}, reason=f"layout: {reason}")
-    entry.layout = wanted
-
-
-def wrap_output(graph: Graph, port: Tensor, held: str | None, wanted: str | None) -> str | None:
-    """Let callers fetch an output in another layout; return its layout.
-
-    Raises:
-        ConstraintError: If its axes are not known or others, or it is an input too.
+        ConstraintError: If its axes are not known or others, or it is input and output at once.
     """
     if wanted in (None, "NONTRIVIAL", held):
         return held
     axes = order(port, held, wanted)
-    inner = move_output(graph, port)
-    port.shape, port.dynamic_axes = _moved(inner, axes)
-    origin = Origin((), f"layout: callers have {port.name!r} as {wanted}, the graph as {held}")
-    name = f"transpose_{port.name}"
-    graph.append(make_op(graph, "Transpose", [inner], [port], {"perm": u32s(axes)}, name=name, origin=origin))
+    inner = split(graph, port)
+    port.shape = tuple(inner.shape[axis] for axis in axes)
+    port.dynamic_axes = tuple(place for place, axis in enumerate(axes) if axis in inner.dynamic_axes)
+    back = [axes.index(axis) for axis in range(len(axes))]
+    reason = f"layout: callers have {port.name!r} as {wanted}, the graph as {held}"
+    perm = u32s(back if port in graph.inputs else axes)
+    connect(graph, port, inner, "Transpose", reason, {"perm": perm})
     return wanted
-
-
-def move_output(graph: Graph, port: Tensor) -> Tensor:
-    """Let a new tensor of the same form take the place of an output in the graph, and return it.
-
-    Raises:
-        ConstraintError: If it is an input too, or no op computes it.
-    """
-    check_apart(graph, port)
-    producer = port.producer
-    if producer is None:
-        raise ConstraintError(f"nothing computes output {port.name!r}", where=f"graph {graph.name!r}")
-    inner = Tensor(
-        graph.unique_name(f"{port.name}_inner"),
-        port.shape,
-        port.dtype,
-        port.encoding,
-        dynamic_axes=port.dynamic_axes,
-    )
-    readers = graph.consumers(port)
-    graph.set_output(producer, producer.outputs.index(port), inner)
-    for op in readers:
-        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
-    return inner
-
-
-def _moved(tensor: Tensor, axes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shape and the dynamic axes of a tensor whose axes are moved."""
-    shape = tuple(tensor.shape[axis] for axis in axes)
-    return shape, tuple(place for place, axis in enumerate(axes) if axis in tensor.dynamic_axes)
 
 
 def _check_rank(tensor: Tensor, wanted: str) -> None:

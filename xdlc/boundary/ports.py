@@ -118,8 +118,10 @@ def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
     if "config" in options or "custom_io" in options:
         from xdlc.boundary import files
 
-        raw += files.config(options["config"]).wishes if "config" in options else []
-        custom = files.custom_io(options["custom_io"]) if "custom_io" in options else []
+        if "config" in options:
+            raw += files.read(options["config"], has_sections=True).wishes
+        if "custom_io" in options:
+            custom = files.read(options["custom_io"], has_sections=False).wishes
     found: tuple[list[Wish], list[Wish]] = ([], [])
     for target, source in zip(found, (raw, custom), strict=True):
         for wish in source:
