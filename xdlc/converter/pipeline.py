@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from xdlc import boundary, ir, opdefs, passes
 from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
+from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
 from xdlc.converter.operators.control_flow.unread import drop_unread
 from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
@@ -189,7 +190,8 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
     ]
     inner = [_keeping_signature(entry) for entry in chosen]
     main = [*inner, ReinterpretIo()] if encoded_io else chosen
-    for graph in model.graphs.values():
+    for graph in callees_first(model.graphs):
+        transpose_outside(graph, model.graphs)
         passes.run(graph, main if graph is model.main else inner, removed=removed)
         passes.run(graph, passes.stage("storage"))
     if len(model.graphs) > 1:

@@ -605,3 +605,35 @@ def test_what_no_branch_reads_is_not_handed_to_it(tmp_path):
         {"c": FALSE, "x": X},
     )
     assert [op.type for op in model.main.ops] == ["Reshape", "If"]
+
+
+IMAGES = """g (float[1,2,4,4] x) => (float[1,2,4,4] y, float[1,2,4,4] z)
+    <int64 n = {20}, bool yes = {1}, float[2,2,3,3] w, float[1,2,4,4] start> {
+    y, z = Loop (n, yes, %s) <body = b (int64 i, bool go, float[1,2,4,4] p, float[1,2,4,4] q)
+        => (bool on, float[1,2,4,4] s, float[1,2,4,4] t) {
+        on = Identity (go)
+        %s
+    }>
+}"""
+CONV = "Conv <pads = [1, 1, 1, 1]>"
+
+
+@pytest.mark.parametrize(
+    ("states", "body", "transposes"),
+    [
+        ("x, start", f"s = {CONV} (p, w)  t = {CONV} (q, w)", 0),
+        ("x, start", f"t = {CONV} (p, w)  s = {CONV} (q, w)", 0),
+        ("x, x", f"c = {CONV} (p, w)  s = Softmax <axis = 1> (c)  d = {CONV} (q, w)  t = Add (d, x)", 0),
+        ("start, x", f"s = {CONV} (q, w)  t = Identity (p)", 2),
+        ("x, start", f"s = {CONV} (p, w)  t = Softmax <axis = 3> (q)", 0),
+    ],
+)
+def test_no_iteration_transposes_what_it_hands_on(tmp_path, states, body, transposes):
+    model = parsed(IMAGES % (states, body))
+    for name, shape in (("w", (2, 2, 3, 3)), ("start", (1, 2, 4, 4))):
+        array = np.random.default_rng(1).normal(size=shape).astype("f4") / 3
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    x = np.random.default_rng(2).normal(size=(1, 2, 4, 4)).astype("f4")
+    found = kinds(same(tmp_path, model, {"x": x}))
+    (inner,) = (types for name, types in found.items() if name.endswith("_body"))
+    assert inner.count("Transpose") == transposes

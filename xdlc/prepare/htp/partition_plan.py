@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.opdefs.control_flow import CONDITION, Role, outer_graphs, reachable, roles
+from xdlc.opdefs.control_flow import CONDITION, Role, has_control_flow, outer_graphs, reachable, roles
 from xdlc.prepare.htp.partitioner import crossings, partition
 from xdlc.prepare.htp.support_query import CpuFallback
 from xdlc.runtime.htp.partition_schedule import partition_name
@@ -180,10 +180,13 @@ def _groups(graph: Graph, numbers: Mapping[Op, int], cuts: Collection[tuple[str,
 def mark(model: Model, plans: Sequence[PartitionPlan]) -> list[str]:
     """Make outputs of the graphs what crosses from a partition of any plan, and return its names.
 
-    The outputs that were there stay first; the others follow in the order of the ops.
+    The outputs that were there stay first; the others follow in the order of the ops.  A graph with ``If`` or
+    ``While`` keeps its outputs: the vendor's runtime, which wants them marked, does not run it.
     """
     marked: list[str] = []
     for graph in outer_graphs(model):
+        if has_control_flow(graph):
+            continue
         crossing = set().union(*(_crossing(graph, plan) for plan in plans))
         for op in list(graph.ops):
             for tensor in op.outputs:

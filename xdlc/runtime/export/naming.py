@@ -82,12 +82,13 @@ def _inner_graphs(
                 continue
             inner, graph = made[attribute.name], attribute.g
             known = taken | {name for each in graph.node for name in each.output}
-            known |= {entry.name for entry in (*graph.input, *graph.output)}
+            inputs = {entry.name for entry in graph.input}  # which keep their names
+            known |= inputs | {entry.name for entry in graph.output}
             for tensor in inner.graph.tensors.values():
                 value = next(iter(inner.values(tensor)), None)
                 if value is None or tensor.producer is None or value in renamed or tensor.name in known:
                     continue
-                if value not in taken:
+                if value not in taken and value not in inputs:
                     renamed[value] = tensor.name
                     known |= {tensor.name}
             yield inner, graph
