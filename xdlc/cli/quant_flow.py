@@ -12,6 +12,7 @@ import click
 
 from xdlc.cli import bars
 from xdlc.cli.output_path import check_target
+from xdlc.cli.quant_options import BESIDE
 from xdlc.cli.tool import command_line, notice, show, warn
 from xdlc.cli.words import in_flags
 
@@ -92,7 +93,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
 
     options = options_of(flags)
     for path in (request.report, request.export_encodings):
-        if path is not None:
+        if path is not None and str(path) != BESIDE:
             check_target(path, keep=[request.source])
     given = request.report_list
     with bars.steps("reading") as step:
@@ -153,7 +154,9 @@ def finish(request: Request, made: Quantized, target: Path) -> None:
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:
-        written = save_encodings(made.model, request.export_encodings, request.encoding_version)
+        path = request.export_encodings
+        path = target.with_name(f"{target.stem}_encoding.json") if str(path) == BESIDE else path
+        written = save_encodings(made.model, path, request.encoding_version)
         show(f"encodings: {written}")
     for text in made.warnings:
         warn(text)

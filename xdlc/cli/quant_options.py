@@ -23,6 +23,8 @@ SAMPLES = (
     "one .npz (or .npy for a model with one input) may hold all samples along a first axis. "
     "Flags of snpe-dlc-quant and qairt-quantizer are accepted under their names, discontinued ones too."
 )
+BESIDE = "<result>_encoding.json"
+"""File of encodings where the flag has no value."""
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0")
 
 
@@ -267,8 +269,10 @@ _RESULTS = (
         "--export_encodings",
         "--dump_encoding_json",
         type=params.OUTPUT_FILE,
+        is_flag=False,
+        flag_value=BESIDE,
         metavar="FILE",
-        help="Write all encodings as JSON.",
+        help="Write all encodings as JSON.  [default for FILE: the result's name_encoding.json]",
     ),
     click.option(
         "--encoding_version",
