@@ -196,7 +196,7 @@ def test_application_registers_packages_and_runs_instances_at_once(network: Path
         "--output_dir",
         network / "o",
     )
-    tool(
+    said = tool(
         "snpe-net-run",
         *words,
         "--udo_package_path",
@@ -204,6 +204,7 @@ def test_application_registers_packages_and_runs_instances_at_once(network: Path
         "--platform_options",
         "unsignedPD:ON",
     )
+    assert "nothing of" not in said  # its kernels are used
     x = np.fromfile(network / "x.raw", np.float32).reshape(1, 2, 4, 4)
     paths = {"udo_package_path": network / "kernels.py"}
     with xdlc.Session(network / "m.dlc", **paths) as one, xdlc.Session(network / "m.dlc", **paths) as other:

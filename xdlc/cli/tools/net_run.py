@@ -195,8 +195,6 @@ def main(
     if options["storage_dir"] is not None and not options["enable_init_cache"]:
         notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
     with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
-        for unused in kernels.unused():
-            notice(f"nothing of {unused} is used: the model has no op that it offers")
         for graph, path in lists.items():
             folder = output_dir if path == input_list else output_dir / graph
             _run(
@@ -206,6 +204,8 @@ def main(
                 runtime,
                 {**options, "source": source, "kernels": kernels},
             )
+        for unused in kernels.unused():
+            notice(f"nothing of {unused} is used: the model has no op that it offers")
 
 
 def _check(runtime: str, options: Mapping[str, Any]) -> None:
