@@ -150,6 +150,20 @@ def test_threads_share_a_session_and_memory_stays(model: xdlc.Model) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (4 << 10)  # KiB
 
 
+def test_kernels_that_hold_several_ops_are_profiled_as_the_first() -> None:
+    nodes = [
+        node("Conv", "x w", "h", pads=[1, 1, 1, 1]),
+        node("Relu", "h", "i"),
+        node("MaxPool", "i", "y", kernel_shape=[2, 2]),
+    ]
+    feeds = {"x": floats(1, 16, 8, 8)}
+    model = xdlc.convert(build(nodes, feeds, {"w": floats(32, 16, 3, 3)}, ["y"], 17))
+    with xdlc.Session(model, threads=1) as session:
+        found = session.profile({"x": floats(*session.graph.inputs[0].shape)}, runs=1)
+    names = {op.type: op.name for op in found.ops}
+    assert {op.name for op in model.main.ops if op.type in ("Conv2d", "PoolMax2d")} <= set(names.values())
+
+
 def test_kernels_of_udos_are_profiled_by_their_own_time(tmp_path: Path) -> None:
     from tests.runtime.udo.conftest import PYTHON
     from tests.runtime.udo.udo_graphs import between_relus

@@ -8,11 +8,11 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from xdlc.errors import BackendError
 from xdlc.ir import Op
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo.operation import Operation
 
 _KERNEL = "_kernel_time"
+_JOINED = 3
+"""Nodes after one that onnxruntime joins with it, at most."""
 Key = tuple[str, str, str]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,20 +133,37 @@ class Profiler:
 
     def _read(self, engine: Engine) -> None:
         """Add the times of an engine's nodes to those of their ops."""
-        graph = engine.lowered.graph.name
+        graph, nodes = engine.lowered.graph.name, engine.lowered.proto.graph.node
+        makers = {value: node for node in nodes for value in node.output}
         for event in json.loads(Path(engine.end_profile()).read_text("utf-8", "replace")):
             node = str(event.get("name", "")).removesuffix(_KERNEL)
             if event.get("cat") == "Node" and node != event["name"]:
-                op = _op_of(engine, node)
-                key = (graph, op.name, op.type) if op is not None else (graph, "", event["args"]["op_name"])
+                kind = event["args"]["op_name"]
+                op = _op_of(engine, node, kind, makers)
+                key = (graph, op.name, op.type) if op is not None else (graph, "", kind)
                 self._times[key] += event["dur"] / 1e6
 
 
-def _op_of(engine: Engine, node: str) -> Op | None:
-    """Return the op of a node of onnxruntime, whose optimizers append words to names, as ``_nchwc``."""
+def _op_of(engine: Engine, node: str, kind: str, makers: Mapping[str, Any]) -> Op | None:
+    """Return the op of a node of onnxruntime, None for one that it has added.
+
+    Its optimizers append words to names, as ``_nchwc``, and name what they join after the last result.
+
+    Args:
+        engine: The engine.
+        node: Name of the node.
+        kind: Its type.
+        makers: Node of the graph that was given to onnxruntime, by the name of each value.
+    """
     while node:
-        op = engine.lowered.op_of(node)
+        op, maker = engine.lowered.op_of(node), makers.get(node)
         if op is not None:
             return op
+        if maker is not None:
+            last = maker
+            for _ in range(_JOINED):
+                if last is not None and last.op_type != kind and last.input:
+                    last = makers.get(last.input[0])
+            return engine.lowered.op_of((last if last is not None and last.op_type == kind else maker).name)
         node = node.rpartition("_")[0]
     return None
