@@ -1,0 +1,223 @@
+"""Folding of factors, terms and orders of channels between a graph's inputs and its first layer into that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from xdlc.ir import NATIVE_PACKAGE, Dequantized, Graph, Op, Origin, Role, Tensor, Transform
+from xdlc.ir.data import Array
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from xdlc.opdefs.traits import traits
+from xdlc.passes.base import graph_pass
+
+_TYPES = ("Batchnorm", "ElementWiseBinary", "Gather")
+_FARTHEST, _LARGEST = 24, 1 << 22
+_MATRIX = 16
+"""Most weights of a convolution that mixes colours, which is preprocessing still."""
+
+
+@graph_pass(
+    stage="converter",
+    after=("fuse_batchnorm", "fuse_l2_norm", "fuse_prelu", "fuse_rms_norm"),
+    op_types=_TYPES,
+)
+@dataclass(frozen=True, slots=True)
+class FoldPreprocessing:
+    """Fold ``x * a + b`` and a Gather of channels into the weights of the layer that alone reads them.
+
+    A term is folded if the layer pads nothing: zeros of its padding are values after the term.  Channels
+    that a Gather omits weigh zero.
+    """
+
+    name: str = "fold_preprocessing"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        found = [op for op in graph.ops if op.type in _TYPES and op.package == NATIVE_PACKAGE]
+        results = [(_fold_order if op.type == "Gather" else _fold_affine)(graph, op) for op in found]
+        return any(results)
+
+
+def _first_layer(graph: Graph, op: Op) -> tuple[Op, Tensor, list[Op]] | None:
+    """Return the float layer that alone reads an op near the graph's inputs, its weight, and views between.
+
+    It is a convolution or a FullyConnected with static weights.
+    """
+    tensor, views = op.outputs[0], list[Op]()
+    while True:
+        reader = graph.sole_consumer(tensor)
+        if reader is None or reader.package != NATIVE_PACKAGE or tensor.encoding is not None:
+            return None
+        if reader.type not in ("Transpose", "Reshape"):
+            break
+        views.append(reader)
+        tensor = reader.outputs[0]
+    if traits(reader).macs != "convolution" and reader.type != "FullyConnected":
+        return None
+    if reader.inputs.index(tensor) or reader.inputs.count(tensor) != 1 or tensor.dynamic_axes:
+        return None
+    for static in reader.inputs[1:]:
+        if static is not None and (not static.dtype.is_float or isinstance(static.data, Dequantized | None)):
+            return None
+    weight = reader.inputs[1]
+    return (reader, weight, views) if weight is not None and _is_preprocessing(op) else None
+
+
+def _is_preprocessing(op: Op) -> bool:
+    """Return whether an op depends on few others, of which no one is a layer of the network."""
+    found = [op]
+    for each in found:  # grows
+        sizes = [tensor.size for tensor in each.inputs[1:2] if tensor is not None]
+        if len(found) > _FARTHEST or (traits(each).macs and max(sizes, default=_LARGEST) > _MATRIX):
+            return False
+        before = [tensor.producer for tensor in each.inputs if tensor is not None]
+        found += [producer for producer in before if producer is not None and producer not in found]
+    return True
+
+
+def _fold_affine(graph: Graph, op: Op) -> bool:
+    pair = _factor_and_term(op)
+    found = _first_layer(graph, op) if pair is not None else None
+    if pair is None or found is None:
+        return False
+    layer, weight, views = found
+    shape = op.outputs[0].shape
+    pair = pair.reshape(2, *[1] * (len(shape) + 1 - pair.ndim), *pair.shape[1:])
+    for view in views:
+        result = view.outputs[0]
+        if view.type == "Transpose":
+            pair = pair.transpose(0, *(int(axis) + 1 for axis in view.param("perm")))
+        elif pair.size == 2:
+            pair = pair.reshape(2, *[1] * result.rank)
+        elif result.size > _LARGEST:
+            return False
+        else:
+            pair = numpy.broadcast_to(pair, (2, *shape)).reshape(2, *result.shape)
+        shape = result.shape
+    spread = _spread(layer, weight, pair, shape)
+    if spread is None or not numpy.isfinite(spread).all():
+        return False
+    factor, term = spread
+    if term.any() and layer.type != "FullyConnected" and layer.param("pad_amount").any():
+        return False
+    _take_over(graph, layer, op, weight.shape, lambda array: array * factor, term if term.any() else None)
+    return True
+
+
+def _factor_and_term(op: Op) -> Array | None:
+    """Return factor and term of x * a + b, stacked, in float64; None if an op computes something else."""
+    statics = [tensor for tensor in op.inputs if tensor is not None and tensor.is_static]
+    computed, result = [tensor for tensor in op.inputs if tensor not in statics], op.outputs[0]
+    source = computed[0] if len(computed) == 1 and statics else None
+    if source is None or source.shape != result.shape or result.encoding or source.encoding:
+        return None
+    if any(tensor.encoding or not tensor.dtype.is_float or tensor.size > _LARGEST for tensor in statics):
+        return None
+    first, *rest = (tensor.numpy().astype(numpy.float64) for tensor in statics)
+    operation, is_first = op.param("operation"), op.inputs[0] is source
+    if op.type == "Batchnorm":
+        return numpy.stack(numpy.broadcast_arrays(first, *(rest or [0.0])))
+    if operation == MULTIPLY or (operation == DIVIDE and is_first and first.all()):
+        factor = first if operation == MULTIPLY else 1 / first
+        return numpy.stack([factor, numpy.zeros_like(factor)])
+    if operation not in (ADD, SUBTRACT):
+        return None
+    sign = -1.0 if operation == SUBTRACT else 1.0
+    pair = (numpy.ones_like(first), sign * first) if is_first else (numpy.full_like(first, sign), first)
+    return numpy.stack(pair)
+
+
+def _spread(layer: Op, weight: Tensor, pair: Array, shape: Sequence[int]) -> Array | None:
+    """Return factor and term for each weight of a layer that reads a tensor of a shape, or None."""
+    if layer.type != "FullyConnected":
+        if any(dim != 1 for dim in pair.shape[1:-1]):
+            return None
+        channels = numpy.broadcast_to(pair.reshape(2, -1), (2, shape[-1]))
+        inner, outer = weight.shape[-2:]
+        groups = shape[-1] // inner
+        return channels[:, numpy.arange(outer) // (outer // groups) * inner + numpy.arange(inner)[:, None]]
+    if pair.size == 2:
+        return pair.reshape(2, 1, 1)
+    if numpy.prod(shape) > _LARGEST:
+        return None
+    full = numpy.broadcast_to(pair, (2, *shape)).reshape(2, -1, weight.shape[1])
+    return full[:, :1] if (full == full[:, :1]).all() else None
+
+
+def _fold_order(graph: Graph, op: Op) -> bool:
+    source, places = op.inputs[:2]
+    if source is None or places is None or places.data is None or places.rank != 1 or source.is_static:
+        return False
+    found = _first_layer(graph, op)
+    if found is None or found[0].type == "FullyConnected":
+        return False
+    layer, weight, views = found
+    axis, shape = int(op.param("axis")), list(op.outputs[0].shape)
+    indices, count = places.numpy().tolist(), source.shape[axis]
+    for view in views:
+        if view.type != "Transpose":
+            return False
+        axis = view.param("perm").tolist().index(axis)
+    if (
+        axis != len(shape) - 1
+        or weight.shape[-2] != len(indices)
+        or not all(0 <= at < count for at in indices)
+    ):
+        return False
+    wanted = (*weight.shape[:-2], count, weight.shape[-1])
+
+    def moved(array: Array) -> Array:
+        made = numpy.zeros(wanted, array.dtype)
+        for place, index in enumerate(indices):
+            made[..., index, :] += array[..., place, :]
+        return made
+
+    held = source.shape
+    for view in views:
+        held = view.outputs[0].shape = tuple(held[int(entry)] for entry in view.param("perm"))
+    _take_over(graph, layer, op, wanted, moved, None)
+    return True
+
+
+def _take_over(
+    graph: Graph,
+    layer: Op,
+    op: Op,
+    shape: Sequence[int],
+    function: Callable[[Array], Array],
+    term: Array | None,
+) -> None:
+    """Give a layer the weights of a function of its own, and a term of the bias, and remove ``op``.
+
+    The products of the weights and ``term``, added up per output channel, are the term of the bias.
+    """
+    before = layer.inputs
+    weight, bias = before[1], before[2] if len(before) > 2 else None
+    assert weight is not None
+
+    def static(name: str, given: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None) -> Tensor:
+        held = [tensor.data for tensor in bases if tensor is not None and tensor.data is not None]
+        data = Transform(held, given, dims, weight.dtype.numpy)
+        return Tensor(graph.unique_name(name), data.shape, weight.dtype, None, data, Role.STATIC)
+
+    axis = 0 if layer.type == "FullyConnected" else weight.rank - 1
+    others = tuple(each for each in range(weight.rank) if each != axis)
+
+    def summed(array: Array, *held: Array) -> Array:
+        return (array.astype(numpy.float64) * term).sum(others) + (held[0].reshape(-1) if held else 0.0)
+
+    inputs = [before[0], static(weight.name, function, shape, weight), *before[2:]]
+    if term is not None:
+        name = bias.name if bias is not None else f"{layer.name}_bias"
+        inputs[2:3] = [static(name, summed, weight.shape[axis : axis + 1], weight, bias)]
+    source = next(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
+    graph.set_inputs(layer, inputs)
+    for old, new in zip(before[1:], inputs[1:], strict=False):
+        if old is not None and new is not None:
+            graph.supersede(old, new)
+    layer.origin = Origin(layer.origin.merged(op.origin).nodes, layer.origin.reason)
+    graph.replace(op.outputs[0], source)
+    graph.remove(op)
