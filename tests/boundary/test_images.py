@@ -80,3 +80,22 @@ def test_series_and_equal_colours_change_nothing(models):
     for words in ("time_series", "other", "bgr", "rgb rgb"):
         made = xdlc.convert(path, input_encoding={"x": words})
         assert [op.type for op in made.main.ops] == [op.type for op in xdlc.convert(path).main.ops]
+
+
+def test_preprocess_on_models_that_are_made(models, tmp_path):
+    rng = np.random.default_rng(5)
+    plain = xdlc.convert(models.save(models.cnn()))
+    plain.save(tmp_path / "m.dlc")
+    fed = rng.integers(0, 256, (1, 30, 20)).astype("u1")
+    steps = {"encoding": "nv12 rgb", "resize": (20, 20, "nearest"), "mean": (120, 110, 100), "scale": 0.02}
+    image = preprocessed(fed, SIZE, **steps).transpose(0, 3, 1, 2)
+    samples = [{"x": rng.uniform(-2.5, 2.9, (1, 3, 16, 16)).astype("f4")} for _ in range(4)]
+    quantized = xdlc.quantize(plain, samples)
+    for model, source in ((plain, tmp_path / "m.dlc"), (quantized, quantized)):
+        made = xdlc.preprocess(source, "x", **steps)
+        assert (made.main.inputs[0].dtype.name, made.main.inputs[0].shape) == ("uint8", (1, 30, 20))
+        made.save(tmp_path / "made.dlc")
+        again = xdlc.load(tmp_path / "made.dlc")
+        assert again.metadata["preprocessing"] == made.metadata["preprocessing"]
+        expected, found = xdlc.run(model, {"x": image})["y"], xdlc.run(again, {"x": fed})["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if model is plain else 0.02)

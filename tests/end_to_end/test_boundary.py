@@ -143,3 +143,8 @@ def test_htp_takes_it_and_computes_the_same(network, vendor_check, tmp_path, cas
     ((_, expected),) = xdlc.run(made, feeds).items()
     ((_, found),) = xdlc.run(made, feeds, runtime="htp", soc="sm8550").items()
     assert relative_error(found, expected) <= 0.01
+    np.savez(tmp_path / "in.npz", **feeds)
+    files = ("--inputs", tmp_path / "in.npz", "--out", tmp_path / "out.npz")
+    assert vendor_check("run", tmp_path / "m.dlc", "--soc", "SM8550", *files)["ok"]
+    with np.load(tmp_path / "out.npz") as outputs:
+        assert relative_error(outputs[outputs.files[0]], expected) <= 0.01

@@ -8,7 +8,15 @@ from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with
 from xdlc.api.execution import Session, run, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
 from xdlc.api.plugins import check_plugin, write_kernels
-from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
+from xdlc.api.preparation import (
+    check_platform,
+    optimize,
+    prepare,
+    prepare_all,
+    prepare_hta,
+    preprocess,
+    verdicts,
+)
 from xdlc.api.quantization import quantize
 
 __all__ = [
@@ -29,6 +37,7 @@ __all__ = [
     "prepare",
     "prepare_all",
     "prepare_hta",
+    "preprocess",
     "quantize",
     "resized",
     "run",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.options import Names, Notify, PathLike, check_lists, given, keywords, verb
+from xdlc.boundary.options import Numbers, Words
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.ir import Model
 
@@ -105,6 +106,44 @@ def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
 
     check_lists(passes=passes)
     return optimized(executable(model), passes)
+
+
+@verb
+def preprocess(
+    model: Model | PathLike,
+    name: str,
+    *,
+    encoding: Words | None = None,
+    crop: str | Sequence[int] | None = None,
+    resize: str | Sequence[Any] | None = None,
+    mean: Numbers | None = None,
+    scale: Numbers | None = None,
+    layout: str | None = None,
+    dtype: str | None = None,
+) -> Model:
+    """Return a copy of a model whose graph preprocesses one of its inputs, in the order of these options.
+
+    Args:
+        model: The model, or the path of a DLC.
+        name: Name of the input.
+        encoding: Colours that callers have, and those of the network: ``("nv12", "rgb")``.
+        crop: Height and width that callers have, of which the centre is used; or top, left, height and width.
+        resize: Height and width before resizing, and ``bilinear`` or ``nearest``.
+        mean: What is subtracted, one number or one for each channel of the network: (x - mean) * scale.
+        scale: What the difference is multiplied with, likewise.
+        layout: Layout that callers have, like ``NHWC``.
+        dtype: Type that callers have, like ``uint8``.
+
+    Raises:
+        UsageError: If a name or a value is not known.
+        ConstraintError: If the input cannot be as requested.
+    """
+    options = given(preprocess, locals())
+    from xdlc.prepare.edit import edit
+
+    words = {"layout": "desired_input_layout"}
+    boundary = {words.get(key, f"input_{key}"): {name: value} for key, value in options.items()}
+    return edit(executable(model), boundary=cast("BoundaryOptions", boundary))
 
 
 def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:

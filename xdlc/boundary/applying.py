@@ -85,6 +85,8 @@ def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | 
         for step in _STEPS:
             step(entry, port)
     if entry.notes:
-        model.metadata.setdefault("preprocessing", {})[tensor.name] = entry.notes[::-1]
+        notes = model.metadata.setdefault("preprocessing", {})
+        inner = [notes[tensor.name]] if tensor.name in notes else []
+        notes[tensor.name] = "; ".join([*entry.notes[::-1], *inner])
     wanted = port.desired_layout or held
     return entry.layout and layout.change(model.main, tensor, entry.layout, wanted)

@@ -110,6 +110,9 @@ def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
             f"{tensor.name!r} is {tensor.dtype}, which holds no negative numbers of {wanted}",
             fix="use a type without a sign, or leave its type as it is",
         )
+    if port.is_input and wanted is dt.UINT8 and tensor.dtype.is_float:
+        # HTP casts int32 to float32, but makes 0 and 1 of bytes (emulation of SDK 2.51, v69 to v79).
+        _set_type(graph, tensor, dt.INT32, option)
     _set_type(graph, tensor, wanted, option, scale)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from xdlc.boundary.entry import Entry
     from xdlc.boundary.ports import Port
 
-_MOST = 1 << 16
+_MOST, _LARGEST = 1 << 16, 3e38
 
 
 def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
@@ -29,18 +28,15 @@ def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
     Raises:
         UsageError: If it is something else.
     """
-    if isinstance(value, str):
-        value = [part for part in value.replace(",", " ").split(" ") if part]  # type: ignore[misc]
-    elif isinstance(value, int | float):
-        value = [value]
-    fix = "give a number, or one for each channel like 123.7,116.3,103.5"
+    parts = value.replace(",", " ").split() if isinstance(value, str) else value
     try:
-        numbers = tuple(float(part) for part in value[:_MOST])
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{value!r} is no list of numbers", fix=fix) from error
-    if not numbers or len(value) > _MOST or not all(abs(number) < 3e38 for number in numbers):
+        numbers = numpy.asarray(parts, numpy.float64).reshape(-1)
+    except (TypeError, ValueError):
+        numbers = numpy.asarray([numpy.nan])
+    if not 0 < numbers.size <= _MOST or not (abs(numbers) < _LARGEST).all():
+        fix = "give a number, or one for each channel like 123.7,116.3,103.5"
         raise UsageError(f"{value!r} is no list of finite numbers", fix=fix)
-    return numbers
+    return tuple(numbers.tolist())
 
 
 def scale(entry: Entry, port: Port) -> None:
@@ -94,7 +90,7 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float]) -> Tensor:
             held = dict(zip(entry.order, numbers, strict=True))
             numbers = [held.get(place, 0.0 if name == "mean" else 1.0) for place in range(port.shape[axis])]
     array = numpy.asarray(numbers, port.dtype.numpy if port.dtype.is_float else numpy.float32)
-    if not all(map(math.isfinite, array.tolist())):
+    if not numpy.isfinite(array).all():
         raise ConstraintError(f"--input_{name} of {port.name!r} has a number beyond {port.dtype}")
     return static(entry.graph.unique_name(f"{port.name}_{name}"), array.reshape(shape))
 

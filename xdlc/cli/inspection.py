@@ -119,7 +119,7 @@ def graph_io(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False
         "float_bytes": 4 * tensor.size,
         "raw": recipes(tensor, reads=reads),
     }
-    for key, notes in (("layout", "layouts"), ("symbols", "symbols")):
+    for key, notes in (("layout", "layouts"), ("symbols", "symbols"), ("preprocessing", "preprocessing")):
         if tensor.name in metadata.get(notes, {}):
             found[key] = metadata[notes][tensor.name]
     return found

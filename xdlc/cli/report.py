@@ -218,6 +218,8 @@ def _notes(held: dict[str, Any]) -> Iterator[str]:
     unit = " times the open dimensions" if None in held["shape"] else ""
     words = [f"{sizes[form]} bytes{_FORMS[form] if len(forms) > 1 else ''}" for form in forms]
     yield f"raw file {', or '.join(words)}{unit}"
+    if "preprocessing" in held:
+        yield f"the graph computes {text.clean(held['preprocessing'])}"
 
 
 def inserted(model: Model) -> Iterator[str]:

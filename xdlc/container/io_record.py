@@ -12,7 +12,7 @@ from xdlc.ir import AxisScaleOffset, Graph, Model, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
 
 IO = "xdlc.io"
-_NOTES = {"layout": "layouts", "symbols": "symbols", "state": "states"}
+_NOTES = {"layout": "layouts", "symbols": "symbols", "state": "states", "preprocessing": "preprocessing"}
 """Keys of ``Model.metadata`` that hold notes by the name of an input or output, by those of the record."""
 
 
@@ -21,8 +21,8 @@ def io_contract(model: Model) -> dict[str, Any]:
 
     Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
     (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes, the
-    symbol of each dynamic one, and of an input that holds a variable the output with its next value and the
-    value before the first run.
+    symbol of each dynamic one, what the graph does with what callers have, and of an input that holds a
+    variable the output with its next value and the value before the first run.
     """
     notes = model.metadata
     return {
@@ -84,13 +84,14 @@ def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False
             no op writes.
     """
     listed = objects_of(object_of(read_json(data, where), where).get("graphs"), "graphs", where)
-    notes: dict[str, dict[str, Any]] = {"layouts": {}, "symbols": {}, "states": {}}
+    notes: dict[str, dict[str, Any]] = {held: {} for held in _NOTES.values()}
     for graph in listed:
         for side in ("inputs", "outputs"):
             for entry in objects_of(graph.get(side, []), side, where):
-                name, layout, symbols = (entry.get(key) for key in ("name", "layout", "symbols"))
-                if isinstance(name, str) and isinstance(layout, str):
-                    notes["layouts"][name] = layout
+                name, symbols = entry.get("name"), entry.get("symbols")
+                for key in ("layout", "preprocessing"):
+                    if isinstance(name, str) and isinstance(entry.get(key), str):
+                        notes[_NOTES[key]][name] = entry[key]
                 if isinstance(name, str) and isinstance(symbols, list):
                     notes["symbols"][name] = [word if isinstance(word, str) else None for word in symbols]
                 if isinstance(name, str) and isinstance(entry.get("state"), dict):

@@ -2,10 +2,11 @@
 
 ``Model.metadata`` has it, and the content of xdlc's own records, as plain values under the keys ``version``
 ``history`` ``cacheList`` ``relations``, ``layouts`` (input or output name -> note on its axes, like
-``NCHW``), ``symbols`` (input or output name -> symbol of each axis, or None), ``nodes`` (of the source
-model: name, operator, and the reason why it has no op, or None), ``tensors`` (graph -> tensor -> its names
-in the source, where those are not just its own; under the empty name those of no tensor), ``layers`` (op ->
-id of the layer that it was translated from) and, of format 3, ``properties``.
+``NCHW``), ``preprocessing`` (input name -> what the graph does with what callers have), ``symbols`` (input or
+output name -> symbol of each axis, or None), ``nodes`` (of the source model: name, operator, and the reason
+why it has no op, or None), ``tensors`` (graph -> tensor -> its names in the source, where those are not just
+its own; under the empty name those of no tensor), ``layers`` (op -> id of the layer that it was translated
+from) and, of format 3, ``properties``.
 """
 
 from __future__ import annotations

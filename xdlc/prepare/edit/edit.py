@@ -70,7 +70,8 @@ def edit(
     if boundary:
         ports = requested(edited, boundary, warnings.warn)
         apply(edited, ports, warnings.warn)
-        passes.run(edited.main, [passes.find(name) for name in _LAYOUT_PASSES])
+        names = [*_LAYOUT_PASSES, *["fold_preprocessing"] * any(port.is_image for port in ports.values())]
+        passes.run(edited.main, [passes.find(name) for name in names])
         settle(edited, ports)
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else datatype.parsed(buffer_data_type)
     datatype.set_types(edited, use_float_io, types)
