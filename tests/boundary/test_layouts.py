@@ -66,3 +66,14 @@ def test_layouts_follow_from_convolutions_or_from_the_framework(models):
     assert [tensor.shape for tensor in converted.main.inputs] == [(1, 4, 4, 3), (1, 3, 4, 2)]
     assert len(notices) == 1
     assert "'u'" in notices[0]
+
+
+def test_dynamic_dimensions_keep_their_symbols(models):
+    weight = np.ones((4, 3, 1, 1), np.float32)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"])]
+    made = models.make(nodes, {"x": ["N", 3, "H", 8]}, {"y": ["N", 4, "H", 8]}, {"w": weight})
+    layouts = {"desired_input_layout": {"x": "NHWC"}, "desired_output_layout": {"y": "NHWC"}}
+    converted = xdlc.convert(models.save(made), notify=lambda _: None, **layouts)
+    assert converted.metadata["symbols"] == {name: ["N", "H", None, None] for name in "xy"}
+    x = np.arange(2 * 3 * 5 * 8, dtype=np.float32).reshape(2, 5, 8, 3)
+    np.testing.assert_array_equal(xdlc.run(converted, {"x": x})["y"], np.repeat(x.sum(3)[..., None], 4, 3))

@@ -92,7 +92,7 @@ def convert(
         notify: Called with each notice, a line of text; default: the log.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
         **boundary: Options for inputs and outputs by name, like ``desired_input_layout={"x": "NHWC"}``; see
-            :class:`xdlc.boundary.Options`.
+            :class:`xdlc.boundary.options.Options`.
 
     Returns:
         The model; its weights stay in the source file until they are used.

@@ -30,7 +30,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
     Raises:
         ConstraintError: If an input or output cannot be as requested; a ProblemList of all of them.
     """
-    layouts = model.metadata.get("layouts", {})
+    layouts, symbols = (model.metadata.get(key, {}) for key in ("layouts", "symbols"))
     problems: list[XdlcError] = []
     for tensor in (*model.main.inputs, *model.main.outputs):
         port = ports.get(tensor.name)
@@ -40,6 +40,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
             held = layout.stated(
                 tensor, port, layouts.get(tensor.name) or layout.inferred(model.main, tensor), assumed, notify
             )
+            before = held
             if port.is_input:
                 held = _input(model, tensor, port, held)
             else:
@@ -47,6 +48,9 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
         except XdlcError as error:
             problems.append(error)
             continue
+        labels = symbols.get(tensor.name, ())
+        if held is not None and before is not None and len(labels) == len(before):
+            symbols[tensor.name] = [labels[axis] for axis in map(before.index, held)]
         if held is not None:
             layouts[tensor.name] = held
         else:

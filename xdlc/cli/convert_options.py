@@ -124,17 +124,13 @@ _STORED = {
 _RESULT: tuple[Callable[..., Any], ...] = (
     *_STORED.values(),
     params.port_flags,
-    click.option(
-        "--dump_custom_io_config_template",
-        "custom_template",
-        type=params.OUTPUT_FILE,
-        help="Write no DLC, but a file for --custom_io with what the model has.",
-    ),
-    click.option(
-        "--dump_config_template",
-        "config_template",
-        type=params.OUTPUT_FILE,
-        help="Write no DLC, but a file for --config with what the model has.",
+    *(
+        click.option(
+            f"--dump_{name}_template",
+            type=params.OUTPUT_FILE,
+            help=f"Write no DLC, but a file for --{option} with what the model has.",
+        )
+        for name, option in (("custom_io_config", "custom_io"), ("config", "config"))
     ),
     params.DLC_VERSION,
     click.option(
@@ -189,8 +185,8 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         soc: str | None,
         report: Path | None,
         op_package_lib: tuple[str, ...],
-        custom_template: Path | None,
-        config_template: Path | None,
+        dump_custom_io_config_template: Path | None,
+        dump_config_template: Path | None,
         **options: Any,
     ) -> None:
         options = {name: value for name, value in options.items() if value not in ((), {}, None)}
@@ -207,8 +203,9 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
             return
         if soc or report:
             raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or omit them")
-        if custom_template or config_template:
-            _write_templates(source, custom_template, config_template, options)
+        templates = (dump_custom_io_config_template, dump_config_template)
+        if any(templates):
+            _write_templates(source, templates, options)
             return
         _convert(source, target, dlc_version, options, stored)
 
@@ -295,12 +292,12 @@ def _convert(
     show(f"written: {target}")
 
 
-def _write_templates(source: Path, custom: Path | None, config: Path | None, options: dict[str, Any]) -> None:
+def _write_templates(source: Path, targets: Sequence[Path | None], options: dict[str, Any]) -> None:
     from xdlc import api
     from xdlc.boundary.files import template
 
     model = api.convert(source, notify=notice, **options)
-    for target, has_sections in ((custom, False), (config, True)):
+    for has_sections, target in zip((False, True), targets, strict=True):
         if target is not None:
             with storage_errors(check_target(target, keep=_inputs(source, options))):
                 target.write_text(template(model, has_sections=has_sections), encoding="utf-8")

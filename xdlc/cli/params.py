@@ -269,7 +269,7 @@ _PORTS = {
 
 
 def port_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags for inputs and outputs, ``xdlc.boundary.Options``; omitted ones are empty or None."""
+    """Add the flags for inputs and outputs; omitted ones are empty or None."""
     settings: dict[str, Any] = {"type": (str, str), "callback": once_by_name, "cls": WordsOption}
     options = [
         click.option(*flags.split(), metavar=metavar, help=f"{text} Repeatable.", **settings)

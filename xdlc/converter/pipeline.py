@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdlc import boundary, ir, opdefs, passes
+from xdlc import ir, opdefs, passes
+from xdlc.boundary import applying, ports
+from xdlc.boundary import options as boundary_options
 from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
@@ -49,7 +51,7 @@ class Options:
         unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
             which no accelerator runs; 0 keeps all loops.
         package_name: Op package of all native operations instead of QNN's own.
-        boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.Options`.
+        boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
         udos: UDO definitions.
     """
 
@@ -60,7 +62,7 @@ class Options:
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
     package_name: str | None = None
-    boundary: boundary.Options = field(default_factory=boundary.Options)
+    boundary: boundary_options.Options = field(default_factory=boundary_options.Options)
     udos: UdoSet = field(default_factory=UdoSet)
 
     def check(self) -> None:
@@ -76,7 +78,7 @@ class Options:
         if self.package_name is not None:
             check_package_name(self.package_name)
         if self.boundary:
-            boundary.wishes(self.boundary)
+            ports.wishes(self.boundary)
         if self.udos.ops:
             check_replacements(self.udos)
 
@@ -91,7 +93,7 @@ class Options:
         }
         shapes = {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in self.input_dims.items()}
         symbols = {f"define_symbol {name}": str(value) for name, value in self.define_symbol.items()}
-        return {**shapes, **symbols, **own, **boundary.words(self.boundary)} | {
+        return {**shapes, **symbols, **own, **boundary_options.words(self.boundary)} | {
             name: str(value) for name, value in options.items() if value is not None
         }
 
@@ -118,6 +120,10 @@ class Imported:
     outputs: Mapping[str, Labels] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     encoded_io: bool = False
+
+    def labels(self) -> dict[str, Labels]:
+        """Return the dimensions that the source states of its inputs and outputs, by name."""
+        return {name: dims for name, dims, _ in self.inputs if dims is not None} | dict(self.outputs)
 
 
 def finish(
@@ -151,16 +157,17 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
-    ports = boundary.requested(model, options.boundary, found.notices.append)
-    if ports and not found.problems:
+    wanted = ports.requested(model, options.boundary, found.notices.append)
+    if wanted and not found.problems:
         if found.layouts:
             model.metadata["layouts"] = found.layouts
+        model.metadata["symbols"] = imported.labels()
         passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
         is_last = imported.tool.startswith(("xconv-tf", "xconv-tensorflow"))
-        boundary.apply(model, ports, found.notices.append, assumed="last" if is_last else "first")
+        applying.apply(model, wanted, found.notices.append, assumed="last" if is_last else "first")
     removed = _optimized(model, options, imported.encoded_io)
     if not found.problems:
-        boundary.settle(model, ports)
+        applying.settle(model, wanted)
     runs_graphs = len(model.graphs) > 1
     if not found.problems and runs_graphs:
         drop_unread(model)
@@ -247,9 +254,9 @@ def _add_metadata(
         model.metadata["layouts"] = found.layouts
     if found.states:
         model.metadata["states"] = found.states
-    stated = {name: labels for name, labels, _ in imported.inputs if labels is not None}
+    stated = model.metadata.pop("symbols", None) or imported.labels()
     if _has_dynamic_dims(model):
-        symbols = open_symbols({**stated, **imported.outputs}, model.main)
+        symbols = open_symbols(stated, model.main)
         if symbols:
             model.metadata["symbols"] = symbols
         unbound = unbound_dims.notice(model)

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdlc import passes
-from xdlc.boundary import Options, apply, datatype, requested, settle, words
+from xdlc.boundary import datatype
+from xdlc.boundary.applying import apply, settle
+from xdlc.boundary.options import Options, words
+from xdlc.boundary.ports import requested
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
