@@ -39,7 +39,10 @@ SUPPLEMENT = (
     f"<Input>{ADDED.format('in[0]')}</Input><Output>{ADDED.format('out[0]')}</Output>"
     f"<Parameter>{ADDED.format('param')}</Parameter></SupplementalOpDef>"
 )
-TABLE = '<SupplementalOpDefList Backend="HTP"><SupportedOps><OpName></OpName></SupportedOps>{}'
+TABLE = (
+    '<SupplementalOpDefList Backend="HTP"><SupportedOps><OpName></OpName></SupportedOps>'
+    f"{SUPPLEMENT}</SupplementalOpDefList>"
+)
 ROOT = (
     '<OpDefCollection xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" '
     'xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName="ExamplePackage" Domain="example" Version="1.0">'
@@ -75,7 +78,7 @@ def test_op_with_empty_optional_elements(tmp_path: Path):
 
 
 def test_supplement_with_empty_elements(tmp_path: Path):
-    path = written(tmp_path, document(tables=f"{TABLE.format(SUPPLEMENT)}</SupplementalOpDefList>"))
+    path = written(tmp_path, document(tables=TABLE))
     (table,) = read_valid(path).supplements
     assert (table.backend, list(table.ops), table.supported) == ("HTP", ["OpName"], frozenset())
     assert inspect([path]).problems == ()
@@ -111,19 +114,13 @@ def test_every_data_type(tmp_path: Path):
     names += [f"{kind}FIXED_POINT_{bits}" for kind in ("S", "U") for bits in (4, 8, 16, 32)]
     names += ["BOOL_8", "FLOAT_16", "FLOAT_32", "FLOAT_64"]
     assert len(names) == 20
-    own = {"_".join(("QNN_DATATYPE", name)) for name in names}
-    ops = "".join(
-        OPDEF.replace("OpName", f"Op{index}")
-        .replace("QNN_DATATYPE_FLOAT_32", name)
-        .replace("QNN_DATATYPE_INT_32", name)
-        for index, name in enumerate(sorted(own))
-    )
+    bare = OPDEF.replace("FLOAT_32", "{0}").replace("INT_32", "{0}").replace("OpName", "Op_{0}")
+    ops = "".join(bare.format(name) for name in names)
     found = read_valid(written(tmp_path, document(ops))).opdefs
     assert len({op.inputs[0].dtypes for op in found}) == 20
     assert {op.params["param"].dtypes[0] for op in found} <= set(BY_NAME.values())
-    (problem,) = problems(
-        written(tmp_path, document(OPDEF.replace("QNN_DATATYPE_INT_32", "BACKEND_SPECIFIC")))
-    )
+    text = document(OPDEF.replace("QNN_DATATYPE_INT_32", "BACKEND_SPECIFIC"))
+    (problem,) = problems(written(tmp_path, text))
     assert "no supplement resolves for HTP" in problem
 
 
@@ -136,28 +133,16 @@ def test_ranks(tmp_path: Path, rank: str, expected: int | None):
     assert len(refused) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("[[1, 2], [3, 4]]", [[1, 2], [3, 4]]),
-        ("{1, 2}", [1, 2]),
-        ("1", 1),
-        ("1.1", 1.1),
-        ("-1", -1),
-        ("word", "word"),
-    ],
-)
-def test_defaults(text: str, value: object):
+def test_defaults():
     """A text that is nothing else is a string where the type is open; a number's type refuses it."""
-    assert parse_default(text) == value
+    texts = ("[[1, 2], [3, 4]]", "{1, 2}", "1", "1.1", "-1", "word")
+    assert [parse_default(text) for text in texts] == [[[1, 2], [3, 4]], [1, 2], 1, 1.1, -1, "word"]
 
 
 def test_default_that_is_no_number_of_its_type(tmp_path: Path):
     """A departure, which docs/opdef-xml.md lists: the vendor stores the text."""
-    text = document(
-        OPDEF.replace("<Default></Default><Enumeration>", "<Default>[word]</Default><Enumeration>")
-    )
-    (problem,) = problems(written(tmp_path, text))
+    text = OPDEF.replace("<Default></Default><Enumeration>", "<Default>[word]</Default><Enumeration>")
+    (problem,) = problems(written(tmp_path, document(text)))
     assert "expected a number of int32" in problem
 
 
@@ -170,10 +155,9 @@ def test_enumeration_counts_from_zero(tmp_path: Path):
 
 def test_supplement_may_repeat_or_exceed_the_backends_of_the_op(tmp_path: Path):
     """SupportedOps may repeat SupportedBackend; a supplement for another backend is a notice."""
-    table = TABLE.format(SUPPLEMENT).replace("<OpName></OpName>", "<OpName>OpName</OpName>")
-    path = written(tmp_path, document(tables=f"{table}</SupplementalOpDefList>"))
+    path = written(tmp_path, document(tables=TABLE.replace("<OpName></", "<OpName>OpName</")))
     assert inspect([path]).problems == ()
-    other = document(OPDEF.replace(">HTP<", ">CPU<"), f"{TABLE.format(SUPPLEMENT)}</SupplementalOpDefList>")
+    other = document(OPDEF.replace(">HTP<", ">CPU<"), TABLE)
     found = inspect([written(tmp_path, other)])
     assert found.problems == ()
     assert any("supplement for HTP is not used" in notice for notice in found.notices)
@@ -182,12 +166,8 @@ def test_supplement_may_repeat_or_exceed_the_backends_of_the_op(tmp_path: Path):
 
 
 def test_two_backends_and_two_supplements_generate(tmp_path: Path):
-    tables = "".join(
-        f"{TABLE.format(SUPPLEMENT)}</SupplementalOpDefList>".replace("HTP", core) for core in ("CPU", "HTP")
-    )
-    text = document(
-        OPDEF.replace("<SupportedB", "<SupportedBackend>CPU</SupportedBackend><SupportedB"), tables
-    )
+    both = OPDEF.replace("<SupportedB", "<SupportedBackend>CPU</SupportedBackend><SupportedB")
+    text = document(both, TABLE + TABLE.replace("HTP", "CPU"))
     (made,) = generate_files([written(tmp_path, text)], tmp_path / "out")
     assert [core.name for core in made.package.cores] == ["CPU", "DSP_V68"]
     assert (made.outcome.folder / "jni/src/DSP_V68/src/ops/OpName.cpp").is_file()

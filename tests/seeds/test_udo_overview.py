@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 from onnx import helper
 
 import xdlc
@@ -19,7 +18,6 @@ from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import custom_graph
 from tests.seeds.test_opdef_schema import OPDEF, document, written
 from xdlc.cli.main import main as xdlc_main
-from xdlc.cli.tools import udo_package_generator
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Graph, f32
 from xdlc.opdefs import read_valid
@@ -58,11 +56,9 @@ TEMPLATE = f"""{{
 BLUR = TEMPLATE.replace('"type": ""', '"type": "Blur"')
 
 
-@pytest.fixture
-def template(tmp_path: Path) -> Path:
-    path = tmp_path / "template.json"
-    path.write_text(TEMPLATE)
-    return path
+def line(text: str, code: int = 0) -> str:
+    """Run a command line of the vendor's tools."""
+    return invoke(*text.split(), code=code, tool=xdlc_main).output
 
 
 def run(graph: Graph, path: Path) -> np.ndarray:
@@ -70,20 +66,18 @@ def run(graph: Graph, path: Path) -> np.ndarray:
         return CpuSession(graph, kernels=kernels).run({"x0": np.float32([[1, 2, 3], [4, 5, 6]])})["y"]
 
 
-def test_json_template_as_printed(template: Path):
+def test_json_template_as_printed(tmp_path: Path):
     """Its commas and its empty type are read with a notice each; unnamed tensors count by position."""
-    config = read_config(template)
+    path = tmp_path / "template.json"
+    path.write_text(TEMPLATE)
+    config = read_config(path)
     (op,) = config.collections[0].opdefs
     assert (op.package, op.name) == ("MyUdoPackage", "Operator_0")
     assert [tensor.name for tensor in (*op.inputs, *op.outputs)] == ["in[0]", "in[1]", "out[0]", "out[1]"]
     assert op.backends == ("CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V69", "DSP_V73")
     assert len([notice for notice in config.notices if "is empty" in notice or "commas" in notice]) == 2
-
-
-def test_generator_takes_the_template_as_printed(template: Path, tmp_path: Path):
-    done = CliRunner().invoke(udo_package_generator.main, ["-p", str(template), "-o", str(tmp_path / "out")])
-    assert done.exit_code == 0, done.output
-    folders = {path.name for path in (tmp_path / "out/MyUdoPackage/jni/src").iterdir()}
+    line(f"snpe-udo-package-generator -p {path} -o {tmp_path / 'out'}")
+    folders = {one.name for one in (tmp_path / "out/MyUdoPackage/jni/src").iterdir()}
     assert {"CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V69", "DSP_V73", "reg"} <= folders
 
 
@@ -114,100 +108,57 @@ def test_xml_with_names_of_snpe(tmp_path: Path):
 def test_several_packages_in_one_file(tmp_path: Path):
     first = json.loads(BLUR.replace(",\n    ]", "\n    ]"))["UdoPackage_0"]
     path = tmp_path / "c.json"
-    path.write_text(
-        json.dumps({"UdoPackage_0": first, "UdoPackage_1": {**first, "UDO_PACKAGE_NAME": "Other"}})
-    )
+    path.write_text(json.dumps({"a": first, "b": {**first, "UDO_PACKAGE_NAME": "Other"}}))
     assert [held.package for held in read_config(path).collections] == ["MyUdoPackage", "Other"]
 
 
 # ---------------------------------------------------------------------- workflow
 
 
-def tool(name: str, *words: object, code: int = 0) -> str:
-    """Run a tool under the vendor's name."""
-    return invoke(name, *words, code=code, tool=xdlc_main).output
-
-
 @pytest.fixture
-def network(tmp_path: Path) -> Path:
-    """A folder with a model of an operator Scale, its configuration, its kernel and a sample."""
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a model of an operator Scale, its configuration, its kernel and a sample."""
+    monkeypatch.chdir(tmp_path)
     float_ = (np.float32, (1, 2, 4, 4))
     nodes = [
         helper.make_node("Scale", ["x"], ["s"], "scale", domain="my", factor=3.0),
         helper.make_node("Relu", ["s"], ["y"], "relu"),
     ]
     imports = (("", 17), ("my", 1))
-    onnx.save(
-        onnx_model(nodes, {"x": float_}, {"y": float_}, infos={"s": float_}, imports=imports),
-        tmp_path / "m.onnx",
-    )
+    onnx.save(onnx_model(nodes, {"x": float_}, {"y": float_}, infos={"s": float_}, imports=imports), "m.onnx")
     tensors = {"data_type": "FLOAT_32"}
     scale = {"type": "Scale", "inputs": [tensors], "outputs": [tensors], "core_types": ["CPU"]}
     scale["scalar_params"] = [{"name": "factor", "data_type": "FLOAT_32"}]
-    (tmp_path / "c.json").write_text(json.dumps({"": {"Operators": [scale], "UDO_PACKAGE_NAME": "Math"}}))
-    (tmp_path / "kernels.py").write_text(PYTHON)
-    np.linspace(-1, 1, 32, dtype=np.float32).tofile(tmp_path / "x.raw")
-    (tmp_path / "list.txt").write_text(f"{tmp_path / 'x.raw'}\n")
-    tool(
-        "snpe-onnx-to-dlc",
-        "-i",
-        tmp_path / "m.onnx",
-        "-o",
-        tmp_path / "m.dlc",
-        "--udo_config_paths",
-        tmp_path / "c.json",
-    )
+    Path("c.json").write_text(json.dumps({"": {"Operators": [scale], "UDO_PACKAGE_NAME": "Math"}}))
+    Path("kernels.py").write_text(PYTHON)
+    np.linspace(-1, 1, 32, dtype=np.float32).tofile("x.raw")
+    Path("list.txt").write_text("x.raw\n")
+    line("snpe-onnx-to-dlc -i m.onnx -o m.dlc --udo_config_paths c.json")
     return tmp_path
 
 
 def test_the_same_configuration_generates_and_converts(network: Path):
     """The generator writes a package, the converter finds the operator, and the info lists what it has."""
-    said = tool(
-        "snpe-udo-package-generator", "-p", network / "c.json", "-o", network / "out", "--gen_cmakelists"
-    )
-    assert "--gen_cmakelists" in said
+    assert "--gen_cmakelists" in line("snpe-udo-package-generator -p c.json -o out --gen_cmakelists")
     assert (network / "out/Math/CMakeLists.txt").is_file()
-    shown = tool("snpe-dlc-info", "-i", network / "m.dlc")
-    assert "Math" in shown
-    assert "Scale" in shown
-    assert "factor" in shown
+    shown = line("snpe-dlc-info -i m.dlc")
+    assert all(word in shown for word in ("Math", "Scale", "factor"))
 
 
 def test_quantizing_needs_the_kernel_of_the_cpu(network: Path):
-    words = (
-        "--input_dlc",
-        network / "m.dlc",
-        "--input_list",
-        network / "list.txt",
-        "--output_dlc",
-        network / "q.dlc",
-    )
-    assert "--udo_package_path" in tool("snpe-dlc-quant", *words, code=UnsupportedOp.exit_code)
-    tool("snpe-dlc-quant", *words, "--udo_package_path", network / "kernels.py")
+    text = "snpe-dlc-quant --input_dlc m.dlc --input_list list.txt --output_dlc q.dlc"
+    assert "--udo_package_path" in line(text, code=UnsupportedOp.exit_code)
+    line(f"{text} --udo_package_path kernels.py")
     assert (network / "q.dlc").is_file()
 
 
 def test_application_registers_packages_and_runs_instances_at_once(network: Path):
-    words = (
-        "--container",
-        network / "m.dlc",
-        "--input_list",
-        network / "list.txt",
-        "--output_dir",
-        network / "o",
-    )
-    said = tool(
-        "snpe-net-run",
-        *words,
-        "--udo_package_path",
-        network / "kernels.py",
-        "--platform_options",
-        "unsignedPD:ON",
-    )
+    text = "snpe-net-run --container m.dlc --input_list list.txt --udo_package_path kernels.py"
+    said = line(f"{text} --platform_options unsignedPD:ON")
     assert "nothing of" not in said  # its kernels are used
-    x = np.fromfile(network / "x.raw", np.float32).reshape(1, 2, 4, 4)
+    x = np.fromfile("x.raw", np.float32).reshape(1, 2, 4, 4)
     paths = {"udo_package_path": network / "kernels.py"}
-    with xdlc.Session(network / "m.dlc", **paths) as one, xdlc.Session(network / "m.dlc", **paths) as other:
+    with xdlc.Session("m.dlc", **paths) as one, xdlc.Session("m.dlc", **paths) as other:
         runs = [session.submit({"x": x * number}) for number in range(1, 9) for session in (one, other)]
         for index, future in enumerate(runs):
             (found,) = future.result(60).values()
@@ -251,9 +202,7 @@ def test_one_collection_several_packages(tmp_path: Path):
     ]
     folder = tmp_path / "out/MyUdoPackageHtp"
     assert read_valid(folder / "config/MyUdoPackageHtpOpDef.xml").package == "MyUdoPackageHtp"
-    assert sorted(one.name for one in (folder / "jni/src").iterdir() if "DSP" in one.name) == [
-        "DSP_V68", "DSP_V69", "DSP_V73",
-    ]  # fmt: skip
+    assert not (folder / "jni/src/CPU").exists()
 
 
 def test_release_of_the_sdk(tmp_path: Path):
@@ -271,10 +220,8 @@ def test_release_of_the_sdk(tmp_path: Path):
     done = invoke("sdk", paths["package.so"], paths["backend.so"], paths["cpu.so"], "--release", "2.31")
     assert done.output.count("v2.31.0.250130\n") == 2
     for words in ((paths["newer.so"],), ("--release", "2.51"), ("--release", "v2.3")):
-        assert (
-            "SDK release v2."
-            in invoke("sdk", paths["package.so"], *words, code=BackendError.exit_code).output
-        )
+        done = invoke("sdk", paths["package.so"], *words, code=BackendError.exit_code)
+        assert "SDK release v2." in done.output
     invoke("sdk", paths["cpu.so"], paths["empty.so"], code=BackendError.exit_code)
 
 
