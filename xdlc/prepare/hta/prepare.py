@@ -108,7 +108,7 @@ def prepare(
     notes = [f"drops {held}" for held in sections_in(model.records if records is None else records)]
     clean = without_sections(model.clone() if reorder else model)
     job = _Sections(clean, progress)
-    runs, problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
+    runs, problems = (job.by_cost(), []) if ranges is None else job.take(ops_in(ranges, job.given))
     if reorder and not problems:
         runs, reordered = job.reorder(runs, by_cost=ranges is None)
         notes += reordered
@@ -199,18 +199,10 @@ class _Sections:
         """The ops that HTA does not take."""
         return tuple([RejectedOp(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
 
-    def choose(self) -> tuple[list[Run], list[XdlcError]]:
-        """Return the division by cost, or why it has nothing on HTA."""
-        runs = self._by_cost(list(self.given))
-        if any(run.engine is Engine.HTA for run in runs):
-            return runs, []
-        taken = len(self.given) - len(self.reasons)
-        problem = ConstraintError(
-            f"no layer pays off on HTA, which takes {taken} of {len(self.given)}",
-            where=f"graph {self.graph.name!r}",
-            fix="check the reasons of the layers that HTA does not take",
-        )
-        return runs, [problem]
+    def by_cost(self, order: Sequence[Op] = ()) -> list[Run]:
+        """Return the division of the largest gain, of layers in their order or another."""
+        accepted = self.given.keys() - self.reasons
+        return automatic(self.graph, order or list(self.given), accepted, self.tied)
 
     def take(self, ranges: Sequence[Sequence[Op]]) -> tuple[list[Run], list[XdlcError]]:
         """Return the division with ranges of ops on HTA, and why it does not take some of them."""
@@ -234,7 +226,7 @@ class _Sections:
         on_hta = self.given.keys() - self.reasons if by_cost else wanted
         tied = self.tied if by_cost else self.same_layer
         order = fewest_changes(self.graph, list(self.given), on_hta, tied)
-        found = self._by_cost(order) if by_cost else by_hand(order, [list(wanted)])
+        found = self.by_cost(order) if by_cost else by_hand(order, [list(wanted)])
         if _merit(found) <= _merit(runs):
             return runs, [f"no order of the layers has fewer sections than {len(runs)}"]
         before, after = conversions(self.model)
@@ -249,13 +241,18 @@ class _Sections:
             "ids than before, as xdlc-info shows them"
         ]
 
-    def _by_cost(self, order: Sequence[Op]) -> list[Run]:
-        return automatic(self.graph, order, self.given.keys() - self.reasons, self.tied)
-
     def make(self, runs: Sequence[Run]) -> list[XdlcError]:
         """Make a section of each run; return the problems that prevent it."""
         on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
         problems = op_support.check_batch(self.graph, self.given, on_hta)
+        if not on_hta:
+            taken = len(self.given) - len(self.reasons)
+            problem = ConstraintError(
+                f"no layer pays off on HTA, which takes {taken} of {len(self.given)}",
+                where=f"graph {self.graph.name!r}",
+                fix="check the reasons of the layers that HTA does not take",
+            )
+            problems.append(problem)
         if problems:
             return problems
         before, after = conversions(self.model)
