@@ -177,7 +177,7 @@ def test_registration_and_implementation_in_one_library(tmp_path: Path):
 
 
 @needs_cc
-def test_package_with_the_suffix_of_a_backend(tmp_path: Path):
+def test_package_with_the_suffix_of_a_backend(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     """A model of Math or MathHtp runs with the kernels of MathCpu, in C and in Python, and not of Maths."""
     flags = ("-DREGISTRATION", "-DIMPLEMENTATION", '-DPACKAGE="MathCpu"')
     library = build_library(SAMPLE, tmp_path / "libOne.so", *flags)
@@ -186,6 +186,8 @@ def test_package_with_the_suffix_of_a_backend(tmp_path: Path):
     for package in ("Math", "MathHtp"):
         graph = custom_graph("Scale", {"factor": f32(2)}, package=package)
         np.testing.assert_array_equal(run(graph, library), run(graph, tmp_path / "one.py"))
+    assert all("MathCpu executes" in record.getMessage() for record in caplog.records)
+    assert len(caplog.records) == 4
     with pytest.raises(UnsupportedOp):
         run(graph, tmp_path / "two.py")
 

@@ -146,6 +146,7 @@ class Kernels:
             python = self._is_python(offer.source)
             form, data = form_of(op, self._definition(op.package, op.type), reals=python)
             self._log_rounded(op, data, offer.origin)
+            self._log_suffix(op.package, offer)
             shapes = self._link.offers().shapes((op.package, op.type))
             self._used.update(one.source for one in (offer, shapes) if one is not None)
             self._numbers += 1
@@ -161,6 +162,14 @@ class Kernels:
                 kernel=self._embedded[number].kernel if number >= 0 else None,
                 is_python=python,
             )
+
+    def _log_suffix(self, package: str, offer: Offer) -> None:
+        """Log once that the kernels of a package are of one with another suffix."""
+        key = (package, offer.package)
+        if offer.package not in ("", package) and key not in self._logged:
+            self._logged.add(key)
+            text = "%s: package %s executes the ops of %s: their names differ in the backend's suffix alone"
+            _log.warning(text, offer.origin, offer.package, package)
 
     def _log_rounded(self, op: Op, data: StaticData, origin: str) -> None:
         """Log once for an op type that a library gets rounded static data."""

@@ -205,6 +205,7 @@ class Offer:
         shapes: Whether it infers shapes of outputs.
         cores: Cores that it runs on.
         is_explicit: Whether its shapes go before those of a library.
+        package: Name of its package; empty for kernels that a DLC carries.
     """
 
     source: int
@@ -213,6 +214,7 @@ class Offer:
     shapes: bool
     cores: tuple[str, ...]
     is_explicit: bool
+    package: str = ""
 
 
 class Offers:
@@ -233,7 +235,7 @@ class Offers:
         for one in words:
             key = (str(one["package"]), str(one["type"]))
             cores = tuple(map(str, one["cores"]))
-            offer = Offer(source, origin, bool(one["kernel"]), bool(one["shapes"]), cores, is_file)
+            offer = Offer(source, origin, bool(one["kernel"]), bool(one["shapes"]), cores, is_file, key[0])
             if offer.kernel:
                 problems += _clash(key, self._kernels.setdefault(key, offer), offer, "kernel")
             elif not offer.shapes or not is_file:
