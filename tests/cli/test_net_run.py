@@ -53,6 +53,8 @@ def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
             (("--set_unconsumed_as_output",), {"y", "z"}),
             (("--set_output_layers", model.main.ops[0].name), {"y", hidden}),
             (("--set_output_tensors", f"{model.main.name} {hidden},z"), {"y", "z", hidden}),
+            (("--set_output_tensors", f"{model.main.name}:{hidden},z"), {"y", "z", hidden}),
+            (("--enable_init_cache", "--storage_dir", tmp_path), {"y"}),
         ]
     ):
         folder = tmp_path / str(number)
@@ -108,7 +110,7 @@ def test_native_files_by_name(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, expected.reshape(-1))
     for words, text in (
         (("--native_input_tensor_names", "w"), "has no input 'w'"),
-        (("--native_input_tensor_names", "other:x;main:x"), "no graph 'other'"),
+        (("--native_input_tensor_names", "other:x"), "has no input 'other:x'"),
         (("--native_input_tensor_names", "x", "--use_native_input_files"), "exclude each other"),
     ):
         error = net_run(tmp_path, model, *words, listed=tmp_path / "native.txt", code=2)

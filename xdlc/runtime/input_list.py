@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Graph, Tensor
 from xdlc.runtime import file_shapes
 
 Array = Any  # numpy.ndarray of any dtype
@@ -162,29 +162,6 @@ def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
     found = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
     if not found:
         raise UsageError("no graph is to run", where=str(given), fix="give the list of one graph")
-    return found
-
-
-def named_in(text: str, model: Model) -> list[str]:
-    """Return the names of inputs of the main graph in ``graph:t1,t2;graph2:t3``; it may have no name.
-
-    Raises:
-        UsageError: If it has no such input, or there is no such graph.
-    """
-    found: list[str] = []
-    for part in filter(None, text.split(";")):
-        graph, _, names = part.strip().partition(":")
-        if graph not in model.graphs:
-            if ";" in text:
-                fix = nearest_names(graph, model.graphs) or f"graphs: {', '.join(model.graphs)}"
-                raise UsageError(f"the model has no graph {graph!r}", fix=fix)
-            graph, names = model.main.name, part
-        found += names.replace(",", " ").split() if graph == model.main.name else []
-    known = [tensor.name for tensor in model.main.inputs]
-    for name in found:
-        if name not in known:
-            fix = nearest_names(name, known) or f"inputs: {', '.join(known)}"
-            raise UsageError(f"the model has no input {name!r}", fix=fix)
     return found
 
 

@@ -25,8 +25,6 @@ _RUNTIME_OF = {
     "cache_mode": "htp",
     "validate_cache": "htp",
     "enable_cpu_fallback": "htp",
-    "enable_init_cache": "htp",
-    "storage_dir": "htp",
     "use_aip": "cpu",
 }
 _PER_OP = ("moderate", "detailed")
@@ -192,7 +190,9 @@ def main(
         model = api.executable(source)
         lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
         model = api.resized(model, dims)
-    if options["storage_dir"] is not None and not options["enable_init_cache"]:
+    if options["enable_init_cache"] and runtime != "htp":
+        notice("--enable_init_cache changes nothing: the CPU runs without a cache")
+    elif options["storage_dir"] is not None and not options["enable_init_cache"]:
         notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
     with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
         for graph, path in lists.items():
@@ -239,12 +239,12 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
 
 def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mapping[str, Any]) -> None:
     """Run the main graph on the inferences of a list."""
-    from xdlc.prepare.edit.outputs import extra_outputs
-    from xdlc.runtime.input_list import named_in, read_input_list
+    from xdlc.prepare.edit.outputs import extra_outputs, named_inputs
+    from xdlc.runtime.input_list import read_input_list
     from xdlc.runtime.profile import Profiler
 
     native = options["native_out"]
-    named = named_in(options["native_names"] or "", model)
+    named = named_inputs(model, options["native_names"] or "")
     inputs = read_input_list(listing, model.main, native=options["native_in"] or named)
     extra = extra_outputs(
         model,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
@@ -10,7 +10,7 @@ from xdlc.ir import Graph, Model
 from xdlc.opdefs.control_flow import called
 
 Names: TypeAlias = "str | Sequence[str] | Mapping[str, Sequence[str]]"
-"""Names of the main graph; ``"graph a,b"`` for those of another one; or lists of names by graph."""
+"""Names of the main graph; ``"graph a,b"`` or ``"graph:a,b;graph2:c"`` for others; or lists by graph."""
 
 
 def callers(model: Model) -> dict[str, str]:
@@ -59,14 +59,24 @@ def _split(
         return
     main = model.main.name
     whole = set(known[main])
-    for text in [given] if isinstance(given, str) else given:
-        first, _, rest = text.strip().partition(" ")
+    texts = [given] if isinstance(given, str) else given
+    parts = (
+        part for text in texts for part in (text.split(";") if _has_graph(text, model, whole) else [text])
+    )
+    for text in parts:
+        first, _, rest = text.strip().partition(":" if _has_graph(text, model, whole) else " ")
         if text in whole:
             yield main, [text]
         elif rest.strip() and first in model.graphs and first not in whole:
             yield first, rest.replace(",", " ").split()
         else:
             yield main, text.replace(",", " ").split()
+
+
+def _has_graph(text: str, model: Model, whole: Collection[str]) -> bool:
+    """Return whether a text begins with the name of a graph and a colon, and is not names of tensors."""
+    graph, colon, _ = text.strip().partition(":")
+    return bool(colon) and graph in model.graphs and not set(text.replace(",", " ").split()).issubset(whole)
 
 
 def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str]]) -> UsageError:

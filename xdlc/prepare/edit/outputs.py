@@ -30,6 +30,25 @@ def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names])
         _replace(model.graphs[graph], wanted)
 
 
+def named_inputs(model: Model, names: Names) -> list[str]:
+    """Return the inputs of the main graph out of names of inputs.
+
+    Raises:
+        UsageError: If a graph has no such input; a ProblemList of several.
+    """
+    held = {name: [tensor.name for tensor in graph.inputs] for name, graph in model.graphs.items()}
+    found = by_graph(model, [names], held)
+    raise_all(
+        [
+            unknown(model.graphs[graph], "input", name, held)
+            for graph, given in found
+            for name in given
+            if name not in held[graph]
+        ]
+    )
+    return dict(found).get(model.main.name, [])
+
+
 def extra_outputs(
     model: Model,
     tensors: Sequence[Names],
