@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -19,9 +20,10 @@ def test_launchers_call_the_tools(tmp_path: Path) -> None:
     invoke("install", tmp_path / "a b")
     assert {path.name for path in (tmp_path / "a b").iterdir()} == set(vendor_tools())
     words = [tmp_path / "a b" / "snpe-net-run", "--container", "x y.dlc", "--input_list", "l", "--use_dsp"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 8
-    assert done.stderr.startswith("xdlc snpe-net-run: error: x y.dlc")
+    for start in ([], [sys.executable]):
+        done = subprocess.run([*start, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 8
+        assert done.stderr.startswith("xdlc snpe-net-run: error: x y.dlc")
 
 
 def test_files_of_others_stay(tmp_path: Path) -> None:
@@ -37,7 +39,7 @@ def test_launchers_of_another_python_are_replaced_on_request(tmp_path: Path) -> 
     invoke("install", tmp_path, "--tools", "snpe-net-run")
     path = tmp_path / "snpe-net-run"
     ours = path.read_text()
-    path.write_text(ours.replace("exec ", "exec /other"))
+    path.write_text(ours.replace("-P", "-I"))
     assert "--force" in invoke("install", tmp_path, "--tools", "snpe-net-run", code=2)
     invoke("install", tmp_path, "--tools", "snpe-net-run", "--force")
     assert path.read_text() == ours

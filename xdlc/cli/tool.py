@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.cli import bars, words
+from xdlc.cli import bars, usage_errors, words
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
@@ -104,7 +104,7 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
-        _give_up(ctx, f"error: {words.usage_error(error, ctx)}", UsageError.exit_code)
+        _give_up(ctx, f"error: {usage_errors.usage_error(error, ctx)}", UsageError.exit_code)
     except (UsageError, ProblemList) as error:
         _give_up_error(ctx, error)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 
-from xdlc.cli import pasted, vendor_flags
+from xdlc.cli import pasted, usage_errors, vendor_flags
 from xdlc.cli.params import DimsOption, PathsOption, WordsOption, split_dims
-from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
-
-_ALIKE = 0.8
-"""Least likeness of a name and its misspelling."""
+from xdlc.errors import UsageError, XdlcError, raise_all
 
 
 def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
@@ -83,7 +80,7 @@ class _Reader:
                 return [*found, word, *rest]
             if not word.startswith("-") or word == "-":
                 if not (self.takes_words or files or (before and not self.is_option(before))):
-                    self.problems.append(_left_over(word, before, self.known))
+                    self.problems.append(usage_errors.left_over(word, before, self.known))
                 found += [files, word] if files else [word]
                 continue
             name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
@@ -98,12 +95,12 @@ class _Reader:
                 rest, made = self.in_place(entry, values, rest)
                 given = len(rest) - made
             elif option is None:
-                self.problems.append(_unknown(name, self.known))
+                self.problems.append(usage_errors.unknown(name, self.known))
             elif option.is_flag and not option.count:
                 rest = self.switch(option, name, values, rest, found)
             else:
                 before_values = len(rest)
-                rest = self.values(option, name, values, rest, found)
+                rest = self.values(option, name, values, rest, found, shown=before)
                 files = name if isinstance(option, PathsOption) and len(rest) < before_values else None
         raise_all(self.problems)
         return found
@@ -154,9 +151,18 @@ class _Reader:
         return rest
 
     def values(
-        self, option: click.Option, name: str, glued: list[str], rest: list[str], found: list[str]
+        self, option: click.Option, name: str, glued: list[str], rest: list[str], found: list[str], shown: str
     ) -> list[str]:
-        """Add an option and its values to the words found; return the rest."""
+        """Add an option and its values to the words found; return the rest.
+
+        Args:
+            option: The option.
+            name: Its flag.
+            glued: Its value after ``=``.
+            rest: The words after it.
+            found: The words for click.
+            shown: The flag as it was given.
+        """
         count = max(option.nargs - 1, 0) if glued else _count(option, rest)
         values, rest = [*glued, *rest[:count]], rest[count:]
         if isinstance(option, DimsOption) and len(values) == 2 and not glued:
@@ -170,9 +176,9 @@ class _Reader:
         if isinstance(option, WordsOption) and len(values) >= option.nargs - option.is_bare:
             values, rest = option.joined(values, rest)
         if values and not option.multiple:
-            first, other = self.values_of.setdefault(str(option.name), (name, values))
+            first, other = self.values_of.setdefault(str(option.name), (shown, values))
             if values != other:
-                both = dict.fromkeys((first, name))
+                both = dict.fromkeys((first, shown))
                 problem = f"two values for one option: {' and '.join(both)}"
                 self.problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
@@ -220,7 +226,11 @@ def in_flags(text: str, ctx: click.Context) -> str:
     ``partition=True`` becomes ``--partition``, ``jobs=1`` ``--jobs 1``, and a name with an underscore that
     stands alone the flag; quoted words, parts of longer ones and command lines in backticks stay.
     """
-    flags = {str(param.name): _name(param) for param in ctx.command.params if isinstance(param, click.Option)}
+    flags = {
+        str(param.name): usage_errors.name_of(param)
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+    }
 
     def flag(word: re.Match[str]) -> str:
         name, value = word[1], word[2]
@@ -238,114 +248,3 @@ def _count(option: click.Option, following: Sequence[str]) -> int:
     if getattr(option, "_flag_needs_value", False):
         return int(bool(following) and not following[0].startswith("-"))
     return option.nargs
-
-
-def _unknown(name: str, known: dict[str, click.Option]) -> UsageError:
-    return UsageError(
-        f"no option {name!r}",
-        fix=_apart(name, known)
-        or nearest_option(name, [word for word, option in known.items() if not option.hidden])
-        or "--help lists the options",
-    )
-
-
-def _left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
-    """Return the error for a word that is no option's value."""
-    option = known.get(before)
-    if option is None:
-        needed = next((each for each in known.values() if each.required), None)
-        fix = f"write {_name(needed)} {word}" if needed is not None else "--help lists the options"
-        return UsageError(f"{word!r} belongs to no option", fix=fix)
-    if option.is_flag:
-        return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
-    return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
-
-
-def _apart(name: str, known: dict[str, click.Option]) -> str | None:
-    """Return the fix for short options that are written as one word with a value or each other."""
-    if name.startswith("--") or len(name) < 3 or name[:2] not in known:
-        return None
-    letters = [f"-{letter}" for letter in name[1:]]
-    if all(letter in known and known[letter].is_flag for letter in letters):
-        return f"write {' '.join(letters)}"
-    return None if known[name[:2]].is_flag else f"write {name[:2]} {name[2:].lstrip('=')}, with a space"
-
-
-def nearest_option(name: str, known: Sequence[str]) -> str | None:
-    """Return the fix for a name that is one of the known ones, cut short or misspelled.
-
-    Example:
-        >>> nearest_option("--out-names", ["--out_name", "--report"])
-        'nearest: --out_name'
-    """
-    from difflib import SequenceMatcher
-
-    plain = name.lower().replace("-", "_")
-    likeness = {
-        word: SequenceMatcher(None, plain, word.replace("-", "_")).ratio()
-        + (len(plain) > 5 and word.replace("-", "_").startswith(plain))
-        for word in known
-        if word.startswith("--") and name.startswith("--")
-    }
-    found = sorted((word for word in likeness if likeness[word] >= _ALIKE), key=lambda word: -likeness[word])
-    return f"nearest: {', '.join(found[:3])}" if found else None
-
-
-def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
-    """Return an error that click raised in a context as one of ours, with a fix."""
-    param = getattr(error, "param", None)
-    if isinstance(error, click.MissingParameter) and param is not None:
-        return UsageError(f"{_name(param)} is missing", fix=f"give it: {_form(param)}")
-    if isinstance(error, click.BadOptionUsage):
-        for option in ctx.command.get_params(ctx):
-            if error.option_name in (*option.opts, *option.secondary_opts):
-                return _miscounted(option, error.option_name)
-    if isinstance(error, click.BadParameter):
-        where, usual = (None, "--help lists the options")
-        if param is not None:
-            where, usual = _name(param), _nearest_choice(param, error.message) or f"write {_form(param)}"
-            usual += " in that range" if "not in the range" in error.message else ""
-        return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
-    return UsageError(_sentence(error.message), fix="--help lists the options")
-
-
-def _nearest_choice(param: click.Parameter, message: str) -> str | None:
-    """Return the choices of an option that come near to what was given."""
-    given = re.match(r"'(.*?)' is not", message)
-    if given is None or not isinstance(param.type, click.Choice):
-        return None
-    return nearest_names(given[1], map(str, param.type.choices)) or None
-
-
-def _miscounted(option: click.Parameter, name: str) -> UsageError:
-    if isinstance(option, click.Option) and option.is_flag:
-        return UsageError("takes no value", where=name, fix=f"write {name} alone")
-    number = option.nargs
-    wants = "a value is missing" if number == 1 else f"takes {number} values"
-    return UsageError(wants, where=name, fix=f"write {_form(option, name)}")
-
-
-def _name(param: click.Parameter) -> str:
-    """Return the long name of a parameter."""
-    if isinstance(param, click.Argument):
-        return param.metavar or str(param.name).upper()
-    return next((word for word in param.opts if word.startswith("--")), param.opts[0])
-
-
-def _form(param: click.Parameter, name: str | None = None) -> str:
-    """Return an option, under its name or another that it has, with what its values look like."""
-    if isinstance(param, click.Argument):
-        return _name(param)
-    kind = param.type
-    shape = param.metavar or _SHAPES.get(kind.name, kind.name.upper())
-    if isinstance(kind, click.Choice):
-        shape = "|".join(map(str, kind.choices))
-    return f"{name or _name(param)} {shape}"
-
-
-_SHAPES = {"path": "FILE", "integer range": "N", "integer": "N", "float range": "N", "float": "N"}
-
-
-def _sentence(text: str) -> str:
-    """Return a message of click's as a problem: no capital, no full stop."""
-    return text[:1].lower() + text[1:].rstrip(".") if text[1:2].islower() else text.rstrip(".")

@@ -29,15 +29,15 @@ _MARK = "# launcher of xdlc compat"
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers named as the vendor's tools into a folder.
 
-    Each is a shell script of two lines that calls the tool of xdlc with the vendor's flags. A file of that
-    name that is no launcher is never replaced.
+    Each is a script of three lines, for sh and for `python NAME`, that calls the tool of xdlc with the
+    vendor's flags. A file of that name that is no launcher is never replaced.
     """
     known = vendor_flags.vendor_tools()
     problems: list[XdlcError] = [_unknown(name) for name in tools if name not in known]
     files: dict[Path, str] = {}
     for name in dict.fromkeys(tools) or known:
         path = folder / name
-        made = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m xdlc {name} "$@"  {_MARK}\n'
+        made = _launcher(name)
         files[path] = made
         if path.is_symlink() or path.exists():
             with storage_errors(path, "read"):
@@ -76,6 +76,14 @@ def flags(name: str) -> None:
     rows = [(entry.flag, entry.kind, entry.meaning) for entry in vendor_flags.entries(name).values()]
     for line in text.table(("flag", "", "meaning"), sorted(rows), (36, 8)):
         click.echo(line)
+
+
+def _launcher(name: str) -> str:
+    """Return a script whose second line is a command of sh, and a text without effect in Python."""
+    words = [sys.executable, "-P", "-m", "xdlc", name]
+    quoted = " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
+    call = f"import os, sys; os.execv({words[0]!r}, {words!r} + sys.argv[1:])"
+    return f"#!/bin/sh\n'exec' {quoted} \"$@\"\n{call}  {_MARK}\n"
 
 
 def _unknown(name: str) -> UsageError:

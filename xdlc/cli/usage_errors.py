@@ -1,0 +1,125 @@
+"""Errors of command lines, with a fix: unknown flags, words too many, and what click raises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import click
+
+from xdlc.errors import UsageError, nearest_names
+
+_ALIKE = 0.8
+"""Least likeness of a name and its misspelling."""
+
+
+def unknown(name: str, known: dict[str, click.Option]) -> UsageError:
+    """Return the error for a flag that a tool does not have."""
+    return UsageError(
+        f"no option {name!r}",
+        fix=_apart(name, known)
+        or nearest_option(name, [word for word, option in known.items() if not option.hidden])
+        or "--help lists the options",
+    )
+
+
+def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
+    """Return the error for a word that is no option's value."""
+    option = known.get(before)
+    if option is None:
+        needed = next((each for each in known.values() if each.required), None)
+        fix = f"write {name_of(needed)} {word}" if needed is not None else "--help lists the options"
+        return UsageError(f"{word!r} belongs to no option", fix=fix)
+    if option.is_flag:
+        return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
+    return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
+
+
+def _apart(name: str, known: dict[str, click.Option]) -> str | None:
+    """Return the fix for short options that are written as one word with a value or each other."""
+    if name.startswith("--") or len(name) < 3 or name[:2] not in known:
+        return None
+    letters = [f"-{letter}" for letter in name[1:]]
+    if all(letter in known and known[letter].is_flag for letter in letters):
+        return f"write {' '.join(letters)}"
+    return None if known[name[:2]].is_flag else f"write {name[:2]} {name[2:].lstrip('=')}, with a space"
+
+
+def nearest_option(name: str, known: Sequence[str]) -> str | None:
+    """Return the fix for a name that is one of the known ones, cut short or misspelled.
+
+    Example:
+        >>> nearest_option("--out-names", ["--out_name", "--report"])
+        'nearest: --out_name'
+    """
+    from difflib import SequenceMatcher
+
+    plain = name.lower().replace("-", "_")
+    likeness = {
+        word: SequenceMatcher(None, plain, word.replace("-", "_")).ratio()
+        + (len(plain) > 5 and word.replace("-", "_").startswith(plain))
+        for word in known
+        if word.startswith("--") and name.startswith("--")
+    }
+    found = sorted((word for word in likeness if likeness[word] >= _ALIKE), key=lambda word: -likeness[word])
+    return f"nearest: {', '.join(found[:3])}" if found else None
+
+
+def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
+    """Return an error that click raised in a context as one of ours, with a fix."""
+    param = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and param is not None:
+        return UsageError(f"{name_of(param)} is missing", fix=f"give it: {_form(param)}")
+    if isinstance(error, click.BadOptionUsage):
+        for option in ctx.command.get_params(ctx):
+            if error.option_name in (*option.opts, *option.secondary_opts):
+                return _miscounted(option, error.option_name)
+    if isinstance(error, click.BadParameter):
+        where, usual = (None, "--help lists the options")
+        if param is not None:
+            where, usual = name_of(param), _nearest_choice(param, error.message) or f"write {_form(param)}"
+            usual += " in that range" if "not in the range" in error.message else ""
+        return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
+    return UsageError(_sentence(error.message), fix="--help lists the options")
+
+
+def _nearest_choice(param: click.Parameter, message: str) -> str | None:
+    """Return the choices of an option that come near to what was given."""
+    given = re.match(r"'(.*?)' is not", message)
+    if given is None or not isinstance(param.type, click.Choice):
+        return None
+    return nearest_names(given[1], map(str, param.type.choices)) or None
+
+
+def _miscounted(option: click.Parameter, name: str) -> UsageError:
+    if isinstance(option, click.Option) and option.is_flag:
+        return UsageError("takes no value", where=name, fix=f"write {name} alone")
+    number = option.nargs
+    wants = "a value is missing" if number == 1 else f"takes {number} values"
+    return UsageError(wants, where=name, fix=f"write {_form(option, name)}")
+
+
+def name_of(param: click.Parameter) -> str:
+    """Return the long name of a parameter."""
+    if isinstance(param, click.Argument):
+        return param.metavar or str(param.name).upper()
+    return next((word for word in param.opts if word.startswith("--")), param.opts[0])
+
+
+def _form(param: click.Parameter, name: str | None = None) -> str:
+    """Return an option, under its name or another that it has, with what its values look like."""
+    if isinstance(param, click.Argument):
+        return name_of(param)
+    kind = param.type
+    shape = param.metavar or _SHAPES.get(kind.name, kind.name.upper())
+    if isinstance(kind, click.Choice):
+        shape = "|".join(map(str, kind.choices))
+    return f"{name or name_of(param)} {shape}"
+
+
+_SHAPES = {"path": "FILE", "integer range": "N", "integer": "N", "float range": "N", "float": "N"}
+
+
+def _sentence(text: str) -> str:
+    """Return a message of click's as a problem: no capital, no full stop."""
+    return text[:1].lower() + text[1:].rstrip(".") if text[1:2].islower() else text.rstrip(".")
