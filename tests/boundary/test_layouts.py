@@ -77,3 +77,21 @@ def test_dynamic_dimensions_keep_their_symbols(models):
     assert converted.metadata["symbols"] == {name: ["N", "H", None, None] for name in "xy"}
     x = np.arange(2 * 3 * 5 * 8, dtype=np.float32).reshape(2, 5, 8, 3)
     np.testing.assert_array_equal(xdlc.run(converted, {"x": x})["y"], np.repeat(x.sum(3)[..., None], 4, 3))
+
+
+def test_floats_that_the_source_quantizes_stay_floats_if_they_are_preserved(models):
+    step, zero = np.float32(0.5), np.uint8(128)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("Relu", ["d"], ["r"]),
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "s", "z"], ["y"]),
+    ]
+    path = models.save(models.make(nodes, {"x": [1, 8]}, {"y": [1, 8]}, {"s": step, "z": zero}))
+    assert {tensor.dtype.name for tensor in xdlc.convert(path).main.inputs} == {"ufixed8"}
+    kept = xdlc.convert(path, preserve_io="datatype", input_dtype={"x": "uint8"}, notify=lambda _: None)
+    assert [tensor.dtype.name for tensor in (*kept.main.inputs, *kept.main.outputs)] == ["float32"] * 2
+    for wrong in (5, [5], "layot", "layout z"):
+        with pytest.raises(UsageError):
+            xdlc.convert(path, preserve_io=wrong)

@@ -56,6 +56,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
         else:
             layouts.pop(tensor.name, None)
     raise_all(problems)
+    model.main.prune()  # ops after an input that nothing reads
     if layouts:
         model.metadata["layouts"] = layouts
 

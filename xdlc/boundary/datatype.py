@@ -77,7 +77,7 @@ def parsed_word(value: str) -> DType:
     Raises:
         UsageError: If there is none of that name.
     """
-    name = str(value)
+    name = str(getattr(value, "__name__", value))  # numpy's types have names
     found = _WORDS.get(name) or _WORDS.get(name.lower())
     if found is None:
         fix = nearest_names(name, _WORDS) or f"use one of {', '.join(_WORDS)}"

@@ -11,7 +11,7 @@ import yaml
 
 from xdlc.boundary.layout import inferred
 from xdlc.boundary.options import Wish
-from xdlc.errors import ModelError, StorageError, raise_all
+from xdlc.errors import ModelError, StorageError, UsageError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.json_fields import Fields, Node, Scope, Stop
 
@@ -66,6 +66,8 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
         StorageError: If the file cannot be read.
         ModelError: If it is not of that form; a ProblemList of all that is wrong.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"the path is of type {type(path).__name__}", fix="give the path of a YAML file")
     scope = Scope(os.fspath(path))
     root = Node(_loaded(Path(path), scope.where))
     found = Config([], {}, [])

@@ -155,8 +155,8 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
     problems: list[XdlcError] = []
     chosen: dict[tuple[str, str], Wish] = {}
     _choose(single, chosen, problems)
-    if options.get("preserve_io") not in (None, False, ()):
-        problems += _preserve(options["preserve_io"], chosen, sides, notify)
+    is_kept = options.get("preserve_io") not in (None, False, ())
+    kept = _preserve(options["preserve_io"], chosen, sides, notify) if is_kept else []
     _choose(custom, chosen, problems)
     ports: Ports = {}
     for wish in chosen.values():
@@ -174,8 +174,13 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
     for name, port in ports.items():
         if port.colours and port.colours[0] in colour.PLANAR and port.dtype is None:
             ports[name] = replace(port, dtype=UINT8)
+        if port.kind == "image" and not port.is_image:
+            notify(f"input_type: {name!r} is an image, which changes nothing without --input_encoding")
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
+    for name in kept:  # passes make fixed point of floats that the source quantizes
+        port = ports.get(name, Port(name, sides[name][1]))
+        ports[name] = replace(port, dtype=port.dtype or sides[name][0].dtype)
     return ports
 
 
@@ -193,25 +198,30 @@ def _preserve(
     chosen: dict[tuple[str, str], Wish],
     known: Collection[str],
     notify: Callable[[str], None],
-) -> list[XdlcError]:
-    """Drop the requests that ``preserve_io`` overrides, with a notice."""
-    problems: list[XdlcError] = []
-    dropped = []
-    for text in [""] if given is True else [given] if isinstance(given, str) else given or ():
-        first, *names = text.replace(",", " ").split() or ["layout", "datatype"]
-        if first not in _PRESERVED:
+) -> list[str]:
+    """Drop the requests that ``preserve_io`` overrides, with a notice; return the names that keep their type.
+
+    Raises:
+        UsageError: If it keeps something else than layouts and datatypes, or a name is not known.
+    """
+    kept: list[str] = []
+    dropped: list[Wish | None] = []
+    for text in [""] if given is True else given if isinstance(given, list | tuple) else [given]:
+        kind, *names = str(text).replace(",", " ").split() or [""]
+        if kind not in ("", *_PRESERVED):
             fix = "write layout or datatype, and names after it, or nothing"
-            problems.append(UsageError(f"--preserve_io keeps no {first!r}", fix=fix))
-            continue
-        both, names = (_PRESERVED.values(), []) if not text.strip() else ([_PRESERVED[first]], names)
-        problems += [_unknown(name, "--preserve_io", known) for name in names if name not in known]
-        keys = [key for key in chosen if key[1] in both and (not names or key[0] in names)]
-        dropped += [chosen.pop(key).where for key in keys]
-    for where in dropped:
-        notify(f"preserve_io overrides {where}")
-    if not dropped and not problems:
-        notify("preserve_io overrides nothing: inputs and outputs keep layout and datatype by default")
-    return problems
+            raise UsageError(f"--preserve_io keeps no {kind!r}", fix=fix)
+        raise_all([_unknown(name, "--preserve_io", known) for name in names if name not in known])
+        for name in names or known:
+            dropped += [
+                chosen.pop((name, _PRESERVED[each]), None) for each in _PRESERVED if kind in ("", each)
+            ]
+            kept += [name] if kind != "layout" else []
+    for wish in filter(None, dropped):
+        notify(f"preserve_io overrides {wish.where}")
+    if not any(dropped):
+        notify("preserve_io overrides no option: layouts and types are those of the source by default")
+    return kept
 
 
 def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
