@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 SHAPE = (1, 3, 12, 12)
 LAYERS = 216
@@ -54,8 +54,8 @@ def save(path: Path) -> Path:
     graph = helper.make_graph(
         net.nodes,
         "inception",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info(net.nodes[-1].output[0], TensorProto.FLOAT, (1, 5))],
+        [helper.make_tensor_value_info("image", 1, SHAPE)],
+        [helper.make_tensor_value_info(net.nodes[-1].output[0], 1, (1, 5))],
         net.weights,
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
