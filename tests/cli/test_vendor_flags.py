@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -35,6 +36,13 @@ def flags(name: str) -> set[str]:
     return {word for param in params for word in (*param.opts, *param.secondary_opts)}
 
 
+def assert_choices(name: str, words: list[str]) -> None:
+    for param in command(name).params:
+        if isinstance(param.type, click.Choice):
+            given = [value for flag, value in pairwise(words) if flag in param.opts and value != "{}"]
+            assert set(given) <= set(param.type.choices), words
+
+
 def values(entry: Entry) -> list[str]:
     known = next(iter(entry.by_value), "1").replace("*", "x").replace("?", "x")
     return [known] * max(entry.count(["1"] * 9) if entry.values.isdecimal() else 1, 0)
@@ -48,6 +56,7 @@ def test_entries_name_flags_that_there_are(name: str) -> None:
             assert entry.flag in known, entry.flag
         elif entry.kind == BECOMES:
             for text in (entry.text, *entry.by_value.values()):
+                assert_choices(name, text.split())
                 assert {word for word in text.split() if word.startswith("-")} <= known, entry
         else:
             assert entry.text or entry.fix, entry
@@ -154,7 +163,7 @@ def test_every_flag_of_the_vendor_has_an_entry() -> None:
         own = {word for word in given if word.startswith("-")}
         listed[name] = own.union(*(listed[each] for each in shared))
     tools = {name: words for name, words in listed.items() if re.match("snpe|qnn-|qnn_|qairt", name)}
-    assert len(tools) == 41
+    assert len(tools) == 42
     for name, words in tools.items():
         known = set(entries(name)) if vendor_tools()[name] else set()
         patterns = " ".join(sections()[name].get("flags", ())).split()

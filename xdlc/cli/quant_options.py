@@ -40,6 +40,10 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     return None if value is None else params.names(_ctx, _param, value)
 
 
+def _all_names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+    return _names(ctx, param, ",".join(value)) if value else None
+
+
 def _bits_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, int] | None:
@@ -136,9 +140,10 @@ _RANGES = (
 _ACCURACY = (
     click.option(
         "--algorithms",
-        callback=_names,
+        callback=_all_names,
+        multiple=True,
         metavar="A,B",
-        help=f"Accuracy algorithms: {', '.join(ALGORITHMS)}.",
+        help=f"Accuracy algorithms: {', '.join(ALGORITHMS)}. Repeatable.",
     ),
     click.option(
         "--min_sqnr",
@@ -233,8 +238,8 @@ _OLD = (
     _bits("--bias_bw", choices=(8, 32), text="", hidden=True),
     click.option("--act_quantizer", hidden=True),
     click.option("--param_quantizer", hidden=True),
-    click.option("--apply_algorithms", callback=_names, hidden=True),
-    click.option("--optimizations", callback=_names, hidden=True),
+    click.option("--apply_algorithms", callback=_all_names, multiple=True, metavar="A,B", hidden=True),
+    click.option("--optimizations", callback=_all_names, multiple=True, metavar="A,B", hidden=True),
     click.option("--target_soc_model", hidden=True),
     *(
         _old(name)
