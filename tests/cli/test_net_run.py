@@ -125,6 +125,17 @@ def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
     net_run(tmp_path, both, listed=f"__,{listed}")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["other"]
     assert (tmp_path / "out/other/Result_2/y.raw").is_file()
+    hidden = other.ops[0].outputs[0].name
+    net_run(
+        tmp_path,
+        both,
+        "--set_output_tensors",
+        f"{model.main.name}:{hidden};other:z",
+        listed=f"{listed},{listed}",
+    )
+    assert (tmp_path / "out" / model.main.name / "Result_0" / f"{hidden}.raw").is_file()
+    assert not (tmp_path / f"out/other/Result_0/{hidden}.raw").exists()
+    assert "does not run" in net_run(tmp_path, both, "--set_output_tensors", f"other {hidden}", code=2).stderr
     assert "3 input lists for 2" in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
     assert "no graph" in net_run(tmp_path, both, listed="__,__", code=2).stderr
 

@@ -202,7 +202,7 @@ def main(
                 path,
                 folder,
                 runtime,
-                {**options, "source": source, "kernels": kernels},
+                {**options, "source": source, "kernels": kernels, "running": lists.keys()},
             )
         for unused in kernels.unused():
             notice(f"nothing of {unused} is used: the model has no op that it offers")
@@ -252,6 +252,7 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         [*options["layers"], inputs.ops],
         unread=options["unread"],
         every=options["every"],
+        running=options["running"],
     )
     files = result_files.files_of([*(tensor.name for tensor in model.main.outputs), *extra], native)
     count, seconds, most = (options[name] for name in ("num_inferences", "duration", "keep_num_outputs"))

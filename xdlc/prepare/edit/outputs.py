@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Role, Tensor
@@ -56,6 +56,7 @@ def extra_outputs(
     *,
     unread: bool = False,
     every: bool = False,
+    running: Collection[str] = (),
 ) -> list[str]:
     """Return the names of tensors of the main graph that are wanted beside its outputs.
 
@@ -65,13 +66,14 @@ def extra_outputs(
         layers: Names of ops, likewise: all of their outputs.
         unread: Whether those that no op reads are wanted.
         every: Whether all that ops compute are wanted.
+        running: Names of other graphs that run, whose tensors may be named too.
 
     Raises:
         UsageError: If a name is not known, or is of another graph.
     """
     graph = model.main
     named = _named(model, tensors, layers)
-    other = next((name for name in named if name != graph.name), None)
+    other = next((name for name in named if name not in (graph.name, *running)), None)
     if other is not None:
         fix = "name tensors of the graph that runs"
         raise UsageError(f"graph {other!r} does not run, {graph.name!r} does", fix=fix)
