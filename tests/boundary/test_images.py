@@ -7,6 +7,7 @@ import pytest
 
 import xdlc
 from tests.image_steps import preprocessed
+from tests.onnx_models import build, node
 from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
 
 SIZE = (16, 16)
@@ -99,3 +100,27 @@ def test_preprocess_on_models_that_are_made(models, tmp_path):
         assert again.metadata["preprocessing"] == made.metadata["preprocessing"]
         expected, found = xdlc.run(model, {"x": image})["y"], xdlc.run(again, {"x": fed})["y"]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if model is plain else 0.02)
+
+
+def test_graphs_of_integers_batches_and_dynamic_sizes(models):
+    rng = np.random.default_rng(6)
+    fed = rng.integers(0, 256, (2, 12, 8)).astype("u1")
+    image = preprocessed(fed, (8, 8), "nv21 rgb").transpose(0, 3, 1, 2)
+    weights = {"w": rng.standard_normal((4, 3, 3, 3)).astype("f4")}
+    whole = [node("Cast", "x", "f", to=1), node("Conv", "f w", "y")]
+    for nodes, held in ((whole, np.rint(image).astype("u1")), ([node("Conv", "x w", "y")], image)):
+        path = models.save(build(nodes, {"x": held}, weights, ["y"], 17))
+        made = xdlc.convert(path, input_encoding={"x": "nv21 rgb"})
+        expected = xdlc.run(xdlc.convert(path), {"x": held})["y"]
+        np.testing.assert_allclose(xdlc.run(made, {"x": fed})["y"], expected, rtol=1e-5, atol=1e-3)
+    model = build(nodes, {"x": image}, weights, ["y"], 17)
+    for axis, name in enumerate("NCHW"):
+        if name != "C":
+            model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    path, steps = models.save(model), {"input_mean": {"x": (1, 2, 3)}, "input_encoding": {"x": "rgb bgr"}}
+    made = xdlc.convert(path, input_layout={"x": "NCHW"}, **steps)
+    wanted = image[:, ::-1] - np.float32([1, 2, 3]).reshape(3, 1, 1)
+    expected = xdlc.run(xdlc.convert(path), {"x": wanted})["y"]
+    np.testing.assert_allclose(xdlc.run(made, {"x": image})["y"], expected, rtol=1e-5, atol=1e-3)
+    with pytest.raises(ConstraintError):
+        xdlc.convert(path, input_layout={"x": "NCHW"}, input_crop={"x": "20,20"})

@@ -33,7 +33,7 @@ _ROWS = {"R": (1.0, 0.0, 1.402), "G": (1.0, -0.344136, -0.714136), "B": (1.0, 1.
 
 
 def parsed(value: str | Sequence[str]) -> tuple[str, str]:
-    """Return the colour encodings of callers and of the network; that of the network is ``bgr`` by default.
+    """Return the colour encodings of callers and of the network, ``bgr`` by default; ``other`` if equal.
 
     Example:
         >>> parsed("nv12 rgb"), parsed("rgba"), parsed("time_series")
@@ -56,7 +56,9 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
             fix="give the encoding that callers have and that of the network, like nv12 rgb",
         )
     source, target = words[0], words[1] if len(words) > 1 else "bgr"
-    if source != target and target not in ("bgr", "rgb"):
+    if source == target:
+        return "other", "other"
+    if target not in ("bgr", "rgb"):
         raise UsageError(f"no op makes {target} of {source}", fix="the network's encoding is bgr or rgb")
     return source, target
 
@@ -161,7 +163,7 @@ def check_image(entry: Entry, option: str) -> None:
         ConstraintError: If it is none.
     """
     tensor = entry.tensor
-    if entry.layout != "NHWC" or {1, 2} & set(tensor.dynamic_axes):
+    if entry.layout != "NHWC" or tensor.dynamic_axes:
         raise ConstraintError(
             f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",

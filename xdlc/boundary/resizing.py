@@ -6,7 +6,7 @@ callers have images of the crop's size, of which a part of the size that is resi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
@@ -25,13 +25,7 @@ _MOST = 1 << 16
 
 
 class Resize(NamedTuple):
-    """Size of what callers have, before it is resized.
-
-    Attributes:
-        height: Rows.
-        width: Columns.
-        mode: ``bilinear`` or ``nearest``.
-    """
+    """Height and width of what callers have, before it is resized, and ``bilinear`` or ``nearest``."""
 
     height: int
     width: int
@@ -39,19 +33,11 @@ class Resize(NamedTuple):
 
 
 class Crop(NamedTuple):
-    """Size of what callers have, and the part of it that is used.
-
-    Attributes:
-        height: Rows.
-        width: Columns.
-        top: First row of the part; None: that of the centre.
-        left: First column of the part; None: that of the centre.
-    """
+    """Height and width of what callers have, and where the part of it starts; None: it is the centre."""
 
     height: int
     width: int
-    top: int | None = None
-    left: int | None = None
+    start: tuple[int, int] | None = None
 
 
 def parsed_resize(value: str | Sequence[Any]) -> Resize:
@@ -64,15 +50,13 @@ def parsed_resize(value: str | Sequence[Any]) -> Resize:
     Raises:
         UsageError: If it is something else.
     """
-    parts = _parts(value)
-    mode = parts.pop() if len(parts) == 3 else "bilinear"
-    if len(parts) != 2 or mode not in _OPS:
-        raise UsageError(
-            f"{value!r} is no size and mode",
-            fix="give height and width, and bilinear or nearest, like 480,640 nearest",
-        )
-    height, width = _dims(parts, value, least=1)
-    return Resize(height, width, mode)
+    words = _words(value)
+    mode = words.pop() if len(words) > 2 else "bilinear"
+    size = _whole(words, 1)
+    if len(size) != 2 or mode not in _OPS:
+        fix = "give height and width, and bilinear or nearest, like 480,640 nearest"
+        raise UsageError(f"{value!r} is no size and mode", fix=fix)
+    return Resize(*size, mode)
 
 
 def parsed_crop(value: str | Sequence[int]) -> Crop:
@@ -80,42 +64,29 @@ def parsed_crop(value: str | Sequence[int]) -> Crop:
 
     Example:
         >>> parsed_crop("480,640"), parsed_crop((0, 80, 480, 640))
-        (Crop(height=480, width=640, top=None, left=None), Crop(height=480, width=640, top=0, left=80))
+        (Crop(height=480, width=640, start=None), Crop(height=480, width=640, start=(0, 80)))
 
     Raises:
         UsageError: If it is something else.
     """
-    parts = _parts(value)
-    if len(parts) not in (2, 4):
-        raise UsageError(
-            f"{value!r} is neither a size nor a place and a size",
-            fix="give height and width of what callers have, or top, left, height and width",
-        )
-    height, width = _dims(parts[-2:], value, least=1)
-    top, left = _dims(parts[:2], value, least=0) if len(parts) == 4 else (None, None)
-    return Crop(height, width, top, left)
+    words = _words(value)
+    size, start = _whole(words[-2:], 1), _whole(words[:-2], 0)
+    if len(size) != 2 or len(start) != len(words) - 2 or len(start) not in (0, 2):
+        fix = "give height and width of what callers have, or top, left, height and width"
+        raise UsageError(f"{value!r} is no size of an image", fix=fix)
+    return Crop(*size, (start[0], start[1]) if start else None)
 
 
-def _parts(value: str | Sequence[Any]) -> list[Any]:
-    if isinstance(value, str):
-        return list(value.replace(",", " ").split())
-    flat: list[Any] = []
-    for part in value if isinstance(value, Sequence) else ():
-        flat += _parts(part) if isinstance(part, Sequence) else [part]
-    return flat
+def _words(value: object) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return str(value).replace(",", " ").split()
+    return [word for part in value for word in _words(part)]
 
 
-def _dims(parts: Sequence[Any], value: object, least: int) -> list[int]:
-    """Return whole numbers from ``least`` on.
-
-    Raises:
-        UsageError: If one is something else, or beyond 65536.
-    """
-    found = [int(part) if str(part).isdecimal() and len(str(part)) < 9 else -1 for part in parts]
-    if any(not least <= number <= _MOST for number in found):
-        fix = f"give whole numbers from {least} to {_MOST}"
-        raise UsageError(f"{value!r} has something else than sizes of images", fix=fix)
-    return found
+def _whole(words: Sequence[str], least: int) -> tuple[int, ...]:
+    """Return whole numbers from ``least`` to 65536; none if one is something else."""
+    found = tuple(int(word) if word.isdecimal() and len(word) < 9 else -1 for word in words)
+    return found if all(least <= number <= _MOST for number in found) else ()
 
 
 def resize(entry: Entry, port: Port) -> None:
@@ -142,13 +113,11 @@ def resize(entry: Entry, port: Port) -> None:
     height, width = inner.shape[1:3]
     tensor.shape = (tensor.shape[0], wanted.height, wanted.width, tensor.shape[3])
     type, centres = _OPS[wanted.mode]
-    reason = (
-        f"input_resize: callers have {port.name!r} as {wanted.height}x{wanted.width}, "
-        f"the network as {height}x{width}"
-    )
+    sizes = f"{wanted.height}x{wanted.width}", f"{height}x{width}"
+    reason = f"input_resize: callers have {port.name!r} as {sizes[0]}, the network as {sizes[1]}"
     params = {"align_corners": b8(False), "half_pixel_centers": b8(centres)}
     entry.close(type, [tensor], params, reason=reason)
-    entry.notes.append(f"{wanted.mode} {wanted.height}x{wanted.width} to {height}x{width}")
+    entry.notes.append(f"{wanted.mode} {' to '.join(sizes)}")
 
 
 def crop(entry: Entry, port: Port) -> None:
@@ -162,9 +131,8 @@ def crop(entry: Entry, port: Port) -> None:
         return
     check_image(entry, f"--input_crop {port.name}")
     batch, height, width, channels = tensor.shape
-    top = (wanted.height - height) // 2 if wanted.top is None else wanted.top
-    left = (wanted.width - width) // 2 if wanted.left is None else wanted.left
-    if top < 0 or left < 0 or top + height > wanted.height or left + width > wanted.width:
+    top, left = wanted.start or ((wanted.height - height) // 2, (wanted.width - width) // 2)
+    if min(top, left) < 0 or top + height > wanted.height or left + width > wanted.width:
         raise ConstraintError(
             f"--input_crop {port.name}: {height}x{width} from row {top}, column {left} on is no part of "
             f"{wanted.height}x{wanted.width}",

@@ -68,6 +68,7 @@ def scale(entry: Entry, port: Port) -> None:
             entry.close("ElementWiseBinary", operands, params, reason=reason)
         else:
             value = entry.emit("ElementWiseBinary", operands, source.shape, params, reason=reason)
+            value.dynamic_axes = source.dynamic_axes
     entry.notes[:0] = [
         f"{name} {','.join(map('{:g}'.format, numbers))}" for name, _, numbers, _ in steps[::-1]
     ]

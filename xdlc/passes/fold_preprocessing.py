@@ -14,7 +14,7 @@ from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
 
 _TYPES = ("Batchnorm", "ElementWiseBinary", "Gather")
-_FARTHEST, _LARGEST = 24, 1 << 22
+_FARTHEST, _LARGEST = 24, 1 << 16
 _MATRIX = 16
 """Most weights of a convolution that mixes colours, which is preprocessing still."""
 
@@ -84,23 +84,17 @@ def _fold_affine(graph: Graph, op: Op) -> bool:
     if pair is None or found is None:
         return False
     layer, weight, views = found
-    shape = op.outputs[0].shape
-    pair = pair.reshape(2, *[1] * (len(shape) + 1 - pair.ndim), *pair.shape[1:])
+    pair = pair.reshape(2, *[1] * (op.outputs[0].rank + 1 - pair.ndim), *pair.shape[1:])
     for view in views:
-        result = view.outputs[0]
         if view.type == "Transpose":
             pair = pair.transpose(0, *(int(axis) + 1 for axis in view.param("perm")))
-        elif pair.size == 2:
-            pair = pair.reshape(2, *[1] * result.rank)
-        elif result.size > _LARGEST:
+        elif pair.size > 2:
             return False
-        else:
-            pair = numpy.broadcast_to(pair, (2, *shape)).reshape(2, *result.shape)
-        shape = result.shape
-    spread = _spread(layer, weight, pair, shape)
-    if spread is None or not numpy.isfinite(spread).all():
+    if any(dim != 1 for dim in pair.shape[1:-1]) or not numpy.isfinite(pair).all():
         return False
-    factor, term = spread
+    if layer.type == "FullyConnected" and pair.shape[-1] not in (1, weight.shape[1]):
+        return False
+    factor, term = _spread(layer, weight, pair.reshape(2, -1))
     if term.any() and layer.type != "FullyConnected" and layer.param("pad_amount").any():
         return False
     _take_over(graph, layer, op, weight.shape, lambda array: array * factor, term if term.any() else None)
@@ -130,21 +124,13 @@ def _factor_and_term(op: Op) -> Array | None:
     return numpy.stack(pair)
 
 
-def _spread(layer: Op, weight: Tensor, pair: Array, shape: Sequence[int]) -> Array | None:
-    """Return factor and term for each weight of a layer that reads a tensor of a shape, or None."""
-    if layer.type != "FullyConnected":
-        if any(dim != 1 for dim in pair.shape[1:-1]):
-            return None
-        channels = numpy.broadcast_to(pair.reshape(2, -1), (2, shape[-1]))
-        inner, outer = weight.shape[-2:]
-        groups = shape[-1] // inner
-        return channels[:, numpy.arange(outer) // (outer // groups) * inner + numpy.arange(inner)[:, None]]
-    if pair.size == 2:
-        return pair.reshape(2, 1, 1)
-    if numpy.prod(shape) > _LARGEST:
-        return None
-    full = numpy.broadcast_to(pair, (2, *shape)).reshape(2, -1, weight.shape[1])
-    return full[:, :1] if (full == full[:, :1]).all() else None
+def _spread(layer: Op, weight: Tensor, pair: Array) -> Array:
+    """Return factor and term of each weight of a layer from those of each channel, or of all."""
+    if pair.shape[1] == 1 or layer.type == "FullyConnected":
+        return pair[:, None]
+    inner, outer = weight.shape[-2:]
+    groups = pair.shape[1] // inner
+    return pair[:, numpy.arange(outer) // (outer // groups) * inner + numpy.arange(inner)[:, None]]
 
 
 def _fold_order(graph: Graph, op: Op) -> bool:
