@@ -118,7 +118,8 @@ def _check_options(function: Callable[..., None]) -> Callable[..., None]:
     "--partition",
     is_flag=True,
     help="Compile the largest partitions that HTP supports where it does not support all ops; the CPU runs "
-    "the rest. Tensors that leave a partition become outputs.",
+    "the rest. Tensors that leave a partition become outputs. Branches and loop bodies are divided so with "
+    "and without this flag.",
 )
 @click.option(
     "--set_output_tensors",
