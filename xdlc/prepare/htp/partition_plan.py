@@ -64,15 +64,15 @@ class PartitionPlan:
         """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
         ops = self.cached + len(self.left)
         lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.partitions)} partition(s)"]
-        for graph, role in self.roles.items():
-            if role.startswith(CONDITION):
-                continue
+        inner = [graph for graph, role in self.roles.items() if not role.startswith(CONDITION)]
+        for graph in inner[:MOST_NAMED]:
             cached = sum(partition.count for partition in self.partitions if partition.graph == graph)
             count = cached + sum(left.graph == graph for left in self.left)
-            lines.append(f"{self.soc}: {role}: {cached} of {count} ops are cached")
+            lines.append(f"{self.soc}: {self.roles[graph]}: {cached} of {count} ops are cached")
         reasons: dict[tuple[str, str], list[CpuFallback]] = {}
         for left in self.left:
-            reasons.setdefault((self.roles.get(left.graph, ""), left.reason), []).append(left)
+            if left.graph not in self.roles or left.graph in inner[:MOST_NAMED]:
+                reasons.setdefault((self.roles.get(left.graph, ""), left.reason), []).append(left)
         for (role, reason), ops_left in reasons.items():
             types = Counter(left.type for left in ops_left)
             kinds = ", ".join(f"{count} {kind}" for kind, count in types.items())
@@ -80,6 +80,9 @@ class PartitionPlan:
             more = f" and {len(ops_left) - MOST_NAMED} more" if len(ops_left) > MOST_NAMED else ""
             place = f"{role}: " if role else ""
             lines.append(f"{self.soc}: {place}left to the CPU: {kinds} ({named}{more}): {reason}")
+        if len(inner) > MOST_NAMED:
+            others = f"{len(inner) - MOST_NAMED} more branches and bodies"
+            lines.append(f"{self.soc}: and {others}, which --check {self.soc} lists")
         return lines
 
 
@@ -100,8 +103,11 @@ def plan_partitions(
     partitions: list[PlannedPartition] = []
     left: list[CpuFallback] = []
     found = roles(model.graphs)
+    done: set[str] = set()
     for outer in outer_graphs(model):
-        taken = {graph: _taken(graph, refused, found) for graph in _family(outer, model)}
+        family = [graph for graph in reachable(outer, model.graphs) if graph.name not in done]
+        done.update(graph.name for graph in family)
+        taken = {graph: _taken(graph, refused, found) for graph in family}
         if len(taken[outer]) == len(outer):
             numbered = {outer: dict.fromkeys(outer.ops, 0)}
         else:
@@ -132,16 +138,6 @@ def plan_partitions(
                     left.append(CpuFallback(graph.name, op.name, op.type, reason))
     named = {name: f"{role} of {caller.name!r}" for name, (role, caller) in found.items()}
     return PartitionPlan(soc, tuple(partitions), tuple(left), named)
-
-
-def _family(outer: Graph, model: Model) -> list[Graph]:
-    """Return a graph and those that it runs, without what an earlier graph runs too."""
-    earlier: set[str] = set()
-    for graph in outer_graphs(model):
-        if graph is outer:
-            break
-        earlier.update(held.name for held in reachable(graph, model.graphs))
-    return [graph for graph in reachable(outer, model.graphs) if graph.name not in earlier]
 
 
 def _taken(graph: Graph, refused: Collection[tuple[str, str]], found: Mapping[str, Role]) -> list[Op]:

@@ -106,16 +106,13 @@ _Kept = dict[tuple[str, str], XdlcError]
 
 
 def _inner(model: Model, kept: _Kept) -> Iterator[str]:
+    held: dict[str, list[str]] = {}
+    for (graph, op), problem in kept.items():
+        held.setdefault(graph, []).append(f"{op!r} ({problem.op}): {problem.problem}")
     for name, (role, caller) in roles(model.graphs).items():
-        if role == CONDITION or name not in model.graphs:
-            continue
-        held = [
-            f"{op!r} ({problem.op}): {problem.problem}"
-            for (graph, op), problem in kept.items()
-            if graph == name
-        ]
-        found = f"stays off HTP: {shortened(held)}" if held else "HTP supports all ops"
-        yield f"{role} of {caller.name!r}: {found}"
+        if role != CONDITION and name in model.graphs:
+            found = f"stays off HTP: {shortened(held[name])}" if name in held else "HTP supports all ops"
+            yield f"{role} of {caller.name!r}: {found}"
 
 
 def _by_vendor(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdlc import ir
-from xdlc.opdefs.control_flow import WHILE, Graphs, Loop, called
+from xdlc.opdefs.control_flow import WHILE, Graphs, Loop, called, is_control_flow
 
 _REASON = "the loop has its operand in another layout"
 
@@ -40,13 +40,17 @@ def transpose_outside(graph: ir.Graph, graphs: Graphs) -> None:
         graph: The graph with the loops.
         graphs: All graphs of its model.
     """
+    loops = [op for op in graph.ops if op.type == WHILE and is_control_flow(op)]
+    if not loops:
+        return
     callers = collections.Counter(name for each in graphs.values() for op in each.ops for name in called(op))
-    for op in list(graph.ops):
-        names = called(op) if op.type == WHILE else ()
-        if not names or any(callers[name] != 1 or name not in graphs for name in names):
+    for op in loops:
+        names = called(op)
+        if any(callers[name] != 1 or name not in graphs for name in names):
             continue
         cond, body = (graphs[name] for name in names)
-        if len(op.inputs) == len(cond.inputs) == len(body.inputs):  # else it is refused later
+        fits = len(op.inputs) == len(cond.inputs) == len(body.inputs) and len(op.outputs) <= len(body.outputs)
+        if fits:  # else the loop is refused later
             for index in range(len(op.inputs)):
                 _move(op, cond, body, index)
 
