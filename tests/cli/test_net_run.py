@@ -75,12 +75,14 @@ def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) 
 
 
 def test_profile(tmp_path: Path, model: Model) -> None:
+    model.main.ops[0].name = "clear\x1b[2J"
     for level, ops in (("basic", set()), ("detailed", {op.name for op in model.main.ops})):
         done = net_run(tmp_path, model, "--profiling_level", level)
         assert "mean of 3" in done.stdout
         with open(tmp_path / "out" / "profile.csv") as file:
             rows = list(csv.DictReader(file))
         assert rows[0]["type"] == "run"
+        assert "\x1b" not in done.stdout
         assert {row["op"] for row in rows} - {""} <= ops
         assert (len(rows) > 1) == bool(ops)
     error = net_run(tmp_path, model, "--profiling_level", "detailed", "--runtime", "htp", code=2)

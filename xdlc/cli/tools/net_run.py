@@ -12,6 +12,7 @@ import click
 from xdlc.cli import bars, params, result_files
 from xdlc.cli.output_path import folder_for
 from xdlc.cli.params import kernel_flags
+from xdlc.cli.text import clean
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
 
@@ -273,7 +274,8 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         profile = profiler.result()
     if options["level"] != "off":
         result_files.write_text(target / "profile.csv", profile.csv())
-        show(str(profile))
+        for line in str(profile).splitlines():
+            show(clean(line))
     repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""
     show(
         f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"
