@@ -109,13 +109,18 @@ def test_socs_are_looked_at_before_the_long_work(
         (["--htp_socs", "sm8650"], "--htp_socs goes with --enable_htp"),
         (["--hta_partitions", "0-1"], "--hta_partitions goes with --enable_hta"),
         (["--use_float_io"], "--use_float_io goes with --enable_htp"),
-        (["--enable_htp"], "--enable_htp needs --htp_socs"),
         (["--hta_reorder"], "--hta_reorder goes with --enable_hta"),
         (["--enable_hta", "--target", "sm8550"], "sm8550 (v73) has no HTA"),
     ],
 )
 def test_flags_that_go_together(dlc: Path, words: list[str], said: str) -> None:
     assert said in invoke(quantize, "--input_dlc", dlc, *words, code=2).stderr
+
+
+def test_the_default_soc(dlc: Path, tmp_path: Path) -> None:
+    (tmp_path / "no.txt").write_text("no.raw\n")
+    result = invoke(quantize, "--input_dlc", dlc, "-l", tmp_path / "no.txt", "--enable_htp", code=8)
+    assert "the default is sm8650" in result.stderr
 
 
 def test_unquantized_without_samples_is_refused(dlc: Path) -> None:

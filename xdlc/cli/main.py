@@ -10,6 +10,7 @@ from xdlc import __version__
 from xdlc.cli import vendor_flags
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import ToolGroup
+from xdlc.errors import nearest_names
 from xdlc.registry import module_names
 
 _TOOLS = "xdlc.cli.tools"
@@ -34,7 +35,8 @@ class LazyGroup(ToolGroup):
             return f"{lacking.fix}; {lacking.problem}"
         known = vendor_flags.sections()["commands"]
         found: str | None = known.get(name.removeprefix("xdlc-").removeprefix("snpe-").removeprefix("qairt-"))
-        return found
+        is_vendors = found is None and name.startswith(vendor_flags.NAMES)
+        return nearest_names(name, vendor_flags.vendor_tools(), cutoff=0.8) if is_vendors else found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: self.get_command(ctx, name) or self for name in self.list_commands(ctx)}

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 @file_flags
 @click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs.")
 @click.option(
-    "--htp_socs", "socs", callback=params.names, metavar="SOC,SOC..", help="SoCs to compile caches for."
+    "--htp_socs",
+    "socs",
+    callback=params.names,
+    metavar="SOC,SOC..",
+    help="SoCs to compile caches for.  [default: sm8650]",
 )
 @click.option(
     "--overwrite_cache_records",
@@ -68,7 +72,7 @@ def main(
     from xdlc import api
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import check_soc, parse_ranges
-    from xdlc.runtime.htp.cache_verdict import device_soc
+    from xdlc.runtime.htp.cache_verdict import DEFAULT_SOC, device_soc
 
     for given, flag, needed in (
         (socs, "--htp_socs", enable_htp),
@@ -81,7 +85,8 @@ def main(
             wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
             raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
     if enable_htp and not socs:
-        raise UsageError("--enable_htp needs --htp_socs", fix="add --htp_socs sm8550,sm8650 with your SoCs")
+        notice(f"no SoC is named: the default is {DEFAULT_SOC}")
+        socs = (DEFAULT_SOC,)
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = flags.get("target") or flags.get("target_soc_model")
     if flags["input_list"] is not None and devices and not named:
