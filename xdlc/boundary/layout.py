@@ -60,7 +60,8 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
         return None
     _check_rank(tensor, port.layout)
     if noted is not None and noted != port.layout:
-        notify(f"{tensor.name!r} is {port.layout} as stated; the graph reads it as {noted}")
+        advice = f"--desired_{'input' if port.is_input else 'output'}_layout is what changes it for callers"
+        notify(f"{tensor.name!r} is {port.layout} as stated, but {noted} by the model; {advice}")
     return port.layout
 
 

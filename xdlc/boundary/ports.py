@@ -210,8 +210,8 @@ def _preserve(
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
             fix = "write layout or datatype, and names after it, or nothing"
-            raise UsageError(f"--preserve_io keeps no {kind!r}", fix=fix)
-        raise_all([_unknown(name, "--preserve_io", known) for name in names if name not in known])
+            raise UsageError(f"preserve_io keeps no {kind!r}", fix=fix)
+        raise_all([_unknown(name, "preserve_io", known) for name in names if name not in known])
         for name in names or known:
             dropped += [
                 chosen.pop((name, _PRESERVED[each]), None) for each in _PRESERVED if kind in ("", each)
