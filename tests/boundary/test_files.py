@@ -109,7 +109,6 @@ def test_files_that_request_nothing_possible(path, text, count):
 @pytest.mark.parametrize(
     "text",
     [
-        CONFIG.replace("float32", "float16"),
         CONFIG.replace("1,3,16,16", "1,a"),
         CONFIG.replace("Layout: NHWC", "Layuot: NHWC"),
         "Converted Graph:\n  - Input Tensors: c1\n",

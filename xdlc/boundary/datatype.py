@@ -45,24 +45,32 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
         ConstraintError: If an input or output cannot have the type: it holds integers, or has no range.
         ProblemList: If several are wrong.
     """
-    graphs = outer_graphs(model)
-    problems = _checked(graphs, buffer_data_type)
+    ports = [(graph, port) for graph in outer_graphs(model) for port in (*graph.inputs, *graph.outputs)]
+    names = [port.name for _, port in ports]
+    problems: list[XdlcError] = []
+    for name, kind in buffer_data_type.items():
+        if kind not in TYPES:
+            fix = nearest_names(kind, TYPES) or f"use one of {', '.join(TYPES)}"
+            problem = f"buffer_data_type has the unknown type {kind!r} for {name!r}"
+            problems.append(UsageError(problem, fix=fix))
+        if name not in names:
+            fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
+            problems.append(UsageError(f"buffer_data_type names {name!r}, no input or output", fix=fix))
     raise_all(problems)
     changed: set[str] = set()
-    for graph in graphs:
-        for tensor in (*graph.inputs, *graph.outputs):
-            given = buffer_data_type.get(tensor.name)
-            if given is None and not (use_float_io and (tensor.dtype.is_fixed or tensor.dtype.is_float)):
-                continue
-            flag = "buffer_data_type" if given else "use_float_io"
-            try:
-                wanted = TYPES[given or "float32"]
-                _check_numbers(graph, tensor, wanted)
-                is_as_wide = wanted.is_fixed and tensor.dtype.is_fixed and tensor.dtype.bits == wanted.bits
-                if not is_as_wide and _set_type(graph, tensor, wanted, flag):
-                    changed.add(tensor.name if given else flag)
-            except XdlcError as problem:
-                problems.append(problem)
+    for graph, port in ports:
+        given = buffer_data_type.get(port.name)
+        if given is None and not (use_float_io and (port.dtype.is_fixed or port.dtype.is_float)):
+            continue
+        flag = "buffer_data_type" if given else "use_float_io"
+        try:
+            wanted = TYPES[given or "float32"]
+            _check_numbers(graph, port, wanted)
+            is_as_wide = wanted.is_fixed and port.dtype.is_fixed and port.dtype.bits == wanted.bits
+            if not is_as_wide and _set_type(graph, port, wanted, flag):
+                changed.add(port.name if given else flag)
+        except XdlcError as error:
+            problems.append(error)
     raise_all(problems)
     for name in buffer_data_type:
         if name not in changed:
@@ -144,21 +152,6 @@ def parsed(given: Sequence[str] | str) -> dict[str, str]:
             if found.setdefault(name, kind) != kind:
                 raise UsageError(f"buffer_data_type has two types for {name!r}: {found[name]} and {kind}")
     return found
-
-
-def _checked(graphs: Sequence[Graph], types: Mapping[str, str]) -> list[XdlcError]:
-    ports = [tensor.name for graph in graphs for tensor in (*graph.inputs, *graph.outputs)]
-    problems: list[XdlcError] = []
-    for name, kind in types.items():
-        if kind not in TYPES:
-            fix = nearest_names(kind, TYPES) or f"use one of {', '.join(TYPES)}"
-            problems.append(
-                UsageError(f"buffer_data_type has the unknown type {kind!r} for {name!r}", fix=fix)
-            )
-        if name not in ports:
-            fix = nearest_names(name, ports) or f"inputs and outputs: {', '.join(ports)}"
-            problems.append(UsageError(f"buffer_data_type names {name!r}, no input or output", fix=fix))
-    return problems
 
 
 def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:

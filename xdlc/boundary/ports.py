@@ -23,16 +23,8 @@ class Port:
     Attributes:
         name: Its name.
         is_input: Whether it is an input.
-        layout: What the axes are in the source; None: what the model states.
-        desired_layout: What the axes are that callers want; None: those of the source.
-        dtype: Type that callers want; None: that of the graph.  uint8 by default of NV12 and NV21.
         quantization: Encoding of a fixed-point ``dtype``; None: that of the graph.
-        kind: ``image``, ``default`` or ``opaque``.
-        colours: Colour encodings of what callers have, and of what the network takes.
-        mean: What is subtracted: one number, or one for each channel.
-        scale: What the difference is multiplied with: one number, or one for each channel.
-        resize: Size that callers have, before it is resized.
-        crop: Size that callers have, and where the part that is used starts.
+        kind: The option ``input_type``; ``colours`` is ``input_encoding``, others have the option's name.
     """
 
     name: str
@@ -79,21 +71,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "name": lambda value: value,
 }
 """Returns the value of each field of a port from that of an option; they raise UsageError."""
-_FIELDS = {
-    "input_layout": "layout",
-    "desired_input_layout": "desired_layout",
-    "output_layout": "layout",
-    "desired_output_layout": "desired_layout",
-    "input_dtype": "dtype",
-    "output_dtype": "dtype",
-    "input_type": "kind",
-    "input_encoding": "colours",
-    "input_mean": "mean",
-    "input_scale": "scale",
-    "input_resize": "resize",
-    "input_crop": "crop",
-}
-"""Field of a port that each option sets, by name of the port."""
+_OTHER_NAMES = {"type": "kind", "encoding": "colours"}
+"""Fields of a port by what options name them; others have the name of the option."""
 _PRESERVED = {"layout": "desired_layout", "datatype": "dtype"}
 
 
@@ -106,8 +85,10 @@ def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
     """
     problems: list[XdlcError] = []
     raw: list[Wish] = []
-    for name, field in _FIELDS.items():
-        given: Any = options.get(name) or {}
+    by_name = {name: given or {} for name, given in options.items() if "put_" in name}
+    for name, given in by_name.items():
+        field = name.replace("input_", "").replace("output_", "")
+        field = _OTHER_NAMES.get(field, field)
         if isinstance(given, Mapping):
             is_input = "output" not in name
             raw += [Wish(f"--{name} {port}", port, is_input, field, value) for port, value in given.items()]
@@ -166,8 +147,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
             problems.append(_unknown(wish.name, wish.where, known))
         elif wish.field == "source_dtype":
             if wish.value is not tensor.dtype:
-                problem = f"{wish.name!r} is {tensor.dtype} in the source, not {wish.value}"
-                problems.append(UsageError(problem, where=wish.where, fix="correct it, or omit it"))
+                notify(f"{wish.where}: {wish.name!r} is {tensor.dtype} in the source, not {wish.value}")
         else:
             held = ports.get(wish.name, Port(wish.name, is_input))
             ports[wish.name] = replace(held, **{wish.field: wish.value})
