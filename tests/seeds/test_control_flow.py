@@ -7,6 +7,7 @@ has, and the conformance tests of Android.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,19 @@ def test_a_prepared_file_has_the_body_in_its_cache_and_loops_end_in_time(tmp_pat
     assert found.exit_code == BackendError.exit_code, found.output
     assert "op 'loop' (While): the loop has not ended after 0.3 s" in found.stderr
     assert "from htp.cache.sm8650.0, 1 partition(s), the rest on the CPU" in found.output
+
+
+@needs_htp
+@pytest.mark.slow
+def test_executions_on_the_accelerator_that_overlap_do_not_mix(tmp_path: Path) -> None:
+    model = converted(loop(20), tmp_path)
+    feeds = [{"x": feeds_of(model)["x"] * scale} for scale in (1, 2, 3)]
+    with xdlc.Session(model, "htp", loop_timeout=15) as session:
+        alone = [session.run(each)["y"] for each in feeds]
+        with ThreadPoolExecutor(3) as pool:
+            for _ in range(3):
+                together = list(pool.map(lambda each: session.run(each)["y"], feeds))
+                assert all(map(np.array_equal, together, alone))
 
 
 @needs_htp
