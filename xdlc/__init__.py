@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
+    from xdlc.runtime.vendor_errors import explain
 
 __version__ = VERSION
 
@@ -53,6 +54,7 @@ __all__ = [
     "__version__",
     "check",
     "convert",
+    "explain",
     "export_encodings",
     "load",
     "prepare",
@@ -67,6 +69,7 @@ __all__ = [
 ]
 
 _HOMES = dict.fromkeys(__all__, "xdlc.api") | {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
+_HOMES["explain"] = "xdlc.runtime.vendor_errors"
 if not TYPE_CHECKING:  # checkers of types would take any name
     __getattr__ = names_of(__name__, _HOMES)
 

@@ -1,0 +1,128 @@
+"""Explanations of error numbers, names, lines and logs of the vendor's libraries."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import xdlc
+from xdlc.cli.tools import explain as tool
+from xdlc.errors import StorageError, UsageError
+from xdlc.runtime import vendor_errors
+
+LINES = [
+    'sequencer.cc:149:ERROR:A single op, "q::Crouton" (Op ID: 11), requires 0x2400000 bytes of TCM',
+    "tcm_migration.cc:174:ERROR:Memory properties specified twice for operator My::Scale",
+    "[ ERROR ] QnnDsp <E> Failed to load skel, error: 4000",
+    "E QnnDsp :  <E> DspTransport.openSession qnn_open failed, 0x80000416",
+    "[ ERROR ] QnnDsp <E> Transport layer setup failed: 14001",
+    "<E> fastrpc memory map for fd: 33 with length: 817889280 failed with error: 0x1",
+    "createUnsignedPD unsigned PD or DSPRPC_GET_DSP_INFO not supported by HTP (err 1002)",
+    "PF_VALIDATOR: ERROR: Also make sure ADSP_LIBRARY_PATH points to directory containing skels.",
+    "[USER_INFO:HTP_CACHE] No cache record in the DLC matches the target device (HTP_V68_SM7325_2MB).",
+    "error_code=311; error_message=Dlc container is bad; error_component=Dl Container; line_no=94",
+    "Failed to interpret QNN context binary. Error code 30010.",
+    "<E> BQ is not supported",
+    "QnnDsp <E> RouterHexagon graph prepare failed 13",
+    "QnnDsp <E> Context binary size calculation failed",
+    "QNN.backendValidateOpConfig() failed for node `Conv_3` of type `Conv2d` with error code 3110",
+    "error_code=7005; error_message= QnnGraph_addNode() failed for layer: U_48; error_component=QNN",
+    "<E> unexpected GraphHtpSettings option 66",
+    "dlopen failed: library libQnnHtpV75Stub.so not found",
+    "SNPE is NOT supported for runtime DSP on the device.",
+    "[ERROR] could not register the op package",
+]
+
+
+def test_every_text_of_the_table_is_found_in_a_line() -> None:
+    found = {text: xdlc.explain(text) for text in LINES}
+    causes = [each[0].cause for each in found.values()]
+    assert causes == [each[2] for each in vendor_errors._table()["lines"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "component"),
+    [
+        (5005, "QNN_CONTEXT_ERROR_CREATE_FROM_BINARY", "QnnContext"),
+        ("0x138d", "QNN_CONTEXT_ERROR_CREATE_FROM_BINARY", "QnnContext"),
+        ("1002", "QNN_COMMON_ERROR_MEM_ALLOC", "QnnCommon"),
+        ("QNN_GRAPH_ERROR_MEM_ALLOC", "QNN_COMMON_ERROR_MEM_ALLOC", "QnnCommon"),
+        ("graph_error_finalize_failed", "QNN_GRAPH_ERROR_FINALIZE_FAILED", "QnnGraph"),
+        ("0x30000138d", "QNN_CONTEXT_ERROR_CREATE_FROM_BINARY", "QnnContext"),
+        ("0x80000406", "", "FastRPC"),
+        (-2147482618, "", "FastRPC"),
+        ("311", "", "SNPE"),
+        ("E 01: Finalize went wrong, status 0x1786", "QNN_GRAPH_ERROR_FINALIZE_FAILED", "QnnGraph"),
+        ("QnnDsp <E> Input[0] has incorrect Rank 6", "", "HTP validator"),
+        ("error_code=402; error_message=x; error_component=Network", "", "SNPE"),
+    ],
+)
+def test_numbers_and_names(given: str | int, name: str, component: str) -> None:
+    (found,) = xdlc.explain(given)
+    assert found.component == component
+    assert name in found.subject
+    assert found.cause
+    assert found.fix
+
+
+def test_every_number_has_a_range_cause_and_fix() -> None:
+    table = vendor_errors._table()
+    for number, name in table["names"].items():
+        (found,) = xdlc.explain(number)
+        assert name in found.subject
+        assert found.cause
+        assert found.fix
+        assert found.component != "SNPE"
+    assert all(re.fullmatch(r"\d+|other", key) for key in table["codes"])
+
+
+def test_an_unknown_number_is_explained_by_its_range() -> None:
+    (found,) = xdlc.explain(5999)
+    assert (found.component, "5000 to 5999" in found.cause, "6000" in found.cause) == (
+        "QnnContext",
+        True,
+        True,
+    )
+    assert xdlc.explain(999_999)[0].component == "unknown"
+    with pytest.raises(UsageError) as caught:
+        xdlc.explain("QNN_GRAPH_ERROR_FINALISE_FAILED")
+    assert "QNN_GRAPH_ERROR_FINALIZE_FAILED" in (caught.value.fix or "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_a_log_is_scanned_and_each_error_counted_once(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "device.log"
+    text = f"Anfang über alles\n{LINES[2]}\n  1.0ms {LINES[2]}\n{LINES[4]}\nall fine, status 0\n"
+    log.write_bytes(text.encode(encoding))
+    found = xdlc.explain(log)
+    assert [(each.line, each.count) for each in found] == [(2, 2), (2, 2), (4, 1), (4, 1)]
+    assert "4000" in found[1].subject
+    run = CliRunner().invoke(tool.main, [str(log)])
+    assert (run.exit_code, run.stdout.count("fix:")) == (0, 4)
+
+
+def test_logs_that_are_none(tmp_path: Path) -> None:
+    log = tmp_path / "device.log"
+    log.write_bytes(bytes(range(256)) * 400)
+    assert xdlc.explain(log) == []
+    assert CliRunner().invoke(tool.main, [str(log)]).exit_code == 1
+    log.write_text("".join(f"error {number}x\n" for number in range(vendor_errors.MOST_READ + 1)))
+    with pytest.raises(UsageError):
+        xdlc.explain(log)
+    with log.open("wb") as file:
+        file.truncate(vendor_errors.MOST_BYTES + 1)
+    with pytest.raises(UsageError):
+        xdlc.explain(log)
+    with pytest.raises(StorageError):
+        xdlc.explain(str(tmp_path / "missing.log"))
+
+
+def test_the_tool_takes_several_codes_or_a_line_in_words() -> None:
+    run = CliRunner().invoke(tool.main, ["5005", "QNN_GRAPH_ERROR_FINALIZE_FAILED"])
+    assert run.stdout.count("component:") == 2
+    run = CliRunner().invoke(tool.main, ["Fail", "to", "do", "it:", "err", "5000"])
+    assert (run.exit_code, run.stdout.count("component:")) == (0, 1)
+    assert CliRunner().invoke(tool.main, ["hello"]).exit_code == 1

@@ -1,0 +1,36 @@
+"""``xdlc-explain``: error numbers and log lines of the vendor's libraries."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from xdlc.cli.text import clean
+from xdlc.cli.tool import show, tool
+
+
+@tool(
+    "xdlc-explain", epilog="The exit code is 0 if something was explained, and 1 if nothing known was found."
+)
+@click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
+@click.pass_context
+def main(context: click.Context, subject: tuple[str, ...]) -> None:
+    """Explain errors of the vendor's libraries: component, cause and fix.
+
+    CODE is a number, decimal or hexadecimal, or a name like QNN_GRAPH_ERROR_FINALIZE_FAILED; LINE a line of a
+    log, in quotes; FILE a log, of which each error is shown once, with its number of lines.
+    """
+    from xdlc import explain
+
+    several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+|\w*ERROR\w*", word) for word in subject)
+    found = [each for given in (subject if several else (" ".join(subject),)) for each in explain(given)]
+    for each in found:
+        times = f", {each.count} times" if each.count > 1 else ""
+        place = f"line {each.line}{times}: " if each.line else ""
+        show(f"{place}{clean(each.subject)}")
+        for name in ("component", "cause", "fix"):
+            show(f"  {name}: {clean(getattr(each, name))}")
+    if not found:
+        show("nothing known was found")
+        context.exit(1)

@@ -1,0 +1,197 @@
+"""Error numbers, names and log lines of the vendor's libraries: component, cause and fix."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from xdlc.errors import StorageError, UsageError, nearest_names
+from xdlc.runtime.htp.validator_patterns import PATTERNS
+
+MOST_BYTES, LONGEST_LINE, MOST_READ = 16 << 20, 600, 10_000
+"""Limits: bytes of a log file, what is read of a line, and different lines with signs of errors."""
+_FASTRPC = 0x8000_0400
+_NAME = re.compile(r"\bQNN_[A-Z_]*ERROR_[A-Z_]+\b")
+_NUMBER = re.compile(
+    r"(?:err(?:or)?|fail(?:ed|ure)?|status|code|returned|result)\b[^0-9\n]{0,24}?\b(0x[0-9a-f]{1,16}|\d{1,10})\b",
+    re.I,
+)
+_SNPE = re.compile(r"error_code=(\d{1,6});.*error_component=")
+_VALIDATOR = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", each[0]) for each in PATTERNS[:-2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an error of the vendor's libraries means.
+
+    Attributes:
+        subject: The number with its name, or the text of the line.
+        component: The part that reports it.
+        cause: What causes it.
+        fix: What to do about it.
+        line: Line of the file where it is first, from 1; 0 if no file was read.
+        count: How often the file has it.
+    """
+
+    subject: str
+    component: str
+    cause: str
+    fix: str
+    line: int = 0
+    count: int = 1
+
+
+def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
+    """Return what an error number, its name, a line of a log, or a log file means.
+
+    Args:
+        subject: A number, decimal or hexadecimal (``5005``, ``"0x138d"``), a name
+            (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a file, of which each error is
+            counted once for all lines.
+
+    Returns:
+        The explanations in the order of the lines; none if nothing known is there.
+
+    Raises:
+        UsageError: If a name is not known, or a file is too large.
+        StorageError: If a file cannot be read.
+    """
+    if isinstance(subject, int):
+        return [_of_number(subject)]
+    text = os.fspath(subject).strip()
+    if not isinstance(subject, str) or (
+        len(text) < 4096 and "\n" not in text and "\0" not in text and Path(text).is_file()
+    ):
+        return _of_file(Path(subject))
+    if re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text):
+        return _of_file(Path(text))  # which is missing
+    if re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+", text):
+        return [_of_number(int(text, 0 if text[1:2] in "xX" else 10))]
+    if re.fullmatch(r"\w+", text) and "ERROR" in text.upper():
+        return [_of_number(_number_of(text))]
+    return _grouped(text[: LONGEST_LINE * 100].splitlines())
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+    words = table["names"].split()
+    table["names"] = {
+        int(number): f"QNN_{name}" for number, name in zip(words[::2], words[1::2], strict=True)
+    }
+    table["lines"] = [(re.compile(each[0]), *each[1:]) for each in table["lines"]["table"]]
+    return table
+
+
+def _of_number(number: int) -> Explanation:
+    """Return the explanation of a number; one that is not known is explained by its range."""
+    table = _table()
+    number &= 0xFFFF_FFFF if number < 0 else (1 << 64) - 1
+    shown, code = f"{number} (0x{number:x})", number & 0xFFFF
+    if number & 0xFFFF_FF00 == _FASTRPC:
+        return Explanation(
+            shown, "FastRPC", *table["fastrpc"].get(f"0x{number & 0xFF:02x}", table["fastrpc"]["other"])
+        )
+    if number >> 16:
+        if code not in table["names"]:
+            return Explanation(shown, "unknown", *table["codes"]["other"])
+        shown += f", of which the low 16 bits count: {code}"
+    starts = sorted(map(int, table["ranges"]))
+    place = max(bisect_right(starts, code) - 1, 0)
+    component, fix = table["ranges"][str(starts[place])]
+    name = table["names"].get(code, "")
+    shown = f"{shown} {name}".strip()
+    if str(code) in table["codes"]:
+        return Explanation(shown, component, *table["codes"][str(code)])
+    if name:
+        return Explanation(shown, component, name.partition("_ERROR_")[2].replace("_", " ").lower(), fix)
+    near = min(table["names"], key=lambda each: abs(each - code))
+    hint = f"; nearest is {near}, {table['names'][near]}" if place else ""
+    end = [*starts, 0x10000][place + 1] - 1
+    return Explanation(shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix)
+
+
+def _number_of(name: str) -> int:
+    """Return the number of a name, with or without ``QNN_``; names of common errors have each component's.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    names = {known: number for number, known in _table()["names"].items()}
+    full = name.upper() if name.upper().startswith("QNN_") else f"QNN_{name.upper()}"
+    rest = full.partition("_ERROR_")[2].replace("UNSUPPORTED_FEATURE", "NOT_SUPPORTED")
+    for found in (full, f"QNN_COMMON_ERROR_{rest}"):
+        if found in names:
+            return int(names[found])
+    raise UsageError(f"there is no error {name}", fix=nearest_names(full, names) or "give its number")
+
+
+def _of_line(text: str) -> Iterator[Explanation]:
+    """Yield what a line has: a known text, and the first name or number of an error."""
+    table, shown = _table(), text.strip()[:160]
+    small = text.lower()
+    known = next((rest for pattern, *rest in table["lines"] if pattern.search(small)), None)
+    snpe = _SNPE.search(text)
+    if known is None and _VALIDATOR.search(text.rpartition("<E>")[2].strip()):
+        known = table["validator"]
+    if known is None and snpe:
+        yield replace(_of_number(int(snpe[1]) if int(snpe[1]) < 1000 else 999), subject=shown)
+    if known is not None:
+        yield Explanation(shown, *known)
+    names = set(_NAME.findall(text)).intersection(table["names"].values())
+    if names:
+        yield _of_number(_number_of(min(names, key=text.index)))
+        return
+    for found in () if snpe else _NUMBER.finditer(text):
+        number = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
+        if number & 0xFFFF in table["names"] or number & 0xFFFF_FF00 == _FASTRPC:
+            yield _of_number(number)
+            return
+
+
+def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
+    """Return what lines have, each cause once; lines that differ in their start, the time, are read once."""
+    signs, found = _table()["signs"], dict[tuple[str, str], Explanation]()
+    read: dict[str, list[Explanation]] = {}
+    for number, text in enumerate(lines, 1):
+        small = text.lower()
+        if not any(map(small.__contains__, signs)):
+            continue
+        key = small.lstrip("0123456789-:. []ms")
+        if key not in read:
+            if len(read) == MOST_READ:
+                _refuse(where, f"has more than {MOST_READ} different lines of errors")
+            read[key] = list(_of_line(text))
+        for each in read[key]:
+            first = found.setdefault(
+                (each.cause, each.fix), replace(each, line=number if where else 0, count=0)
+            )
+            found[each.cause, each.fix] = replace(first, count=first.count + 1)
+    return list(found.values())
+
+
+def _of_file(path: Path) -> list[Explanation]:
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= MOST_BYTES else b""
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise StorageError(problem, where=str(path), fix="check the path") from error
+    if size > MOST_BYTES:
+        _refuse(str(path), f"has {size} bytes, and more than {MOST_BYTES} are not read")
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    lines = data.decode("utf-16" if wide else "utf-8-sig", "replace").splitlines()
+    return _grouped((line[:LONGEST_LINE] for line in lines), str(path))
+
+
+def _refuse(where: str, problem: str) -> NoReturn:
+    raise UsageError(
+        problem, where=where or None, fix="give the part with the first errors, like: head -n 20000"
+    )
