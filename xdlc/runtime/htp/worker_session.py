@@ -135,7 +135,6 @@ class WorkerSession:
 
     def __init__(self, where: str, soc: str) -> None:
         self._worker = WorkerProcess()
-        self._turn = threading.Lock()
         self._where, self._soc = where, soc
         self._lock = threading.Lock()
         self.run_timeout = RUNNING
@@ -236,7 +235,7 @@ class WorkerSession:
         graph: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Array]:
-        """Run a graph and return its outputs by name; calls of several threads run one after the other.
+        """Run a graph and return its outputs by name.
 
         Args:
             feeds: One array per graph input, in the input's shape.  A quantized input accepts float
@@ -256,11 +255,6 @@ class WorkerSession:
     def _run(
         self, feeds: Mapping[str, Array], native: bool, graph: str | None, seconds: float
     ) -> dict[str, Array]:
-        seconds = self.run_timeout if timeout is None else timeout
-        with self._turn:
-            return self._execute(feeds, seconds, native=native, graph=graph)
-
-    def _execute(self, feeds: Mapping[str, Array], seconds: float, **request: Any) -> dict[str, Array]:
         if not self._worker.is_alive:
             raise BackendError(
                 "the emulation has ended, by itself or because it was closed",
