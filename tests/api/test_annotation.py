@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import xdlc
@@ -32,6 +33,20 @@ def test_encodings_are_those_of_the_quantizer(path: Path, tmp_path: Path) -> Non
     assert stored.main.tensors["x"].encoding.offset == -127
     with pytest.raises(UsageError, match="none"):
         annotate(xdlc.convert(path), quantization_overrides=ENCODINGS | {"param_encodings": {"none": [{}]}})
+
+
+def test_stripped_encodings(tmp_path: Path) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 17]> main (float[1,4] x) => (float[1,4] y)
+        <float s = {0.5}, uint8 z = {128}> {
+            q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  y = Relu(d) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    model = xdlc.convert(tmp_path / "net.onnx")
+    assert any(tensor.encoding is not None for tensor in model.main.tensors.values())
+    made = annotate(model, strip_encodings=True)
+    tensors = made.main.tensors.values()
+    assert all(tensor.encoding is None and tensor.dtype.is_float for tensor in tensors)
+    feeds = {"x": np.array([[-1, 0.3, 0.8, 1]], np.float32)}
+    np.testing.assert_array_equal(xdlc.run(made, feeds)["y"], np.maximum(feeds["x"], 0))
 
 
 def test_floats_of_16_bits(path: Path, tmp_path: Path) -> None:

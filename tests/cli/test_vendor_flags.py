@@ -138,6 +138,8 @@ def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], 
         ("onnx-to-dlc", ["-i", "a", "-i", "b"], "write -i, once"),
         ("quantize", ["--enable_htp=2"], "write --enable_htp alone"),
         ("net-run", ["--use_dsp", "--runtime", "cpu"], "once"),
+        ("snpe-net-run", ["--perf_profile", "--use_dsp"], "--perf_profile VALUE"),
+        ("snpe-net-run", ["--runtime_order", "gpu"], "cpu"),
     ],
 )
 def test_wrong_words(name: str, given: list[str], fix: str) -> None:

@@ -23,6 +23,7 @@ def annotate(
     *,
     quantization_overrides: Source | None = None,
     override_missing: str = "error",
+    strip_encodings: bool = False,
     float_bitwidth: int = 32,
     model_version: str | None = None,
     copyright_file: PathLike | None = None,
@@ -31,8 +32,10 @@ def annotate(
     """Store encodings, the type of floats and texts in a model that was converted, and return it.
 
     Args:
-        model: A float model, which is changed.
+        model: The model, which is changed.
         quantization_overrides: File of encodings, or what it holds; the quantizer follows them.
+        strip_encodings: Make a float model of a quantized one first, with the values of its weights and no
+            encodings; the result is a copy.
         override_missing: What a name that matches nothing is: ``error`` or ``warn``.
         float_bitwidth: 32, or 16 to store and compute with float16 between inputs and outputs.
         model_version: Version of the network, at most 64 bytes.
@@ -41,6 +44,7 @@ def annotate(
 
     Raises:
         UsageError: If encodings match no tensor or do not fit, or a text is too long.
+        ModelError: If the encodings of weights cannot be used.
         StorageError: If a file cannot be read.
     """
     texts: dict[str, str] = {}
@@ -48,6 +52,11 @@ def annotate(
         texts["model_version"] = _checked(model_version, LONGEST_VERSION, "model_version")
     if copyright_file is not None:
         texts["model_copyright"] = _text(Path(copyright_file))
+    if strip_encodings:
+        from xdlc.quant.requantize import float_model
+
+        model, count = float_model(model)
+        texts["encodings"] = f"{count} stripped"
     if quantization_overrides is not None:
         from xdlc.quant.overrides.importing import store
 

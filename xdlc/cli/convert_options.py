@@ -107,6 +107,12 @@ _STORED = {
         help="Treat names of --quantization_overrides that match nothing as errors, or warn of them.  "
         "[default: error]",
     ),
+    "strip_encodings": click.option(
+        "--strip_encodings",
+        is_flag=True,
+        default=None,
+        help="Make a float model of a quantized one: weights with their values, no encodings.",
+    ),
     "float_bitwidth": click.option(
         "--float_bitwidth",
         type=click.Choice(["32", "16"]),

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.cli import bars, usage_errors, words
+from xdlc.cli import bars, usage_errors, vendor_flags, words
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
@@ -41,6 +41,12 @@ class Tool(click.Command):
         for text in dict.fromkeys(notices):
             notice(text)
         return left
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if str(ctx.info_name).startswith(vendor_flags.NAMES):
+            formatter.write_paragraph()
+            formatter.write_text(f"What each flag of the vendor's becomes: xdlc compat flags {ctx.info_name}")
 
     def invoke(self, ctx: click.Context) -> Any:
         from xdlc.api.options import SPEAKS_FLAGS

@@ -120,11 +120,18 @@ class _Reader:
     ) -> tuple[list[str], int]:
         """Return the rest with what a vendor's flag becomes in front, and the number of those words."""
         count = max(entry.count(rest) - len(values), 0)
+        count = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
         values, rest = [*values, *rest[:count]], rest[count:]
         if not count and not values and entry.kind != vendor_flags.REFUSED and _truth(rest):
             values, rest = rest[:1], rest[1:]
         is_off = entry.count([]) == 0 and values[-1:] and values[-1].lower() == "false"
         try:
+            if (
+                entry.values.isdecimal()
+                and len(values) < int(entry.values)
+                and entry.kind != vendor_flags.REFUSED
+            ):
+                raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
             words = [] if is_off else entry.words(values)
         except UsageError as problem:
             self.problems.append(problem)
