@@ -15,7 +15,7 @@ from xdlc.errors import ModelError, StorageError, UsageError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.json_fields import Fields, Node, Scope, Stop
 
-MOST_BYTES, MOST_DEPTH = 1 << 17, 16
+MOST_BYTES, MOST_DEPTH = 1 << 16, 16
 _UNDEFINED = "QNN_DEFINITION_UNDEFINED"
 _INPUTS, _OUTPUTS = "Input Tensor Configuration", "Output Tensor Configuration"
 _SRC, _DESIRED, _GRAPH = "Src Model Parameters", "Desired Model Parameters", "Converted Graph"
@@ -42,13 +42,7 @@ _INPUT = _OUTPUT | {_DESIRED: {**_OUTPUT[_DESIRED], "Shape": "shape", "Color Con
 
 
 class Config(NamedTuple):
-    """Content of a file.
-
-    Attributes:
-        wishes: Requests for inputs and outputs.
-        shapes: Shapes by input name.
-        outputs: Names of the outputs of the converted graph; none if those of the source.
-    """
+    """Content of a file: requests, shapes by input name, and names of outputs if there are to be others."""
 
     wishes: list[Wish]
     shapes: dict[str, tuple[int, ...]]
@@ -74,13 +68,13 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
     try:
         if has_sections:
             fields = Fields(root, "the file", scope, (_GRAPH, _INPUTS, _OUTPUTS))
-            for entry in _items(fields, _GRAPH):
+            for entry in fields.items(_GRAPH):
                 cut = Fields(entry, _GRAPH, scope, ("Input Tensors", "Output Tensors"))
                 names = _words(cut, "Input Tensors")  # checked to be inputs of the model
                 found.wishes.extend(Wish(scope.where, name, True, "name", name) for name in names)
                 found.outputs.extend(_words(cut, "Output Tensors"))
             for key, table, side in ((_INPUTS, _INPUT, True), (_OUTPUTS, _OUTPUT, False)):
-                for entry in _items(fields, key):
+                for entry in fields.items(key):
                     _add(entry, table, side, scope, found)
         else:
             for entry in root.items() if isinstance(root.value, list) else [root]:
@@ -126,7 +120,7 @@ def _flat(entry: Node, table: dict[str, Any], scope: Scope) -> Iterator[tuple[st
     fields = Fields(entry, "an entry", scope, tuple(table))
     for key, field in table.items():
         node = fields.node(key)
-        if node is None or node.value in _EMPTY:
+        if node is None:
             continue
         if isinstance(field, dict):
             yield from _flat(node, field, scope)
@@ -138,21 +132,16 @@ def _flat(entry: Node, table: dict[str, Any], scope: Scope) -> Iterator[tuple[st
             fields.wrong(key, "one value", node, f"write {key}: VALUE")
 
 
-def _items(fields: Fields, key: str) -> list[Node]:
-    node = fields.node(key)
-    return [] if node is None or node.value in _EMPTY else list(fields.items(key))
-
-
 def _words(fields: Fields, key: str) -> list[str]:
     """Return names that are a list, or one text with commas."""
     node = fields.node(key)
     if node is not None and isinstance(node.value, str):
-        return [] if node.value in _EMPTY else [word.strip() for word in node.value.split(",")]
+        return [word.strip() for word in node.value.split(",")]
     return list(fields.strings(key))
 
 
 class _Loader(yaml.BaseLoader):  # type: ignore[misc]
-    """Reader of lists, texts, and mappings in which a key occurs once."""
+    """Reader of lists, texts, and mappings in which a key occurs once; keys without a value are omitted."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[str] = set()
@@ -160,7 +149,8 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
             if str(key.value) in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} twice", key.start_mark)
             seen.add(str(key.value))
-        return super().construct_mapping(node, deep)
+        found = super().construct_mapping(node, deep=True)
+        return {key: value for key, value in found.items() if value not in _EMPTY}
 
 
 def _loaded(path: Path, where: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias, TypedDict
@@ -69,13 +70,16 @@ class Wish(NamedTuple):
 
 
 def words(options: Options) -> dict[str, str]:
-    """Return options as texts, for the history of a model."""
+    """Return options as texts, for the history of a model; files without their folders."""
     found: dict[str, str] = {}
     for name, given in options.items():
-        by_name = (
-            {f"{name} {port}": value for port, value in given.items()} if isinstance(given, Mapping) else {}
-        )
-        for key, value in (by_name or {name: given}).items():
-            is_list = isinstance(value, Sequence) and not isinstance(value, str)
-            found[key] = ",".join(map(str, value)) if is_list else str(value)
+        if isinstance(given, Mapping):
+            found |= {f"{name} {port}": _text(value) for port, value in given.items()}
+        else:
+            is_file = name in ("custom_io", "config")
+            found[name] = os.path.basename(str(given)) if is_file else _text(given)
     return found
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
