@@ -9,6 +9,7 @@ import xdlc
 from tests.image_steps import preprocessed
 from tests.onnx_models import build, node
 from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
+from xdlc.ir.fingerprint import fingerprint
 
 SIZE = (16, 16)
 MEAN, SCALE = (123.675, 116.28, 103.53), (0.0171, 0.0175, 0.0174)
@@ -59,6 +60,8 @@ def test_matches_numpy(models, case):
         ({"input_encoding": "nv13 rgb"}, UsageError, 1),
         ({"input_encoding": "rgb nv12"}, UsageError, 1),
         ({"input_encoding": "other rgb"}, UsageError, 1),
+        ({"input_encoding": ""}, UsageError, 1),
+        ({"input_encoding": "bgr bgr rgb"}, UsageError, 1),
         ({"input_mean": "1,x", "input_scale": "nan", "input_resize": "5"}, UsageError, 3),
         ({"input_resize": "5,5,cubic", "input_crop": "-1,2,3,4"}, UsageError, 2),
         ({"input_resize": (1 << 40, 3)}, UsageError, 1),
@@ -98,6 +101,7 @@ def test_preprocess_on_models_that_are_made(models, tmp_path):
         made.save(tmp_path / "made.dlc")
         again = xdlc.load(tmp_path / "made.dlc")
         assert again.metadata["preprocessing"] == made.metadata["preprocessing"]
+        assert fingerprint(again.main) == fingerprint(made.main)  # caches are found again
         expected, found = xdlc.run(model, {"x": image})["y"], xdlc.run(again, {"x": fed})["y"]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if model is plain else 0.02)
 

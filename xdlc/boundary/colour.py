@@ -48,19 +48,12 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
         if word not in _WORDS:
             fix = nearest_names(word, _WORDS) or f"use one of {', '.join(_WORDS)}"
             raise UsageError(f"there is no colour encoding {word!r}", fix=fix)
-    if len(words) == 1 and words[0] in _NO_IMAGE:
-        return "other", "other"
-    if not 1 <= len(words) <= 2 or words[0] in _NO_IMAGE:
-        raise UsageError(
-            f"the encodings of an input are one or two, not {' '.join(words)!r}",
-            fix="give the encoding that callers have and that of the network, like nv12 rgb",
-        )
-    source, target = words[0], words[1] if len(words) > 1 else "bgr"
-    if source == target:
-        return "other", "other"
-    if target not in ("bgr", "rgb"):
-        raise UsageError(f"no op makes {target} of {source}", fix="the network's encoding is bgr or rgb")
-    return source, target
+    source, target = [*words, "bgr", "bgr"][:2]
+    is_image = words not in ([word] for word in _NO_IMAGE)
+    if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
+        fix = "give the encoding that callers have and bgr or rgb, that of the network, like nv12 rgb"
+        raise UsageError(f"{' '.join(words)!r} is no pair of colour encodings", fix=fix)
+    return (source, target) if is_image and source != target else ("other", "other")
 
 
 def reorder(entry: Entry, port: Port) -> None:

@@ -99,11 +99,9 @@ def resize(entry: Entry, port: Port) -> None:
         ConstraintError: If the input is no image of known size, or holds integers that bilinear would round.
     """
     tensor, wanted = entry.tensor, port.resize
-    if wanted is None:
+    if wanted is None or wanted[:2] == tensor.shape[1:3]:
         return
     check_image(entry, f"--input_resize {port.name}")
-    if wanted[:2] == tensor.shape[1:3]:
-        return
     if tensor.dtype.is_integer and wanted.mode == "bilinear":
         raise ConstraintError(
             f"{port.name!r} holds {tensor.dtype}, which bilinear resizing would have to round",
@@ -127,7 +125,7 @@ def crop(entry: Entry, port: Port) -> None:
         ConstraintError: If the input is no image of known size, or larger than what callers have.
     """
     tensor, wanted = entry.tensor, port.crop
-    if wanted is None:
+    if wanted is None or wanted == (*tensor.shape[1:3], None):
         return
     check_image(entry, f"--input_crop {port.name}")
     batch, height, width, channels = tensor.shape
@@ -138,8 +136,6 @@ def crop(entry: Entry, port: Port) -> None:
             f"{wanted.height}x{wanted.width}",
             fix="give the size of what callers have, from which a part of the size after it is taken",
         )
-    if (wanted.height, wanted.width) == (height, width):
-        return
     entry.open()
     tensor.shape = (batch, wanted.height, wanted.width, channels)
     ranges = [[0, batch, 1], [top, top + height, 1], [left, left + width, 1], [0, channels, 1]]

@@ -263,8 +263,15 @@ _PORTS = {
     ),
     "--input_mean": ("NAME M,M,M", "Subtracted from an input: one number, or one for each channel."),
     "--input_scale": ("NAME S,S,S", "Multiplied with what --input_mean leaves: (x - mean) * scale."),
-    "--input_resize": ("NAME H,W [MODE]", "Size of the images that callers feed; bilinear or nearest."),
-    "--input_crop": ("NAME H,W", "Part of the images that the network sees: the centre, or T,L,H,W."),
+    "--input_resize": (
+        "NAME H,W [MODE]",
+        "Size that images have before they are resized for the network: bilinear or nearest.",
+    ),
+    "--input_crop": (
+        "NAME H,W",
+        "Size of the images that callers feed, of which the centre is used; or T,L,H,W: the part that "
+        "begins at row T and column L.",
+    ),
 }
 
 

@@ -35,7 +35,6 @@ class FoldPreprocessing:
     name: str = "fold_preprocessing"
 
     def apply(self, graph: Graph) -> bool:
-        """Rewrite ``graph`` and return whether anything changed."""
         found = [op for op in graph.ops if op.type in _TYPES and op.package == NATIVE_PACKAGE]
         results = [(_fold_order if op.type == "Gather" else _fold_affine)(graph, op) for op in found]
         return any(results)

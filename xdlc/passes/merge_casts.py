@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Tensor
+from xdlc.ir.dtype import FLOAT32, INT32, UINT8
 from xdlc.opdefs.elementwise_enums import (
     ADD,
     CEIL,
@@ -62,6 +63,8 @@ def _simplify(graph: Graph, op: Op) -> bool:
         return False
     if not keeps_all(source.dtype, middle.dtype) and not _fits(source, middle.dtype):
         return False
+    if (source.dtype, middle.dtype, result.dtype) == (UINT8, INT32, FLOAT32):
+        return False  # HTP makes 0 and 1 of bytes that become floats at once
     if result.dtype.is_fixed:  # means quantized values for some widths, and numbers for others
         return False
     if source.dtype is not result.dtype:

@@ -22,6 +22,7 @@ from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
 from xdlc.runtime.input_list import read_names
 
+_IMAGE_PASSES = ("fold_preprocessing", "prune")
 _LAYOUT_PASSES = ("merge_views", "merge_rearrangements", "merge_casts")
 
 
@@ -73,8 +74,9 @@ def edit(
     if boundary:
         ports = requested(edited, boundary, warnings.warn)
         apply(edited, ports, warnings.warn)
-        names = [*_LAYOUT_PASSES, *["fold_preprocessing"] * any(port.is_image for port in ports.values())]
-        passes.run(edited.main, [passes.find(name) for name in names])
+        is_image = any(port.is_image for port in ports.values())
+        chosen = (*_LAYOUT_PASSES, *_IMAGE_PASSES) if is_image else _LAYOUT_PASSES
+        passes.run(edited.main, [passes.find(name) for name in chosen])
         settle(edited, ports)
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else datatype.parsed(buffer_data_type)
     datatype.set_types(edited, use_float_io, types)
