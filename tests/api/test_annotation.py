@@ -49,6 +49,19 @@ def test_stripped_encodings(tmp_path: Path) -> None:
     np.testing.assert_array_equal(xdlc.run(made, feeds)["y"], np.maximum(feeds["x"], 0))
 
 
+def test_floats_outside_of_a_quantized_model(path: Path) -> None:
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}
+    model = xdlc.quantize(xdlc.convert(path), [feeds])
+    expected = xdlc.run(model, feeds)["y"]
+    assert model.main.inputs[0].dtype.is_fixed
+    annotate(model, preserve_io_datatype=["x"])
+    assert model.main.inputs[0].dtype.name == "float32"
+    assert model.main.outputs[0].dtype.is_fixed
+    annotate(model, preserve_io_datatype=[])
+    assert model.main.outputs[0].dtype.name == "float32"
+    np.testing.assert_array_equal(xdlc.run(model, feeds)["y"], expected)
+
+
 def test_floats_of_16_bits(path: Path, tmp_path: Path) -> None:
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}
     annotate(xdlc.convert(path), float_bitwidth=16).save(tmp_path / "net.dlc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ def annotate(
     override_missing: str = "error",
     strip_encodings: bool = False,
     float_bitwidth: int = 32,
+    preserve_io_datatype: Sequence[str] | None = None,
     model_version: str | None = None,
     copyright_file: PathLike | None = None,
     notify: Notify | None = None,
@@ -38,6 +40,7 @@ def annotate(
             encodings; the result is a copy.
         override_missing: What a name that matches nothing is: ``error`` or ``warn``.
         float_bitwidth: 32, or 16 to store and compute with float16 between inputs and outputs.
+        preserve_io_datatype: Quantized inputs and outputs that become float32, by name; all if it is empty.
         model_version: Version of the network, at most 64 bytes.
         copyright_file: File with the text of a copyright, at most 64 KiB.
         notify: Receives notices.
@@ -70,6 +73,11 @@ def annotate(
         for graph in model.graphs.values():
             store_floats(graph, float_bitwidth)
         texts["float_bitwidth"] = str(float_bitwidth)
+    if preserve_io_datatype is not None:
+        from xdlc.boundary.datatype import set_types
+
+        set_types(model, not preserve_io_datatype, dict.fromkeys(preserve_io_datatype, "float32"))
+        texts["preserve_io_datatype"] = " ".join(preserve_io_datatype) or "all"
     if texts and model.metadata.get("history"):
         model.metadata["history"][-1]["args"].update(texts)
     return model
