@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from xdlc import runtime
+from tests.running import run
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, UINT32
@@ -216,7 +216,7 @@ def test_inferred_shapes_are_those_of_the_lowered_model(kind, family, seed):
     for tensor in outputs:
         made.add_output(tensor)
     assert verify_shapes(made) == []
-    results = runtime.run(made, {t.name: np.ones(t.shape, np.float32) for t in made.inputs})
+    results = run(made, {t.name: np.ones(t.shape, np.float32) for t in made.inputs})
     assert [results[tensor.name].shape for tensor in outputs] == shapes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.htp_models import needs_htp
-from xdlc import runtime
+from tests.running import run
 from xdlc.ir import Model, parse
 from xdlc.passes.fold_pad import FoldPad
 
@@ -84,11 +84,11 @@ def test_random_windows_keep_their_numbers(kind, seed):
     text, folds = drawn(kind, seed)
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(seed).standard_normal(graph.inputs[0].shape).astype(np.float32)}
-    before = runtime.run(graph, feeds)["y"]
+    before = run(graph, feeds)["y"]
     assert FoldPad().apply(graph) == folds
     assert ("Pad" not in types(graph)) == folds
     graph.verify()
-    np.testing.assert_allclose(runtime.run(graph, feeds)["y"], before, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run(graph, feeds)["y"], before, rtol=1e-5, atol=1e-5)
 
 
 @needs_htp
@@ -97,7 +97,7 @@ def test_htp_computes_what_is_folded(kind):
     graph = parse(padded(kind, [5, 6], [3, 3], [[1, 2], [2, 0]], channels=5)).main
     assert FoldPad().apply(graph)
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 5, 6, 5)).astype(np.float32)}
-    ours, theirs = (runtime.run(Model({"g": graph}), feeds, runtime=name)["y"] for name in ("cpu", "htp"))
+    ours, theirs = (run(Model({"g": graph}), feeds, runtime=name)["y"] for name in ("cpu", "htp"))
     assert np.linalg.norm(ours - theirs) <= 2e-3 * np.linalg.norm(ours)
 
 
@@ -163,9 +163,9 @@ def test_a_border_below_all_numbers_is_that_of_a_maximum(fill):
         MAX.replace("operation=uint32 4", "operation=uint32 8").replace(f"{FILL} 0", f"{FILL} {fill}")
     )
     feeds = {"x": -1 - np.random.default_rng(0).random((1, 4, 4, 2), np.float32)}
-    before = runtime.run(graph, feeds)["y"]
+    before = run(graph, feeds)["y"]
     assert FoldPad().apply(graph.main)
-    np.testing.assert_array_equal(runtime.run(graph, feeds)["y"], before)
+    np.testing.assert_array_equal(run(graph, feeds)["y"], before)
 
 
 FIXED = """
@@ -195,9 +195,9 @@ def test_fixed_point_folds_where_the_border_is_zero(offset, scale, fill, folds):
     text = FIXED.replace("OFFSET", str(offset)).replace("SCALE", str(scale)).replace("FILL", fill)
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(0).integers(0, 100, (1, 4, 4, 2)).astype(np.uint8)}
-    before = runtime.run(graph, feeds, native=True)["y"]
+    before = run(graph, feeds, native=True)["y"]
     assert FoldPad().apply(graph) == folds
-    np.testing.assert_array_equal(runtime.run(graph, feeds, native=True)["y"], before)
+    np.testing.assert_array_equal(run(graph, feeds, native=True)["y"], before)
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.htp_models import needs_htp
-from xdlc import passes, runtime
+from tests.running import run
+from xdlc import passes
 from xdlc.ir import ArrayData, Dequantized, Model, ScaleOffset, Tensor, parse, to_text
 from xdlc.ir import dtype as dt
 from xdlc.ir.tensor import Role
@@ -58,7 +59,7 @@ def test_stored_bytes_come_out_of_htp():
     graph = folded(BYTES)
     assert [op.type for op in graph.ops] == ["ElementWiseNeuron", "Reinterpret"]
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 4, 4, 8)).astype(np.float32)}
-    ours, theirs = (runtime.run(Model({"bytes": graph}), feeds, runtime=name)["y"] for name in ("cpu", "htp"))
+    ours, theirs = (run(Model({"bytes": graph}), feeds, runtime=name)["y"] for name in ("cpu", "htp"))
     assert theirs.dtype == ours.dtype == np.uint8
     assert np.abs(theirs.astype(int) - ours.astype(int)).max() <= 1
 
@@ -89,12 +90,12 @@ def shared_weight():
 
 def test_a_weight_of_reals_and_fixed_point_is_kept_in_both_forms(shared_weight):
     feeds = {"x": np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)}
-    before = runtime.run(shared_weight, feeds)
+    before = run(shared_weight, feeds)
     passes.run(shared_weight, passes.stage("converter"))
     shared_weight.verify()
     statics = sorted(str(tensor.dtype) for tensor in shared_weight.tensors.values() if tensor.is_static)
     assert statics == ["float32", "sfixed8"]
-    for name, values in runtime.run(shared_weight, feeds).items():
+    for name, values in run(shared_weight, feeds).items():
         np.testing.assert_array_equal(values, before[name])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xdlc import runtime
+from tests.running import run
 from xdlc.ir import parse
 from xdlc.passes.fuse_dilation import FuseDilation
 
@@ -65,9 +65,9 @@ graph g {{
 def test_a_dilated_convolution_keeps_its_numbers(text, folds):
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)}
-    before = runtime.run(graph, feeds)["y"]
+    before = run(graph, feeds)["y"]
     assert FuseDilation().apply(graph) == folds
     graph.prune()
     graph.verify()
     assert ("BatchToSpace" not in [op.type for op in graph.ops]) == folds
-    np.testing.assert_allclose(runtime.run(graph, feeds)["y"], before, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run(graph, feeds)["y"], before, rtol=1e-5, atol=1e-5)

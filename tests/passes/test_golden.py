@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdlc import passes, runtime
+from tests.running import run
+from xdlc import passes
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Dequantized, parse, to_text
 from xdlc.ir.dtype import FLOAT32
@@ -33,7 +34,7 @@ def feeds_of(graph):
 
 def results(graph, feeds, native):
     shaped = {tensor.name: feeds[tensor.name].reshape(tensor.shape) for tensor in graph.inputs}
-    return runtime.run(graph, shaped, native=native)
+    return run(graph, shaped, native=native)
 
 
 def dequantize_statics(graph):

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from xdlc import runtime
+from tests.running import run
 from xdlc.ir import parse
 from xdlc.passes.hoist_transposes import HoistTransposes
 
@@ -46,6 +46,6 @@ def test_parts_keep_their_numbers(sizes):
         graph = parse(cut(orders, sizes)).main
         HoistTransposes().apply(graph)
         graph.verify()
-        found = runtime.run(graph, {"x": x})
+        found = run(graph, {"x": x})
         for name, part, order in zip(("ay", "by"), parts, orders, strict=True):
             np.testing.assert_array_equal(found[name], part.transpose(order))

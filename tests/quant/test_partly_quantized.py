@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from tests.running import run
 from xdlc.ir import AxisScaleOffset, Model, ScaleOffset, parse
 from xdlc.ir.dtype import SFIXED8, UFIXED8
 from xdlc.quant import quantize
-from xdlc.runtime import run
 
 TEXT = """
 graph partly {

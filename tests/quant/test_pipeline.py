@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from tests.control_flow_models import if_model
+from tests.running import run
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset, Tensor, Transform, static, to_text, u32
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
-from xdlc.runtime import run
 from xdlc.runtime.cpu import CpuSession
 
 RELU, SIGMOID, TANH = 4, 6, 8

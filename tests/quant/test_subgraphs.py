@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
+from tests.running import run
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Tensor, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
@@ -14,7 +15,6 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Samples
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
-from xdlc.runtime import run
 
 RELU = 4
 

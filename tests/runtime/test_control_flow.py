@@ -8,11 +8,11 @@ import onnxruntime
 import pytest
 
 from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
+from tests.running import run
 from xdlc.container import load, save
 from xdlc.errors import BackendError, ConstraintError, ProblemList, UsageError
 from xdlc.ir import Tensor, static, string, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
-from xdlc.runtime import run
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.export import export
 

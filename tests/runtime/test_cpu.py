@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.running import run
 from xdlc.errors import BackendError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import BY_NAME, FLOAT32
-from xdlc.runtime import run
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.lower import lower
 
@@ -30,8 +30,6 @@ def test_run_takes_models_and_graphs():
     model.add_graph(graph)
     for given in (graph, model):
         np.testing.assert_array_equal(run(given, {"x:0": x})["t/0"], np.maximum(x, 0))
-    with pytest.raises(UsageError, match="runtime 'gpu'"):
-        run(graph, {"x:0": x}, runtime="gpu")
 
 
 def test_extra_outputs_come_after_the_graphs_own():

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from tests.running import run
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
-from xdlc.runtime import htp, run
+from xdlc.runtime import htp
 from xdlc.runtime.htp_fusion import gate_of, shapes_product
 
 HARD_SWISH, RELU, SIGMOID, GELU, MULTIPLY = 3, 4, 6, 1, 13

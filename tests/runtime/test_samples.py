@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdlc.runtime import run
+from tests.running import run
 
 MODELS = {
     "deconv_group": {},

@@ -77,14 +77,8 @@ def with_stored_cache(
 ) -> Model:
     """Return a model with a usable cache: its own, or one from a folder, compiled and stored if missing.
 
-    Args:
-        model: The model.
-        folder: The folder; files in it are named after graph, SoC and content.
-        soc: SoC to emulate, as for ``emulation``, and so are the others.
-        mode: Which caches will do.
-        outputs: Names of tensors to return beside the graph's outputs.
-        cpu_fallback: Compile partitions where HTP refuses ops.
-        notify: Called with the path of the file.
+    Options are those of ``session``; ``notify`` is called with the path of the file, which is named after
+    graph, SoC and content.
 
     Raises:
         StorageError: If the file cannot be read or written.

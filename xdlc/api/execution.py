@@ -73,8 +73,8 @@ class RunOptions(TypedDict, total=False):
     notify: Notify | None
 
 
-_USUAL = (("quantized", True), ("mode", "permissive"))
-"""Values that are as good as none, beside None, False, and no names."""
+_NONE: tuple[object, ...] = (None, False, (), "permissive")
+"""Values of options that are as good as none; of ``quantized`` it is True."""
 
 
 class Session:
@@ -106,12 +106,10 @@ class Session:
         runtime: Runtime = "cpu",
         **options: Unpack[RunOptions],
     ) -> None:
-        usual = (None, False, ())
         given: dict[str, Any] = {
             name: value
             for name, value in options.items()
-            if name == "quantized" or not any(value is each for each in usual)
-            if (name, value) not in _USUAL
+            if value not in ((True,) if name == "quantized" else _NONE)
         }
         if runtime not in _OF_RUNTIME:
             raise UsageError(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.htp_models import cnn, needs_htp, prepared_cnn, refused
+from tests.running import run_cache
 from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
@@ -35,7 +36,7 @@ def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: 
     again = load(tmp_path / "p.dlc")
     x = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
     cache = again.records["htp.cache.sm8650.0"]
-    assert np.array_equal(htp.run_cache(cache, {"x": x})["y"], htp.run(again, {"x": x})["y"])
+    assert np.array_equal(run_cache(cache, {"x": x})["y"], htp.run(again, {"x": x})["y"])
 
 
 @needs_htp
@@ -50,7 +51,7 @@ def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
     ports = (*described["graphInputs"], *described["graphOutputs"])
     assert [port["dataType"] for port in ports] == ["QNN_DATATYPE_INT_64"] * 2
     assert {tensor.dtype for tensor in prepared.main.tensors.values()} == {dt.INT64}
-    found = htp.run_cache(prepared.records["htp.cache.sm8650.0"], {"x": np.array([5, -5])})["y"]
+    found = run_cache(prepared.records["htp.cache.sm8650.0"], {"x": np.array([5, -5])})["y"]
     assert found.tolist() == [7, -8]
 
 
@@ -165,7 +166,7 @@ def test_architectures_have_caches_of_their_own_that_plan_for_the_smallest_soc()
     assert first.metadata["history"][-1]["args"]["htp_archs"] == "v73,v75"
     feeds = {"x": np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")}
     for name, soc in zip(names, SOCS, strict=True):
-        given, wanted = htp.run_cache(first.records[name], feeds), htp.run(model, feeds, soc=soc)
+        given, wanted = run_cache(first.records[name], feeds), htp.run(model, feeds, soc=soc)
         assert np.array_equal(given["y"], wanted["y"])
     assert prepare_all(first, htp_archs=["v73"]).kept == ("sm8550",)
     second = prepare_all(first, ["sm8650"])
@@ -188,7 +189,7 @@ def test_socs_share_weights_if_told(tmp_path: Path) -> None:
     assert "was compiled with share_weights True instead of False" in again.notices[0]
     assert not [name for name in again.model.records if "weights" in name]
     with pytest.raises(BackendError, match="loading the cache"):
-        htp.run_cache(shared.records[caches[0]], {"x": np.zeros((1, 8, 8, 4), "float32")})
+        run_cache(shared.records[caches[0]], {"x": np.zeros((1, 8, 8, 4), "float32")})
     shared.save(tmp_path / "a.dlc")
     prepare(model, SOCS, share_weights=True).save(tmp_path / "b.dlc")
     assert (tmp_path / "a.dlc").read_bytes() == (tmp_path / "b.dlc").read_bytes()

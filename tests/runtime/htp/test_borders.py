@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from tests.htp_models import needs_htp
+from tests.running import run
 from xdlc.cli.tools.net_run import main as net_run
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import prepare
-from xdlc.runtime import htp, run
+from xdlc.runtime import htp
 from xdlc.runtime.htp import library, support
 from xdlc.targets import find_soc
 

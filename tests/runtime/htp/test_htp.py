@@ -9,6 +9,7 @@ import pytest
 
 from tests.control_flow_models import loop_model
 from tests.htp_models import cnn, cnn_reference, needs_htp, refused
+from tests.running import run_cache
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
@@ -61,7 +62,7 @@ def test_a_cache_runs_like_its_model() -> None:
     compiled = htp.compile_for(model, "sm8650", htp.CompileOptions())
     assert compiled.entry["socModel"] == 57
     assert compiled.entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 4
-    assert np.array_equal(htp.run_cache(compiled.data, {"x": X})["y"], htp.run(model, {"x": X})["y"])
+    assert np.array_equal(run_cache(compiled.data, {"x": X})["y"], htp.run(model, {"x": X})["y"])
 
 
 @needs_htp
@@ -172,7 +173,7 @@ def test_feed_of_another_integer_type_is_refused() -> None:
 @needs_htp
 def test_damaged_cache_is_an_error() -> None:
     with pytest.raises(BackendError, match="cannot read the cache"):
-        htp.run_cache(b"no cache" * 100, {"x": X})
+        run_cache(b"no cache" * 100, {"x": X})
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

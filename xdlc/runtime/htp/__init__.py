@@ -29,7 +29,6 @@ __all__ = [
     "build_id",
     "compile_for",
     "run",
-    "run_cache",
     "unsupported_ops",
     "validate",
 ]
@@ -193,31 +192,6 @@ def run(
     """
     with WorkerSession.of_model(model, soc, graph=graph, timeout=timeout) as served:
         return served.run(feeds, native=native, timeout=timeout)
-
-
-def run_cache(
-    cache: TensorData | bytes,
-    feeds: Mapping[str, Array],
-    *,
-    native: bool = False,
-    graph: str | None = None,
-    timeout: float = 600,
-) -> dict[str, Array]:
-    """Run a graph of a cache once, on the emulation of the SoC it was made for.
-
-    Args:
-        cache: A QNN context binary, as the cache records of a DLC are.
-        feeds: As for ``run``.
-        native: As for ``run``.
-        graph: Name of the graph; default: the first one.
-        timeout: Seconds to wait.
-
-    Raises:
-        UsageError: If an array is missing or does not fit.
-        BackendError: If the library is missing, unknown, or does not load the binary.
-    """
-    with WorkerSession.of_cache(cache, timeout=timeout) as served:
-        return served.run(feeds, native=native, graph=graph, timeout=timeout)
 
 
 def _query(
