@@ -1,4 +1,4 @@
-"""Real networks with custom I/O files and configurations, against onnxruntime with the same steps in numpy."""
+"""Real networks with requests from files, against onnxruntime with the same steps in numpy."""
 
 from __future__ import annotations
 
