@@ -106,6 +106,16 @@ def test_preprocess_on_models_that_are_made(models, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if model is plain else 0.02)
 
 
+@pytest.mark.parametrize("options", [{"input_encoding": "rgb bgr"}, {"input_mean": (1, 2, 3)}])
+def test_layouts_that_nothing_states_are_assumed(models, options):
+    x, notices = np.random.default_rng(8).random((1, 3, 4, 6), np.float32), []
+    path = models.save(build([node("ReduceMax", "x", "y", keepdims=0)], {"x": x}, {}, ["y"], 17))
+    given = {name: {"x": value} for name, value in options.items()}
+    made = xdlc.convert(path, notify=notices.append, **given)
+    assert made.metadata["layouts"]["x"] == "NCHW"
+    assert len(notices) == 1
+
+
 def test_graphs_of_integers_batches_and_dynamic_sizes(models):
     rng = np.random.default_rng(6)
     fed = rng.integers(0, 256, (2, 12, 8)).astype("u1")

@@ -48,7 +48,8 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
         ConstraintError: If the tensor has another number of axes than the layout.
     """
     if port.layout is None:
-        pairs = [pair for pair in CHANNEL_LAST.items() if port.desired_layout in pair]
+        rank = tensor.rank if port.has_channels else 0
+        pairs = [pair for pair in CHANNEL_LAST.items() if port.desired_layout in pair or len(pair[0]) == rank]
         if noted is not None or assumed is None or not pairs:
             return noted
         found = pairs[0][assumed == "last"]

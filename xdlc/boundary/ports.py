@@ -46,6 +46,13 @@ class Port:
         source, target = self.colours or ("", "")
         return bool(source != target or self.mean or self.scale or self.resize or self.crop)
 
+    @property
+    def has_channels(self) -> bool:
+        """Whether a step of images is requested that differs between channels, or between them and rows."""
+        return self.is_image and bool(
+            self.colours or self.resize or self.crop or self.mean[1:] or self.scale[1:]
+        )
+
 
 Ports: TypeAlias = "dict[str, Port]"
 
