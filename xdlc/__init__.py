@@ -27,6 +27,7 @@ from xdlc.version import VERSION
 if TYPE_CHECKING:
     from xdlc.api import (
         Session,
+        annotate,
         check,
         convert,
         export_encodings,
@@ -52,6 +53,7 @@ __all__ = [
     "Session",
     "XdlcError",
     "__version__",
+    "annotate",
     "check",
     "convert",
     "explain",
