@@ -223,4 +223,4 @@ def test_a_plugin_is_checked_on_random_nodes(tmp_path: Path, plugin: Path) -> No
     )
     assert any("expected [1, 1, 1, 1]" in text for text in report.problems)
     with pytest.raises(XdlcError):
-        report.check()
+        list(report.lines())

@@ -13,7 +13,7 @@ import xdlc
 from tests.converter.caffe2.nets import field, net, operator
 from tests.converter.keras import keras_files
 from tests.converter.pytorch.programs import TinyProgram
-from tests.converter.tensorflow.tf_models import FLOAT, Graph, Shape
+from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, set_value
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.converter.frontends import frontends
@@ -98,12 +98,16 @@ def test_onnx(tmp_path):
 
 def test_tensorflow(tmp_path):
     graph = Graph().input("x", 2, 3)
+    graph.function("fn", ["a"], {"b": "r:activations:0"}, [("Relu", "r", ["a"], {"T": FLOAT})])
     graph.node("Mine", "m", ["x"], f=2.5, i=7, b=True, s="t", o=OCTETS, many=[1, 2],
                shape=Shape((2, None)), shapes=[Shape((1,)), Shape((4,))], t=np.float32([1, 2]), T=FLOAT,
-               Ts=[FLOAT, FLOAT])  # fmt: skip
+               Ts=[FLOAT, FLOAT], fn=Function("fn"), other=Function("other"))  # fmt: skip
+    (entry,) = (each for each in graph.proto.node[1].attr if each.key == b"fn")
+    set_value(entry.value.func.attr.add(key=b"rate").value, 0.5)
     assert seen(graph.save(tmp_path / "m.pb"), "TensorFlow") == {
         "f": 2.5, "i": 7, "b": True, "s": "t", "o": OCTETS, "many": [1, 2], "shape": [2, None],
         "shapes": [[1], [4]], "t": [1.0, 2.0], "T": "float32", "Ts": ["float32", "float32"],
+        "fn": (["a"], ["r"]), "fn.rate": 0.5, "other": "other",
     }  # fmt: skip
 
 

@@ -50,6 +50,20 @@ def test_a_function_of_numba_runs_in_the_process_of_kernels(tmp_path: Path, form
 
 
 @pytest.mark.frameworks
+@pytest.mark.parametrize("body", ["return kernels.made(3.0)", "return self.made()"])
+def test_numba_may_be_in_another_module_or_method(tmp_path: Path, body: str) -> None:
+    (tmp_path / "kernels.py").write_text(
+        "import numba\n\ndef made(by):\n    return numba.njit(lambda x, y: fill(x, y, by))\n\n\n"
+        "@numba.njit\ndef fill(x, y, by):\n    y[...] = x * by\n"
+    )
+    text = SCALE.replace("        import numba\n", "") + f"        {body}\n\n    def made(self):\n"
+    file = written(tmp_path, f"import kernels\n{text}        return kernels.made(3.0)\n")
+    made = xdlc.convert(model(tmp_path), plugin=[str(file)])
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(xdlc.run(made, {"x": x}, udo_package_path=file)["y"], 3 * x)
+
+
+@pytest.mark.frameworks
 def test_the_example_in_numba_equals_the_reduction_of_xdlc(tmp_path: Path) -> None:
     layers = "".join(
         f'layer {{ name: "r{place}" type: "Reduction" bottom: "x" top: "y{place}" '

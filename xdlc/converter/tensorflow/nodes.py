@@ -63,7 +63,8 @@ def attributes(
 ) -> dict[str, Any]:
     """Return the attributes of a node as Python objects.
 
-    A list of functions becomes one attribute for each: ``branches_0``, ``branches_1``.
+    A list of functions becomes one attribute for each: ``branches_0``, ``branches_1``.  Those of a function
+    are by path: ``body.T``.
 
     Args:
         values: ``AttrValue`` by name.
@@ -90,6 +91,10 @@ def attributes(
             continue
         if kind != "list":
             found[name] = plain(kind, getattr(value, kind))
+            for entry in value.func.attr:
+                inner = entry.value.WhichOneof("kind")
+                if inner not in (None, "list", "func"):
+                    found[f"{name}.{text(entry.key)}"] = plain(inner, getattr(entry.value, inner))
             continue
         held = [plain(each.name, item) for each, items in value.list.ListFields() for item in items]
         if value.list.func:

@@ -22,5 +22,9 @@ class _TensorFlowHandlers(Handlers):
         """Register a function, with the attributes without meaning for any operator added to the ignored."""
         return super().__call__(*types, layout=layout, ignores=(*_RESTATING.split(), *ignores), domain=domain)
 
+    def is_optional(self, attribute: str) -> bool:
+        """Return whether an attribute is one of a function, which restates the types of its arguments."""
+        return "." in attribute
+
 
 handler = _TensorFlowHandlers("xdlc.converter.tensorflow.ops")

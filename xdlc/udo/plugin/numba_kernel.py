@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from xdlc.errors import UsageError
@@ -22,22 +22,26 @@ def is_numba(value: object) -> bool:
     return callable(value) and _is_of_numba(type(value))
 
 
-def uses_numba(function: Any) -> bool:
-    """Return whether a function, or one of its module that it names, names something of numba.
+def uses_numba(plugin: Any) -> bool:
+    """Return whether ``build_kernel``, or a function that it names, names something of numba.
 
     So the kernels' process finds out what ``build_kernel`` makes, before there is an op to make it for.
+    Functions are those of the plugin and of its module; of other modules all that is in them counts.
     """
-    pending, seen = [inspect.unwrap(getattr(function, "__func__", function))], set[int]()
+    pending: list[Any] = [inspect.unwrap(plugin.build_kernel)]
+    seen: list[Any] = []
     while pending:
         found = pending.pop()
-        if not isinstance(found, FunctionType) or id(found) in seen:
+        if not isinstance(found, FunctionType) or found in seen:
             continue
-        seen.add(id(found))
+        seen.append(found)
         names = set(_names(found.__code__))
         held = [found.__globals__[name] for name in names if name in found.__globals__]
-        if _NUMBA in names or any(map(_is_of_numba, held)) or any(is_numba(value) for value in held):
+        held += [each for module in held if isinstance(module, ModuleType) for each in vars(module).values()]
+        if _NUMBA in names or any(_is_of_numba(value) or is_numba(value) for value in held):
             return True
         pending += [value for value in held if getattr(value, "__module__", None) == found.__module__]
+        pending += [getattr(plugin, name, None) for name in names]
     return False
 
 

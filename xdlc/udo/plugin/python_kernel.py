@@ -32,7 +32,7 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
     op, hooks = plugin_hooks(plugin)
     package, type = op.definition.package, op.definition.name
     found: list[tuple[Mark, Callable[..., Any]]] = []
-    if overrides(hooks.plugin, "build_kernel") and uses_numba(plugin.build_kernel):
+    if overrides(hooks.plugin, "build_kernel") and uses_numba(plugin):
         found.append((Mark("kernel", package, type), _around(hooks, "build_kernel", _built_by(hooks))))
     elif callable(compute := getattr(hooks.plugin, "compute", None)):
         found.append((Mark("kernel", package, type), _around(hooks, "compute", lambda *_: compute)))
