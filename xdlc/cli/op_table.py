@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from xdlc.cli import text
+from xdlc.errors import XdlcError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import verify_op
@@ -37,15 +39,31 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
         model: The model.
         found: What ``inspection.inspect`` returned for it.
     """
+    translated = _of_layers(model)
     for graph, held in zip(model.graphs.values(), found["graphs"], strict=True):
-        totals = held["totals"]
+        pairs = zip(graph.ops, held["ops"], strict=True)
         yield (
             held["name"],
-            [_row(op, one, totals) for op, one in zip(graph.ops, held["ops"], strict=True)],
+            [_row(op, one, held["totals"], translated.get(op.name)) for op, one in pairs],
         )
 
 
-def _row(op: Op, held: dict[str, Any], totals: dict[str, Any]) -> _Row:
+def _of_layers(model: Model) -> dict[str, str]:
+    """Return the letters of each layer of SNPE 1: those of all ops that it becomes, where it becomes some."""
+    from xdlc import api
+    from xdlc.converter.snpe import has_layers
+
+    found: dict[str, set[str]] = {}
+    if has_layers(model):
+        with suppress(XdlcError):  # info shows what cannot run too
+            for op in api.executable(model).main.ops:
+                for node in op.origin.nodes:
+                    letters = set(runtimes(op).split())
+                    found[node] = found.get(node, letters) & letters
+    return {node: " ".join(each for each in RUNTIMES if each in letters) for node, letters in found.items()}
+
+
+def _row(op: Op, held: dict[str, Any], totals: dict[str, Any], letters: str | None) -> _Row:
     package = "" if op.package == NATIVE_PACKAGE else f"{held['package']}::"
     shares = [
         f"{title}: {held[key]} ({100 * held[key] / max(totals[key], 1):.3g}%)"
@@ -69,7 +87,7 @@ def _row(op: Op, held: dict[str, Any], totals: dict[str, Any]) -> _Row:
         [_tensor(tensor) for tensor in held["inputs"]],
         [_tensor(tensor) for tensor in held["outputs"]],
         [text.dims(tensor["shape"]) for tensor in held["outputs"]],
-        [runtimes(op)],
+        [runtimes(op) if letters is None else letters or "-"],
         [*values, *codes, *shares],
     )
     return tuple("\n".join(map(text.clean, cell)) for cell in cells)
