@@ -235,7 +235,7 @@ def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:
         raise ConstraintError(
             f"{port.name!r} is {port.dtype}, and nothing in the model states its range",
             where=f"graph {graph.name!r}",
-            fix=f"quantize the model first, or leave {port.name!r} in {port.dtype}",
+            fix=f"quantize the model first, state Scale and Offset with --custom_io, or keep {port.dtype}",
         )
     if held.dtype is wanted:
         return held.encoding

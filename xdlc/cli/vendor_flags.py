@@ -5,7 +5,8 @@ The table is in ``data/*.toml``: one section for a tool, the vendor's or one of 
 - ``tool``: The tool of xdlc that it becomes. Sections without it are shared parts, or hints of our tools.
 - ``missing``: Of a vendor's tool without a counterpart: the reason and the fix. ``flags`` lists its flags.
 - ``shares``: Sections that are searched after this one, in order.
-- ``note``: Difference of the vendor's tool, stated at each call under its name.
+- ``note``: Difference of the vendor's tool, stated at each call under its name; that of a shared section if
+  there is none.
 - ``adds``: Words that each call under its name has beside its own.
 - ``works``: Flags, separated by blanks, that the tool of xdlc has under the same name.
 - ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
@@ -108,6 +109,9 @@ def sections() -> Mapping[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for path in sorted(DATA.glob("*.toml")):
         found |= tomllib.loads(path.read_text(encoding="utf-8"))
+    for name, section in found.items():
+        notes = [found[each]["note"] for each in section.get("shares", ()) if "note" in found.get(each, {})]
+        found[name] = {"note": notes[0], **section} if notes and "tool" in section else section
     return MappingProxyType(found)
 
 
