@@ -88,8 +88,8 @@ def test_what_is_left_is_told_with_the_reason() -> None:
     plan = prepared.plans[0]
     assert (plan.cached, len(plan.partitions), plan.is_whole) == (3, 2, False)
     assert [(left.op, left.type) for left in plan.left] == [("softmax_s", "Softmax")]
-    assert prepared.notices[0] == "sm8550: 3 of 4 ops are cached, in 2 partition(s)"
-    assert prepared.notices[1].startswith("sm8550: left to the CPU: 1 Softmax ('softmax_s'): ")
+    assert prepared.notices[0] == "sm8550, sm8650: 3 of 4 ops are cached, in 2 partition(s)"
+    assert prepared.notices[1].startswith("sm8550, sm8650: left to the CPU: 1 Softmax ('softmax_s'): ")
     assert prepared.notices[-1] == "1 tensor(s) between partitions are outputs now: 'a'"
     assert prepared.model.metadata["history"][-1]["args"]["partition"] == "True"
 

@@ -128,7 +128,11 @@ class PartitionJobs:
 
     def notices(self) -> list[str]:
         """Return lines on the partitions of the model and its additional outputs."""
-        found = [line for plan in self.plans() for line in plan.lines()]
+        lines: dict[str, list[str]] = {}
+        for plan in self.plans():
+            for line in plan.lines():
+                lines.setdefault(line, []).append(plan.soc)
+        found = [f"{', '.join(socs)}: {line}" for line, socs in lines.items()]
         for soc, state in self._states.items():
             for (_, op), reason in state.cuts.items():
                 found.append(

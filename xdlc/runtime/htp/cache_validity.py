@@ -9,7 +9,7 @@ from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, CacheEntry
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError, UsageError, nearest_names
-from xdlc.ir import Graph, Model, ScaleOffset, Tensor
+from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.opdefs.control_flow import outer_graphs, reachable
 from xdlc.runtime.htp.cache_compat import Finding, Unchecked
@@ -60,11 +60,17 @@ class CacheValidity:
                 reason = self._damage or "xdlc did not make the record, so its graph's hash is not known"
                 yield Unchecked("graph", f"{reason}; inputs and outputs are those of the model")
 
-    def judge_precision(self, made_for: Soc | None, device: Soc) -> Iterator[Finding]:
-        """Yield a finding if the main graph computes floats, which the device does not."""
+    def judge_precision(self, record: str, made_for: Soc | None, device: Soc) -> Iterator[Finding]:
+        """Yield a finding if a record computes floats, which the device does not."""
         if self._main is None or device.fp16 or (made_for is not None and not made_for.fp16):
             return
-        count = float_ops(self._main)
+        facts = self._facts.get(record)
+        held = [GraphFacts("", self._main.name)] if facts is None else facts.graphs.values()
+        count = 0
+        for part in held:
+            graph, names = self._model.graphs.get(part.source), None if part.ops is None else set(part.ops)
+            ops = graph.ops if graph is not None else ()
+            count += float_ops(op for op in ops if names is None or op.name in names)
         if count:
             yield Finding("fp16", f"{count} op(s) in floating point", f"none: {device.name} has no FP16")
 
@@ -217,9 +223,9 @@ def _requested(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, 
     return asked
 
 
-def float_ops(graph: Graph) -> int:
+def float_ops(ops: Iterable[Op]) -> int:
     """Return the number of ops that compute with floats, without conversions from or to them."""
-    return sum(_is_float(op.outputs) and _is_float(op.inputs) for op in graph.ops)
+    return sum(_is_float(op.outputs) and _is_float(op.inputs) for op in ops)
 
 
 def _is_float(tensors: Sequence[Tensor | None]) -> bool:

@@ -110,7 +110,7 @@ def table(
                 found = [*_of_mode(mode), *common]
                 if cache.entry is not None:
                     found += cache_compat.judge(entry, made_for, soc, version, strict=mode == STRICT)
-                    found += fresh.judge_precision(made_for, soc)
+                    found += fresh.judge_precision(cache.name, made_for, soc)
                 rows.append(_verdict(cache.name, soc.name, mode, found))
     return rows
 
@@ -124,7 +124,7 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
             continue
         problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
         fix = f"prepare the model for it: xdlc-graph-prepare --htp_socs {device.name}"
-        floats = 0 if device.fp16 else sum(map(float_ops, model.graphs.values()))
+        floats = 0 if device.fp16 else sum(float_ops(graph.ops) for graph in model.graphs.values())
         if floats:
             fix = f"quantize the model first: {floats} op(s) are in floating point, {device.name} has no FP16"
         problems.append(ConstraintError(f"{problem} on {device.name}", fix=fix))
