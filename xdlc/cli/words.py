@@ -60,6 +60,9 @@ class _Reader:
     def entry(self, name: str) -> vendor_flags.Entry | None:
         """Return what becomes of a flag of the vendor's; None if it is the command's own."""
         if name in self.known and not self.is_vendors:
+            meant = vendor_flags.entries(self.name).get(name) if name == "--debug" else None
+            if meant is not None and meant.text != "--verbose":
+                self.notices.append(f"{name} shows tracebacks; the vendor's {name} is {meant.text} here")
             return None
         found = vendor_flags.entries(self.name).get(name)
         return None if found is None or found.kind == vendor_flags.WORKS else found
@@ -199,7 +202,9 @@ class _Reader:
         """Return the last value of an option with the words after it that belong to it, and the others."""
         metavar = option.metavar or ""
         last, following = value.rpartition(",")[2], rest[0].partition(",")[0] if rest else ""
-        is_split = "SOC" in metavar and last and following and _is_soc(last + following)
+        is_split = (
+            ("SOC" in metavar or "--soc" in option.opts) and last and following and _is_soc(last + following)
+        )
         if is_split and not (_is_soc(last) and _is_soc(following)):
             self.notices.append(f"{last} {following} is read as {last}{following}")
             return self.listed(option, value + rest[0], rest[1:])
