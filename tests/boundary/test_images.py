@@ -100,6 +100,7 @@ def test_preprocess_on_models_that_are_made(models, tmp_path):
         assert (made.main.inputs[0].dtype.name, made.main.inputs[0].shape) == ("uint8", (1, 30, 20))
         made.save(tmp_path / "made.dlc")
         again = xdlc.load(tmp_path / "made.dlc")
+        again.main.verify()
         assert again.metadata["preprocessing"] == made.metadata["preprocessing"]
         assert fingerprint(again.main) == fingerprint(made.main)  # caches are found again
         expected, found = xdlc.run(model, {"x": image})["y"], xdlc.run(again, {"x": fed})["y"]
@@ -138,3 +139,17 @@ def test_graphs_of_integers_batches_and_dynamic_sizes(models):
     np.testing.assert_allclose(xdlc.run(made, {"x": image})["y"], expected, rtol=1e-5, atol=1e-3)
     with pytest.raises(ConstraintError):
         xdlc.convert(path, input_layout={"x": "NCHW"}, input_crop={"x": "20,20"})
+
+
+def test_bytes_of_quantized_graphs_stay_bytes(models):
+    rng = np.random.default_rng(9)
+    samples = [{"x": rng.random((1, 3, 16, 16), np.float32)} for _ in range(4)]
+    quantized = xdlc.quantize(xdlc.convert(models.save(models.cnn())), samples)
+    made = xdlc.preprocess(quantized, "x", encoding=("rgba", "bgr"), crop=(20, 18), resize="17,17 nearest")
+    assert made.main.inputs[0].encoding == quantized.main.inputs[0].encoding
+    assert "Quantize" not in [op.type for op in made.main.ops]
+    fed = rng.random((1, 4, 20, 18), np.float32)
+    image = preprocessed(
+        fed.transpose(0, 2, 3, 1), SIZE, "rgba bgr", crop=(20, 18), resize=(17, 17, "nearest")
+    ).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(xdlc.run(made, {"x": fed})["y"], xdlc.run(quantized, {"x": image})["y"])

@@ -8,7 +8,7 @@ from xdlc.boundary import colour, datatype, layout, resizing, scaling
 from xdlc.boundary.entry import Entry
 from xdlc.boundary.ports import Port, Ports
 from xdlc.errors import XdlcError, raise_all
-from xdlc.ir import Model, Tensor
+from xdlc.ir import Model, ScaleOffset, Tensor
 
 Notify = Callable[[str], None]
 _STEPS = (colour.reorder, scaling.scale, resizing.resize, resizing.crop, colour.decode)
@@ -85,7 +85,8 @@ def settle(model: Model, ports: Ports) -> None:
 def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | None:
     entry = Entry(model.main, tensor, held)
     if port.is_image:
-        datatype.to_float(model.main, tensor)
+        if not isinstance(tensor.encoding, ScaleOffset):
+            datatype.to_float(model.main, tensor)
         entry.layout = layout.change(model.main, tensor, held, layout.CHANNEL_LAST.get(held or ""))
         for step in _STEPS:
             step(entry, port)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from xdlc.boundary.datatype import to_float
 from xdlc.boundary.scaling import channel_axis
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Param, Tensor, b8, f32, i32, static, u32, u32s
@@ -92,6 +93,7 @@ def decode(entry: Entry, port: Port) -> None:
     _checked_channels(entry, target)
     check_image(entry, f"--input_encoding {port.name} {source}")
     tensor = entry.tensor
+    to_float(entry.graph, tensor)
     batch, height, width, _ = tensor.shape
     if height % 2 or width % 2:
         raise ConstraintError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
+from xdlc.boundary.datatype import to_float
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Tensor, static, u32
 from xdlc.opdefs.elementwise_enums import MULTIPLY, SUBTRACT
@@ -47,50 +48,43 @@ def scale(entry: Entry, port: Port) -> None:
     Raises:
         ConstraintError: If the input has another number of channels, or holds integers.
     """
-    steps = []
-    for name, operation, numbers in (("mean", SUBTRACT, port.mean), ("scale", MULTIPLY, port.scale)):
-        if any(number != (0 if name == "mean" else 1) for number in numbers):
-            steps.append((name, operation, numbers, _constant(entry, name, numbers)))
-    if not steps:
-        return
-    source = entry.tensor
-    if not source.dtype.is_float:
-        raise ConstraintError(
-            f"{source.name!r} holds {source.dtype}, of which a mean and a scale make no integers",
-            fix=f"omit --input_mean and --input_scale of {source.name!r}",
-        )
-    entry.open()
-    value = source
-    for at, (name, operation, _, constant) in enumerate(steps):
-        reason = f"input_{name}: callers have {source.name!r} before (x - mean) * scale"
-        operands, params = [value, constant], {"operation": u32(operation)}
-        if at == len(steps) - 1:
-            entry.close("ElementWiseBinary", operands, params, reason=reason)
-        else:
-            value = entry.emit("ElementWiseBinary", operands, source.shape, params, reason=reason)
-            value.dynamic_axes = source.dynamic_axes
-    entry.notes[:0] = [
-        f"{name} {','.join(map('{:g}'.format, numbers))}" for name, _, numbers, _ in steps[::-1]
-    ]
+    notes = list[str]()
+    for name, operation, neutral, numbers in (
+        ("scale", MULTIPLY, 1.0, port.scale),
+        ("mean", SUBTRACT, 0.0, port.mean),
+    ):
+        if all(number == neutral for number in numbers):
+            continue
+        notes.append(f"{name} {','.join(map('{:g}'.format, numbers))}")
+        to_float(entry.graph, entry.tensor)
+        if not entry.tensor.dtype.is_float:
+            raise ConstraintError(
+                f"{port.name!r} holds {entry.tensor.dtype}, of which a {name} makes no integers",
+                fix=f"omit --input_{name} {port.name}",
+            )
+        constant = _constant(entry, name, numbers, neutral)
+        entry.open()
+        reason = f"input_{name}: callers have {port.name!r} before (x - mean) * scale"
+        params = {"operation": u32(operation)}
+        entry.close("ElementWiseBinary", [entry.tensor, constant], params, reason=reason)
+    entry.notes[:0] = notes
 
 
-def _constant(entry: Entry, name: str, numbers: Sequence[float]) -> Tensor:
+def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float) -> Tensor:
     """Return a static tensor of one number, or of one for each channel, that spreads over the input."""
-    port = entry.tensor
-    shape = [1]
+    port, shape = entry.tensor, [1]
     if len(numbers) > 1:
         axis = channel_axis(entry)
-        if len(numbers) != (len(entry.order) or port.shape[axis]):
+        order = entry.order or range(port.shape[axis])
+        if len(numbers) != len(order):
             raise ConstraintError(
-                f"--input_{name} has {len(numbers)} numbers for {port.name!r}, which has "
-                f"{port.shape[axis]} channels",
+                f"--input_{name} has {len(numbers)} numbers for the {len(order)} channels of {port.name!r}",
                 fix="give one number, or one for each channel",
             )
         shape = [-1] + [1] * (port.rank - 1 - axis)
-        if entry.order:
-            held = dict(zip(entry.order, numbers, strict=True))
-            numbers = [held.get(place, 0.0 if name == "mean" else 1.0) for place in range(port.shape[axis])]
-    array = numpy.asarray(numbers, port.dtype.numpy if port.dtype.is_float else numpy.float32)
+        held = dict(zip(order, numbers, strict=True))
+        numbers = [held.get(place, neutral) for place in range(port.shape[axis])]
+    array = numpy.asarray(numbers, port.dtype.numpy)
     if not numpy.isfinite(array).all():
         raise ConstraintError(f"--input_{name} of {port.name!r} has a number beyond {port.dtype}")
     return static(entry.graph.unique_name(f"{port.name}_{name}"), array.reshape(shape))

@@ -175,10 +175,7 @@ def _take_over(
     function: Callable[[Array], Array],
     term: Array | None,
 ) -> None:
-    """Give a layer the weights of a function of its own, and a term of the bias, and remove ``op``.
-
-    The products of the weights and ``term``, added up per output channel, are the term of the bias.
-    """
+    """Give a layer a function of its weights, add weights times ``term`` to its bias, and remove ``op``."""
     before = layer.inputs
     weight, bias = before[1], before[2] if len(before) > 2 else None
     assert weight is not None
