@@ -9,7 +9,7 @@ The verbs of the command line, in Python::
     sections = xdlc.prepare_hta(quantized, "0-11").model
     [verdict.usable for verdict in xdlc.verdicts("net.dlc", "sm8450")]
     outputs = xdlc.run("net.dlc", {"x": image})
-    with xdlc.session("net.dlc", "htp", soc="sm8650") as session:
+    with xdlc.Session("net.dlc", "htp", soc="sm8650") as session:
         results = [session.run({"x": image}) for image in images]
     xdlc.to_onnx("net.dlc", "net.onnx")
 
@@ -26,6 +26,7 @@ from xdlc.version import VERSION
 
 if TYPE_CHECKING:
     from xdlc.api import (
+        RunOptions,
         Session,
         annotate,
         check,
@@ -50,6 +51,7 @@ __version__ = VERSION
 
 __all__ = [
     "Model",
+    "RunOptions",
     "Session",
     "XdlcError",
     "__version__",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.api.annotation import annotate
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
-from xdlc.api.execution import Session, run, session
+from xdlc.api.execution import RunOptions, Session, run, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
 from xdlc.api.plugins import check_plugin, write_kernels
 from xdlc.api.preparation import (
@@ -20,6 +20,7 @@ from xdlc.api.preparation import (
 from xdlc.api.quantization import quantize
 
 __all__ = [
+    "RunOptions",
     "Session",
     "annotate",
     "check",

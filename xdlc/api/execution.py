@@ -89,7 +89,7 @@ class Session:
         model: The model, or the path of a DLC.
         runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
             best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
-        options: See :class:`RunOptions`.
+        options: See ``help(xdlc.RunOptions)``.
 
     Raises:
         UsageError: If the runtime, or an option for it, is not known.
@@ -285,7 +285,7 @@ def run(
         feeds: Input arrays by name, in the layout of the graph's inputs.
         runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``Session``.
         native: Return outputs as quantized values instead of float32.
-        options: See :class:`RunOptions`.
+        options: See ``help(xdlc.RunOptions)``.
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.
