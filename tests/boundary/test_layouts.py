@@ -92,6 +92,11 @@ def test_floats_that_the_source_quantizes_stay_floats_if_they_are_preserved(mode
     assert {tensor.dtype.name for tensor in xdlc.convert(path).main.inputs} == {"ufixed8"}
     kept = xdlc.convert(path, preserve_io="datatype", input_dtype={"x": "uint8"}, notify=lambda _: None)
     assert [tensor.dtype.name for tensor in (*kept.main.inputs, *kept.main.outputs)] == ["float32"] * 2
+    opaque = xdlc.convert(path, input_type={"x": "opaque"})
+    assert [tensor.dtype.name for tensor in (*opaque.main.inputs, *opaque.main.outputs)] == [
+        "float32",
+        "ufixed8",
+    ]
     for wrong in (5, [5], "layot", "layout z"):
         with pytest.raises(UsageError):
             xdlc.convert(path, preserve_io=wrong)

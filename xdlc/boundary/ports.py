@@ -165,6 +165,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
             notify(f"input_type: {name!r} is an image, which changes nothing without --input_encoding")
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
+    kept += [name for name, port in ports.items() if port.kind == "opaque"]
     for name in kept:  # passes make fixed point of floats that the source quantizes
         port = ports.get(name, Port(name, sides[name][1]))
         ports[name] = replace(port, dtype=port.dtype or sides[name][0].dtype)
