@@ -22,7 +22,7 @@ from xdlc.errors import (
     each_problem,
     raise_all,
 )
-from xdlc.ir import Model, raw_data
+from xdlc.ir import Model, raw_data, string
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.htp import Prepared, compile_jobs, prepare_all, prepare_partitions
 from xdlc.prepare.htp.partition_plan import mark, plan_partitions
@@ -159,6 +159,15 @@ def test_loops_run_on_the_host_and_partitions_of_their_bodies_on_htp() -> None:
     expected = CpuSession(model).run(feeds)
     for name, array in expected.items():
         assert np.allclose(found[name], array, atol=2e-3)
+
+
+@needs_htp
+@pytest.mark.parametrize("partition", [True, False])
+def test_broken_rules_of_control_flow_are_reported_before_the_library_is_queried(partition: bool) -> None:
+    model = loop_model()
+    model.main.ops[0].params["body_graph"] = string("main")
+    with pytest.raises(ConstraintError, match="body_graph 'main'"):
+        prepare_all(model, ["sm8650"], partition=partition)
 
 
 # ------------------------------------------------------------------------ without the library

@@ -103,7 +103,7 @@ def plan_partitions(
     partitions: list[PlannedPartition] = []
     left: list[CpuFallback] = []
     found = roles(model.graphs)
-    done: set[str] = set()
+    done, names = set[str](), set(model.graphs)
     for outer in outer_graphs(model):
         family = [graph for graph in reachable(outer, model.graphs) if graph.name not in done]
         done.update(graph.name for graph in family)
@@ -122,12 +122,9 @@ def plan_partitions(
             if len(groups) == 1 and len(groups[0]) == len(graph) and graph is outer:
                 partitions.append(PlannedPartition(graph.name, graph.name, None, len(graph)))
                 continue
-            for ops in groups:
-                name = partition_name(
-                    graph.name,
-                    sum(partition.graph == graph.name for partition in partitions),
-                    {*model.graphs, *_names(partitions)},
-                )
+            for number, ops in enumerate(groups):
+                name = partition_name(graph.name, number, names)
+                names.add(name)
                 partitions.append(PlannedPartition(name, graph.name, tuple(op.name for op in ops), len(ops)))
             for op in graph.ops:
                 if (graph.name, op.name) in refused:
@@ -151,10 +148,6 @@ def _is_inner_scalar(op: Op, found: Mapping[str, Role]) -> bool:
     """Return whether an op of a branch or body has single numbers only, like what counts iterations."""
     inner = op.graph is not None and op.graph.name in found
     return inner and all(tensor is None or tensor.size <= 1 for tensor in (*op.inputs, *op.outputs))
-
-
-def _names(partitions: Sequence[PlannedPartition]) -> set[str]:
-    return {partition.name for partition in partitions}
 
 
 def _groups(graph: Graph, numbers: Mapping[Op, int], cuts: Collection[tuple[str, str]]) -> list[list[Op]]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from xdlc.container import cache_provenance, load
 from xdlc.container.metadata import add_step
-from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
+from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model
-from xdlc.opdefs.control_flow import has_control_flow, outer_graphs
+from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
@@ -136,7 +137,8 @@ def prepare_all(
 
     Raises:
         UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
-        ConstraintError: If a SoC has no HTP, or the model has dynamic dimensions, which HTP does not support.
+        ConstraintError: If a SoC has no HTP, the model has dynamic dimensions, which HTP does not support, or
+            a branch or a loop breaks a rule of control flow.
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """
@@ -157,6 +159,9 @@ def prepare_all(
             "the model holds no graph, only records", fix="give the DLC that the caches came from"
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
+    runs_graphs = any(map(has_control_flow, result.graphs.values()))
+    if runs_graphs:
+        raise_all(verify_control_flow(result.graphs), where=name)
     unbound = None if partition else open_problem(result)
     if unbound is not None:  # for any SoC, before the compiler is started
         unbound.where = name
@@ -167,7 +172,7 @@ def prepare_all(
         if target.name in held:
             check_foreign(held[target.name], result, target, name)
     with stored_model(model) as path, ForkServer(path) as server:
-        if partition or any(map(has_control_flow, outer_graphs(result))):
+        if partition or runs_graphs:
             work: CompileJobs | PartitionJobs = PartitionJobs(
                 result, path, name, wanted, held, timeout, server, strict=not partition
             )
