@@ -144,7 +144,7 @@ def test_resize_bilinear(one_op, rng, align, half, dim, size):
 
 
 @pytest.mark.parametrize(("align", "half"), MODES)
-@pytest.mark.parametrize(("dim", "size"), [(4, 7), (7, 4), (5, 10), (3, 5)])
+@pytest.mark.parametrize(("dim", "size"), [(4, 7), (7, 4), (5, 10), (3, 5), (30, 32)])
 def test_resize_nearest(one_op, rng, align, half, dim, size):
     """Half up with aligned corners, else the element that holds the point, as on the emulation of HTP."""
     x = rng.normal(size=(1, dim, dim, 2)).astype(np.float32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.errors import ModelError
-from xdlc.ir import Op
-from xdlc.opdefs import args
+from xdlc.ir import Op, Tensor
+from xdlc.opdefs import args, resize_places
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
@@ -26,8 +26,7 @@ def _choice(op: Op, name: str, names: tuple[str, ...]) -> str:
 
 def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "floor", **attrs: Any) -> None:
     source, target = args.operand(op, 0), args.result(op)
-    if source.rank < 3 or source.rank != target.rank:
-        raise ModelError(f"cannot resize {list(source.shape)} to {list(target.shape)}")
+    _check_ranks(source, target)
     order = channels_first(source.rank)
     sizes = b.ints(*(target.shape[axis] for axis in order))
     value = b.node(
@@ -39,6 +38,11 @@ def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "f
         **attrs,
     )
     b.write(target, value, order)
+
+
+def _check_ranks(source: Tensor, target: Tensor) -> None:
+    if source.rank < 3 or source.rank != target.rank:
+        raise ModelError(f"cannot resize {list(source.shape)} to {list(target.shape)}")
 
 
 @lowering("Resize")
@@ -74,10 +78,19 @@ def resize_bilinear(op: Op, b: Builder) -> None:
 
 @lowering("ResizeNearestNeighbor")
 def resize_nearest(op: Op, b: Builder) -> None:
-    """Lower to a nearest Resize: rounded with aligned corners, else the element that holds the point."""
-    corners = corners_of(op)
-    if "nearest_mode" in op.params:
-        nearest = _choice(op, "nearest_mode", NEAREST)
-    else:
+    """Lower to Gathers of the elements that the op picks; to a Resize if it is one that was renamed."""
+    if "nearest_mode" in op.params or "transformation_mode" in op.params:
+        corners = corners_of(op)
         nearest = "floor" if corners == "asymmetric" else "round_prefer_ceil"
-    _lower(op, b, "nearest", corners, nearest)
+        chosen = _choice(op, "nearest_mode", NEAREST) if "nearest_mode" in op.params else nearest
+        _lower(op, b, "nearest", corners, chosen)
+        return
+    source, target = args.operand(op, 0), args.result(op)
+    _check_ranks(source, target)
+    value = b.read(source)
+    flags = (bool(op.param("align_corners", False)), bool(op.param("half_pixel_centers", False)))
+    for axis, (held, wanted) in enumerate(zip(source.shape, target.shape, strict=True)):
+        if held != wanted and axis not in (0, source.rank - 1):
+            places = map(int, resize_places.picks(held, wanted, *flags))
+            value = b.node("Gather", [value, b.ints(*places)], axis=axis)
+    b.write(target, value)

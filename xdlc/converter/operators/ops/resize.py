@@ -15,6 +15,7 @@ from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last, check_table, inverse
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
+from xdlc.opdefs import resize_places
 
 _MODES = {"nearest": 0, "linear": 1, "cubic": 2}
 _TRANSFORMS = {"half_pixel": 0, "pytorch_half_pixel": 1, "align_corners": 2, "asymmetric": 3}
@@ -195,12 +196,12 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
         fits = all(
             np.array_equal(
                 _picked(n, m, s, request),
-                _native_picks(n, m, align, half),
+                resize_places.picks(n, m, align, half),
             )
             if request.mode == "nearest"
             else np.allclose(
                 np.clip(_positions(n, m, s, request), 0, n - 1),
-                np.clip(_native_positions(n, m, align, half) - (0.5 if half else 0.0), 0, n - 1),
+                np.clip(resize_places.positions(n, m, align, half) - (0.5 if half else 0.0), 0, n - 1),
                 atol=1e-5 * n,
                 rtol=0,
             )
@@ -248,14 +249,6 @@ def _positions(n: int, m: int, scale: float, request: _Request) -> Array:
     return Sampling(request.mode, request.transform).positions(n, m, scale)
 
 
-def _native_positions(n: int, m: int, align: bool, half: bool) -> Array:
-    """Return positions of ResizeNearestNeighbor and ResizeBilinear, half a step ahead if ``half``."""
-    out = np.arange(m, dtype=np.float64)
-    if align:
-        return out * ((n - 1) / (m - 1)) if m > 1 else out * 0
-    return (out + (0.5 if half else 0.0)) * (n / m)
-
-
 def _picked(n: int, m: int, scale: float, request: _Request) -> Array:
     """Return the element that each output element is."""
     sampling = Sampling(request.mode, request.transform, request.nearest)
@@ -267,9 +260,3 @@ def _op_picks(n: int, m: int, request: _Request) -> Array:
     sampling = Sampling(request.mode, request.transform, request.nearest)
     exact = np.round(sampling.positions(n, m, m / n, dtype=np.float64), 6)
     return sampling.picks(exact, n)
-
-
-def _native_picks(n: int, m: int, align: bool, half: bool) -> Array:
-    """Return the element that ResizeNearestNeighbor picks for each output element."""
-    places = np.round(_native_positions(n, m, align, half), 6)  # a ratio is rarely exact
-    return np.clip(np.floor(places + 0.5 if align else places), 0, n - 1)
