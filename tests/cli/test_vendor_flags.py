@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from xdlc.cli import main
 from xdlc.cli.main import LazyGroup
-from xdlc.cli.vendor_flags import BECOMES, REFUSED, VOID, WORKS, Entry, entries, sections, vendor_tools
+from xdlc.cli.vendor_flags import BECOMES, LATER, REFUSED, VOID, WORKS, Entry, entries, sections, vendor_tools
 from xdlc.cli.words import understood
 from xdlc.errors import UsageError
 
@@ -54,6 +54,8 @@ def test_entries_name_flags_that_there_are(name: str) -> None:
     for entry in entries(name).values():
         if entry.kind == WORKS:
             assert entry.flag in known, entry.flag
+        elif entry.kind == LATER:
+            assert entry.text.split()[0] in flags(sections()[name]["then"]["tool"]), entry
         elif entry.kind == BECOMES:
             for text in (entry.text, *entry.by_value.values()):
                 assert_choices(name, text.split())
@@ -139,6 +141,7 @@ def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], 
     [
         ("quant", ["-opl", "a"], "--udo_package_path"),
         ("onnx-to-dlc", ["-i", "a", "-i", "b"], "write -i, once"),
+        ("qnn-onnx-converter", ["--act_bw", "16"], "--input_list"),
         ("quantize", ["--enable_htp=2"], "write --enable_htp alone"),
         ("net-run", ["--use_dsp", "--runtime", "cpu"], "once"),
         ("snpe-net-run", ["--perf_profile", "--use_dsp"], "--perf_profile VALUE"),

@@ -11,7 +11,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
-from xdlc.cli.tool import Tool, notice, show, tool
+from xdlc.cli.tool import Tool, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models_of
 from xdlc.errors import UsageError
@@ -213,7 +213,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         if any(templates):
             _write_templates(source, templates, options)
             return
-        _convert(source, target, dlc_version, options, stored)
+        run_next(_convert(source, target, dlc_version, options, stored))
 
     main.__doc__ = _HELP.format(models=models)
     own = _own_options(chosen)
@@ -282,7 +282,7 @@ def _inputs(source: Path, options: dict[str, Any]) -> list[Path]:
 
 def _convert(
     source: Path, target: Path | None, dlc_version: str, options: dict[str, Any], stored: dict[str, Any]
-) -> None:
+) -> Path:
     from xdlc import api
     from xdlc.cli.report import contract, host_only, inserted, user_defined
 
@@ -296,6 +296,7 @@ def _convert(
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     show(f"written: {target}")
+    return target
 
 
 def _write_templates(source: Path, targets: Sequence[Path | None], options: dict[str, Any]) -> None:

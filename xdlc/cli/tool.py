@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -23,6 +25,7 @@ EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
 _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
+_NEXT = "xdlc.next"
 
 
 class Tool(click.Command):
@@ -40,6 +43,8 @@ class Tool(click.Command):
                 left = super().parse_args(ctx, args)  # the word after an option's file is the argument
         for text in dict.fromkeys(notices):
             notice(text)
+        if words.LATER in ctx.meta:
+            ctx.meta[_NEXT] = _second(ctx, *ctx.meta[words.LATER])
         return left
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -185,6 +190,23 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         flag("--debug", _DEBUG, True, "Show a traceback with an error."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
     ]
+
+
+def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context:
+    """Return the context of the tool that runs after another one; its words are checked before any work."""
+    command: click.Command = import_module(f"xdlc.cli.tools.{name.removeprefix('xdlc-')}").main
+    return command.make_context(f"{ctx.command_path}: {name}", ["--input_dlc", os.devnull, *args])
+
+
+def run_next(path: Path) -> None:
+    """Run the tool that some words of the command line were for, on the file that the running one wrote."""
+    ctx = click.get_current_context()
+    if _NEXT in ctx.meta:
+        second: click.Context = ctx.meta[_NEXT]
+        second.meta.update({key: ctx.meta[key] for key in (_LEVEL, _DEBUG, _WORDS) if key in ctx.meta})
+        second.params |= {"source": path, "target_dlc": path}
+        with second:
+            second.command.invoke(second)
 
 
 def is_quiet() -> bool:

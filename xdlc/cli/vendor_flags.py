@@ -9,12 +9,15 @@ The table is in ``data/*.toml``: one section for a tool, the vendor's or one of 
   there is none.
 - ``adds``: Words that each call under its name has beside its own.
 - ``works``: Flags, separated by blanks, that the tool of xdlc has under the same name.
+- ``then``: The tool of xdlc that runs on its result afterwards, if flags in ``later`` are given, and those of
+  which it ``needs`` one.
+- ``later``: Words of that tool in place of a flag, as in ``becomes``.
 - ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
   them by the value, which may have the wildcards ``*`` and ``?``; another value is refused.
 - ``void``: Reason why a flag changes nothing here.
 - ``refused``: Fix for a flag that is an error, or a list of reason and fix.
 
-Keys of the last three are flags separated by blanks, each with the number of its values after a colon if it
+Keys of the last four are flags separated by blanks, each with the number of its values after a colon if it
 takes some (``--perf_profile:1``): a number, ``?`` for one or none, ``*`` for all words up to the next flag.
 """
 
@@ -33,7 +36,7 @@ from xdlc.errors import UsageError
 DATA = Path(__file__).parent / "data"
 NAMES = ("snpe", "qnn", "qairt")
 """Starts of the names of the vendor's tools."""
-WORKS, BECOMES, VOID, REFUSED = "works", "becomes", "void", "refused"
+WORKS, BECOMES, LATER, VOID, REFUSED = "works", "becomes", "later", "void", "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Entry:
         if self.kind == REFUSED:
             return f"{self.text}; {self.fix}" if self.text else self.fix
         values = ", ".join(f"{value}: {words or 'the default'}" for value, words in self.by_value.items())
-        return values or self.text
+        return f"{values or self.text}{' of the tool that runs then' if self.kind == LATER else ''}"
 
     def error(self) -> UsageError:
         """Return the error of a refused flag."""
@@ -144,11 +147,12 @@ def entries(name: str) -> Mapping[str, Entry]:
 def _entries(section: Mapping[str, Any]) -> Iterator[Entry]:
     for flag in " ".join(section.get(WORKS, ())).split():
         yield Entry(flag, WORKS)
-    for flag, values, words in _each(section, BECOMES):
-        if isinstance(words, str):
-            yield Entry(flag, BECOMES, values or str(words.split().count("{}")), words)
-        else:
-            yield Entry(flag, BECOMES, values or "1", by_value=words)
+    for kind in (BECOMES, LATER):
+        for flag, values, words in _each(section, kind):
+            if isinstance(words, str):
+                yield Entry(flag, kind, values or str(words.split().count("{}")), words)
+            else:
+                yield Entry(flag, kind, values or "1", by_value=words)
     for flag, values, reason in _each(section, VOID):
         yield Entry(flag, VOID, values or "0", reason)
     for flag, values, why in _each(section, REFUSED):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from xdlc.cli import pasted, usage_errors, vendor_flags
 from xdlc.cli.params import DimsOption, PathsOption, WordsOption, split_dims
 from xdlc.errors import UsageError, XdlcError, raise_all
+
+LATER = "xdlc.later"
+"""Key in a context's ``meta`` of the tool that runs afterwards, and its words."""
 
 
 def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
@@ -27,6 +31,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     # The words after a command are the command's, which states what became of them.
     words, notices = (list(args), []) if reader.is_group else pasted.plain(args, reader.is_option)
     read = reader.read(words)
+    if reader.later:
+        ctx.meta[LATER] = (reader.then["tool"], reader.later)
     return [*read, *reader.added], [*notices, *reader.notices]
 
 
@@ -49,6 +55,8 @@ class _Reader:
         section = vendor_flags.sections()[called] if self.is_vendors else {}
         self.added: Sequence[str] = section.get("adds", ())
         self.notices: list[str] = [section["note"]] if "note" in section else []
+        self.then: dict[str, Any] = section.get("then", {})
+        self.later: list[str] = []  # words of the tool that runs then
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
 
@@ -105,6 +113,11 @@ class _Reader:
                 before_values = len(rest)
                 rest = self.values(option, name, values, rest, found, shown=before)
                 files = name if isinstance(option, PathsOption) and len(rest) < before_values else None
+        if self.later and not set(self.then["needs"]) & set(self.later):
+            needs = " or ".join(self.then["needs"])
+            self.problems.append(
+                UsageError(f"{self.later[0]} goes with {needs}", fix=f"add {needs}, or omit it")
+            )
         raise_all(self.problems)
         return found
 
@@ -142,6 +155,9 @@ class _Reader:
         if entry.kind == vendor_flags.VOID or is_off:
             reason = "it is off here in any case" if is_off else entry.text
             self.notices.append(f"{entry.flag} changes nothing: {reason}")
+        if entry.kind == vendor_flags.LATER:
+            self.later += words
+            return rest, 0
         return [*words, *rest], len(words)
 
     def switch(
