@@ -13,10 +13,11 @@ from xdlc.container.aip_record import OWN_RECORD, Engine, Section
 from xdlc.container.section_payload import read_subgraph, write_subgraph
 from xdlc.container.storage import model_bytes
 from xdlc.errors import ContainerError, UsageError
-from xdlc.ir import ArrayData, ScaleOffset
+from xdlc.ir import ArrayData, ScaleOffset, Tensor, make_op
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.fusion_groups import partitions_of
+from xdlc.runtime.section_record import layer_ids
 from xdlc.runtime.sections import SectionSession
 
 HTA, HNN = Engine.HTA, Engine.HNN
@@ -64,6 +65,13 @@ def test_inputs_are_checked_before_anything_runs():
         session.run({})
     with pytest.raises(UsageError, match="needs shape"):
         session.run({"x": np.zeros((1, 2, 2, 3), np.float32)})
+
+
+def test_a_conversion_of_nothing_is_a_layer():
+    model = residual()
+    result = Tensor("nothing", (1,), model.main.outputs[0].dtype)
+    model.main.append(make_op(model.main, "Cast", [], [result], name="odd"))
+    assert list(layer_ids(model))[-1].name == "odd"
 
 
 def test_a_model_without_a_record():

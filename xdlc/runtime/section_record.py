@@ -38,7 +38,7 @@ def conversions(model: Model) -> tuple[list[Op], list[Op]]:
     candidates = [
         op
         for op in graph.ops
-        if op.package == NATIVE_PACKAGE and op.type in CONVERSIONS and op.name not in numbered
+        if op.package == NATIVE_PACKAGE and op.type in CONVERSIONS and op.inputs and op.name not in numbered
     ]
     passed: set[Tensor | None] = set(graph.inputs)
     before: dict[Op, None] = {}

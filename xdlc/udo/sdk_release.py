@@ -18,7 +18,7 @@ from xdlc.errors import BackendError, StorageError
 MAX_BYTES = 400 << 20
 """Largest library."""
 _OWN = re.compile(rb"xdlc_udo_sdk_release=([\x21-\x7e]{1,80})")
-_BUILD = re.compile(rb"(?<![\x21-\x7e])(v\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}[\w-]{0,40})\0")
+_BUILD = re.compile(rb"\0(v\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}[\w-]{0,40})\0")
 
 
 def release_of(path: str | os.PathLike[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.control_flow_models import loop_model
+from tests.control_flow_models import if_model, loop_model
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
 from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, string, u32
@@ -59,6 +59,15 @@ def test_without_it_the_tables_speak() -> None:
         assert (verdict.judge, verdict.is_vendors, said(verdict)) == ("xdlc's tables of HTP", False, [])
     verdict = support.judge(refused(), SM8650)
     assert said(verdict) == [("reshape", "has a tensor of rank 6, HTP supports at most rank 5")]
+
+
+@pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
+def test_dynamic_dimensions_keep_branches_off(tables_only: bool) -> None:
+    model = if_model()
+    for tensor in (tensor for graph in model.graphs.values() for tensor in graph.tensors.values()):
+        tensor.dynamic_axes = (0,) if tensor.shape == (2, 3) and not tensor.is_static else ()
+    lines = support.judge(model, SM8650, tables_only=tables_only).inner
+    assert [line.partition(": ")[2][:15] for line in lines] == ["stays off HTP: "] * 2
 
 
 @pytest.mark.usefixtures("tables")

@@ -238,6 +238,8 @@ def test_libraries_are_of_the_release_that_the_phone_has(package: Path, tmp_path
         folder = work / f"libs/dsp_{arch}"
         folder.mkdir(parents=True)
         (folder / "libUdoEdgeImplDsp.so").write_bytes(b"\0xdlc_udo_sdk_release=%s\0" % release.encode())
+    (work / "libs/dsp_v69").mkdir()
+    (work / "libs/dsp_v69/libUdoEdgeImplDsp.so").write_bytes(b"\x7fELF")  # of a make that records none
     runtime = tmp_path / "libQnnHtp.so"
     runtime.write_bytes(b"\0v2.31.0.250130\0")
     adb = tmp_path / "adb"

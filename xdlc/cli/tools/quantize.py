@@ -161,11 +161,8 @@ def _with_sections(
 
 def _note(text: str) -> None:
     """Print a note as a notice, or as the warning that it is."""
-    _, is_warning, words = text.partition("warning: ")
-    if is_warning:
-        warn(words)
-    else:
-        notice(text)
+    words = text.removeprefix("warning: ")
+    (notice if words == text else warn)(words)
 
 
 def _section_lines(prepared: PreparedHta) -> Iterator[str]:

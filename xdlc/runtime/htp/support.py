@@ -73,8 +73,8 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
             fix="choose another SoC; HTP starts with v68",
         )
-        host = host_problems(model.graphs.values(), model, (), whole=False)
-        return Verdict("xdlc's table of SoCs", False, tuple(host), (problem,))
+        host = tuple(host_problems(model.graphs.values(), model, (), whole=False))
+        return Verdict("xdlc's table of SoCs", False, host, (problem,))
     wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}
     adapted = model.clone()
     for graph in adapted.graphs.values():
@@ -91,14 +91,18 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
         refused, kept = _by_vendor(model, soc, timeout, skip)
     else:
         refused, kept = _by_tables(adapted, soc, skip)
+    is_known = bool(kept) or not refused  # else the library refused the model before it got to the ops
     for name, graph in adapted.graphs.items():
         own = (host_problem(name, op) for op in graph.ops if is_host_only(op) and not is_control_flow(op))
         for each in (*wide[name], *own):
             kept.setdefault((name, each.node or ""), each)
-    host = host_problems(adapted.graphs.values(), adapted, kept, whole=False)
-    return Verdict(
-        by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), tuple(_inner(model, kept))
-    )
+    host = tuple(host_problems(adapted.graphs.values(), adapted, kept, whole=False))
+    if unbound is not None:
+        for name, graph in adapted.graphs.items():
+            for op in filter(_is_dynamic, graph.ops):
+                kept.setdefault((name, op.name), ConstraintError(FIXED_DIMS, node=op.name, op=op.type))
+    inner = tuple(_inner(model, kept)) if is_known else ()
+    return Verdict(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
 
 
 _Kept = dict[tuple[str, str], XdlcError]

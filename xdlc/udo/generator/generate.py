@@ -110,36 +110,25 @@ def _generate(
     per_backend: bool = False,
 ) -> list[Generated]:
     whole = merge(list(collections))
-    merged: dict[str, Collection] = {}
-    views: list[PackageView] = []
-    origins: list[str] = []
+    made: list[tuple[str, Collection, PackageView]] = []
     for name, held in whole.items():
         view = package_view(held, places.get(name))
         if not per_backend:
-            merged[name] = held
-            views.append(view)
-            origins.append(name)
+            made.append((name, held, view))
             continue
         for own, group in collections_of(held, view):
-            merged[own.package] = own
-            views.append(restricted(package_view(own, places.get(name)), group))
-            origins.append(name)
+            made.append((name, own, restricted(package_view(own, places.get(name)), group)))
     packages = []
-    for view, origin in zip(views, origins, strict=True):
-        configs = dict(sources.get(origin, {}))
-        configs[view.config] = write_collection(merged[view.name]).encode()
-        files = [Rendered(f"config/{name}", content) for name, content in configs.items()]
+    for name, held, view in made:
+        configs = {**sources.get(name, {}), view.config: write_collection(held).encode()}
+        files = [Rendered(f"config/{file}", content) for file, content in configs.items()]
         packages.append((view.name, sorted([*render(view), *files], key=lambda file: file.path)))
-    outcomes = write_packages(folder, packages, force=force)
-    return [
-        Generated(
-            view,
-            outcome,
-            ignored_backends(whole[origin]) if origin not in origins[:at] else (),
-            (*(notices(whole[origin]) if origin not in origins[:at] else ()), *htp.notices(view)),
-        )
-        for at, (view, origin, outcome) in enumerate(zip(views, origins, outcomes, strict=True))
-    ]
+    found = []
+    for (name, _, view), outcome in zip(made, write_packages(folder, packages, force=force), strict=True):
+        origin = whole.pop(name, None)  # the first package alone has the notices on it
+        ignored, texts = (ignored_backends(origin), notices(origin)) if origin else ((), ())
+        found.append(Generated(view, outcome, ignored, (*texts, *htp.notices(view))))
+    return found
 
 
 def _free_name(name: str, package: str, taken: Mapping[str, bytes]) -> str:
