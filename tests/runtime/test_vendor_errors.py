@@ -87,6 +87,8 @@ def test_an_unknown_number_is_explained_by_its_range() -> None:
         True,
     )
     assert xdlc.explain(999_999)[0].component == "unknown"
+    assert xdlc.explain("x y " * 2000) == xdlc.explain("a\0b") == []
+    assert xdlc.explain("9" * 9999) == xdlc.explain(Path("/dev/zero")) == []
     with pytest.raises(UsageError) as caught:
         xdlc.explain("QNN_GRAPH_ERROR_FINALISE_FAILED")
     assert "QNN_GRAPH_ERROR_FINALIZE_FAILED" in (caught.value.fix or "")

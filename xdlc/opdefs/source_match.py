@@ -172,11 +172,13 @@ class UdoSet:
     def candidates(self, framework: str, type: str, domain: str = "") -> tuple[Udo, ...]:
         """Return the ops that match an operator of a source model, those with hooks first.
 
-        Of ``module.layer``, a type of Caffe, the layer is enough where no op names more.  Ops that replace a
-        native one are excluded: they have its type, not the source's.
+        Of ``module.layer``, a type of Caffe, the layer is enough where no op names more; of an operator of
+        TensorFlow in TFLite, ``FlexName``, the name.  Ops that replace a native one are excluded: they have
+        its type, not the source's.
         """
         known = {each for op in self.ops for each in op.source_types}
-        named = next((each for each in path_ends(type) if each in known), type)
+        names = [*path_ends(type), *([type.removeprefix("Flex")] if framework == "tflite" else [])]
+        named = next((each for each in names if each in known), type)
         found = [
             op
             for op in self.ops

@@ -66,13 +66,10 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     if isinstance(subject, int):
         return [_of_number(subject)]
     text = os.fspath(subject).strip()
-    if not isinstance(subject, str) or (
-        len(text) < 4096 and "\n" not in text and "\0" not in text and Path(text).is_file()
-    ):
-        return _of_file(Path(subject))
-    if re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text):
-        return _of_file(Path(text))  # which is missing
-    if re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+", text):
+    is_path = not isinstance(subject, str) or re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text)
+    if is_path or os.path.isfile(text):
+        return _of_file(Path(text))
+    if re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|-?\d{1,20}", text):
         return [_of_number(int(text, 0 if text[1:2] in "xX" else 10))]
     if re.fullmatch(r"\w+", text) and "ERROR" in text.upper():
         return [_of_number(_number_of(text))]
@@ -180,7 +177,7 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
 def _of_file(path: Path) -> list[Explanation]:
     try:
         size = path.stat().st_size
-        data = path.read_bytes() if size <= MOST_BYTES else b""
+        data = path.read_bytes() if path.is_file() and size <= MOST_BYTES else b""
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise StorageError(problem, where=str(path), fix="check the path") from error

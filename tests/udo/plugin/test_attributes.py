@@ -17,6 +17,7 @@ from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, 
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.converter.frontends import frontends
+from xdlc.converter.tensorflow.messages import message
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32
@@ -117,6 +118,16 @@ def test_tflite(tmp_path):
     given = {"i": 3, "f": 0.5, "b": True, "s": "t", "o": OCTETS, "l": [1, [2, "a"]], "m": {"k": {"n": 1}}}
     made.op("Mine", [x], [y], custom_options=flexbuffer(given))
     assert seen(made.write(tmp_path / "m.tflite", [x], [y]), "tflite") == given
+
+
+def test_operators_of_tensorflow_in_tflite(tmp_path):
+    made, op = TinyModel(), message("NodeDef")
+    x, y = made.tensor("x", [2, 3]), made.tensor("y", [2, 3])
+    set_value(op.attr.add(key=b"o").value, OCTETS)
+    set_value(op.attr.add(key=b"T").value, FLOAT)
+    data = op.SerializeToString()
+    made.op("FlexMine", [x], [y], custom_options=flexbuffer(["Mine", data]))
+    assert seen(made.write(tmp_path / "m.tflite", [x], [y]), "tflite") == {"o": OCTETS, "T": "float32"}
 
 
 def test_caffe(tmp_path):

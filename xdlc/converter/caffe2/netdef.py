@@ -99,22 +99,23 @@ class Argument:
     def _tensor(self, fields: Fields) -> ir.TensorData:
         """Return the elements of a ``TensorProto``."""
         dtype = dtype_of((fields.get("data_type") or [1])[-1], self.where)
-        if fields.get("raw_data"):
-            data = _joined(fields["raw_data"], np.uint8)
-            if data.nbytes % dtype.itemsize:
-                raise ModelError(f"is a tensor of {data.nbytes} bytes", where=self.where, fix=_DAMAGED)
-            size = data.nbytes // dtype.itemsize
-            raw = ir.Transform([data], lambda octets: octets.view(dtype), (size,), dtype)
-            return shaped(raw, fields.get("dims", []), self.where)
+        octets = fields.get("raw_data") or fields.get("byte_data")
         reals = {"float32": "float_data", "float64": "double_data"}.get(dtype.name)
-        if reals or fields.get("byte_data"):
-            data = _joined(fields.get(reals or "byte_data", []), dtype if reals else np.uint8)
-            return shaped(data, fields.get("dims", []), self.where)
         numbers = fields.get("int64_data" if dtype == np.int64 else "int32_data", [])
-        if dtype == np.float16:  # as bits
+        if octets:
+            held = _joined(octets, np.uint8)
+            size, rest = divmod(held.nbytes, dtype.itemsize)
+            if rest:
+                raise ModelError(f"is a tensor of {held.nbytes} bytes", where=self.where, fix=_DAMAGED)
+            data: ir.TensorData = ir.Transform([held], lambda array: array.view(dtype), (size,), dtype)
+        elif reals:
+            data = _joined(fields.get(reals, []), dtype)
+        elif dtype == np.float16:  # as bits
             bits = as_integers(numbers, np.dtype(np.uint16), self.where)
-            return shaped(ir.ArrayData(bits.numpy().view(dtype)), fields.get("dims", []), self.where)
-        return shaped(as_integers(numbers, dtype, self.where), fields.get("dims", []), self.where)
+            data = ir.ArrayData(bits.numpy().view(dtype))
+        else:
+            data = as_integers(numbers, dtype, self.where)
+        return shaped(data, fields.get("dims", []), self.where)
 
     def _values(self, many: str, held: Sequence[Any]) -> Any:
         if many == "floats":
