@@ -141,10 +141,10 @@ def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], 
 
         bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
         prepared = prepare_all(bare, [name], partition=partition)
+        raise_all(prepared.problems)
         if notify is not None:
             for text in prepared.notices:
                 notify(text)
-        raise_all(prepared.problems)
         return prepared.model
 
     return divide
