@@ -10,7 +10,7 @@ from xdlc import __version__
 from xdlc.cli import vendor_flags
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import ToolGroup
-from xdlc.errors import nearest_names
+from xdlc.errors import UsageError, nearest_names
 from xdlc.registry import module_names
 
 _TOOLS = "xdlc.cli.tools"
@@ -30,9 +30,9 @@ class LazyGroup(ToolGroup):
         command: click.Command = import_module(f"{_TOOLS}.{cmd_name.replace('-', '_')}").main
         return command
 
-    def meaning(self, name: str) -> str | None:
+    def meaning(self, name: str) -> UsageError | str | None:
         if lacking := vendor_flags.missing(name):
-            return f"{lacking.fix}; {lacking.problem}"
+            return lacking
         known = vendor_flags.sections()["commands"]
         found: str | None = known.get(name.removeprefix("xdlc-").removeprefix("snpe-").removeprefix("qairt-"))
         is_vendors = found is None and name.startswith(vendor_flags.NAMES)

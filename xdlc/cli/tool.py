@@ -98,12 +98,13 @@ class ToolGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
-            fix = self.meaning(args[0]) or nearest_names(args[0], known) or f"commands: {', '.join(known)}"
-            _give_up(ctx, f"error: {UsageError(f'no command {args[0]!r}', fix=fix)}", UsageError.exit_code)
+            meant = self.meaning(args[0]) or nearest_names(args[0], known) or f"commands: {', '.join(known)}"
+            error = UsageError(f"no command {args[0]!r}", fix=meant) if isinstance(meant, str) else meant
+            _give_up(ctx, f"error: {error}", UsageError.exit_code)
         return super().resolve_command(ctx, args)
 
-    def meaning(self, _name: str) -> str | None:
-        """Return the fix for an unknown command that another tool has, if there is one."""
+    def meaning(self, _name: str) -> UsageError | str | None:
+        """Return the fix for an unknown command that another tool has, or its own error, if there is one."""
         return None
 
 

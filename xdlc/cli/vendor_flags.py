@@ -1,6 +1,7 @@
 """Table of the vendor's tools and flags: what each becomes here, or why it has no meaning.
 
-The table is in ``data/*.toml``: one section for a tool, the vendor's or one of ours, with these fields.
+The table is in ``data/*.toml``: a section for a tool, the vendor's or ours, or for several, whose names are
+separated by blanks, with these fields.
 
 - ``tool``: The tool of xdlc that it becomes. Sections without it are shared parts, or hints of our tools.
 - ``missing``: Of a vendor's tool without a counterpart: the reason and the fix. ``flags`` lists its flags.
@@ -111,7 +112,8 @@ def sections() -> Mapping[str, Mapping[str, Any]]:
 
     found: dict[str, Mapping[str, Any]] = {}
     for path in sorted(DATA.glob("*.toml")):
-        found |= tomllib.loads(path.read_text(encoding="utf-8"))
+        for names, section in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            found |= dict.fromkeys(names.split(), section)
     for name, section in found.items():
         notes = [found[each]["note"] for each in section.get("shares", ()) if "note" in found.get(each, {})]
         found[name] = {"note": notes[0], **section} if notes and "tool" in section else section
