@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import xdlc
 from tests.compilers import needs_cc
@@ -14,6 +15,7 @@ from tests.udo.plugin.plugins import EXAMPLES, op_of, written
 from tests.udo.plugin.test_attributes import onnx_model, seen
 from tests.udo.plugin.test_caffe import net
 from xdlc import api
+from xdlc.cli.tools import udo_config
 from xdlc.errors import UsageError, XdlcError
 from xdlc.udo.plugin.collection import plugin_op
 from xdlc.udo.plugin.discovery import named_plugins
@@ -104,9 +106,12 @@ def test_reduction_is_parsed_inferred_built_registered_and_run(tmp_path: Path, p
     found = xdlc.run(model, {"x": x}, allow_embedded_kernels=True)
     np.testing.assert_allclose(found["r"].reshape(-1), 2 * x.mean((1, 2, 3)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found["s"][..., 0], np.abs(x).sum(-1), rtol=1e-5)
-    described, library = api.write_kernels(model, tmp_path / "kernel_meta")[:2]
+    xdlc.save(model, tmp_path / "net.dlc")
+    folder = tmp_path / "kernel_meta"
+    written = CliRunner().invoke(udo_config.main, ["kernels", str(tmp_path / "net.dlc"), "-o", str(folder)])
+    assert written.stdout.count("written: ") == 4
+    described, library = folder / "Reduction.json", folder / "Reduction.so"
     stated = json.loads(described.read_text())
-    assert described == tmp_path / "kernel_meta" / "Reduction.json"
     assert (library.read_bytes()[:4], stated["arguments"]) == (b"\x7fELF", "iiiisisfs")
     assert stated["values"][:6] == [2, 3, 4, 5, "float16", 1]
 
@@ -212,6 +217,8 @@ def test_formats_of_several_inputs_and_weights_of_a_quantized_convolution() -> N
 
 @pytest.mark.frameworks
 def test_a_plugin_is_checked_on_random_nodes(tmp_path: Path, plugin: Path) -> None:
+    checked = ["check-plugin", str(EXAMPLES / "reduction.py"), "--nodes", "1", "--attribute", "axis", "1"]
+    assert "kernels: embedded, compute" in CliRunner().invoke(udo_config.main, checked).stdout
     report = api.check_plugin(str(EXAMPLES / "reduction.py"), 2, attributes={"axis": 1})
     assert (report.nodes, report.kernels, report.problems) == (2, ("embedded", "compute"), {})
     wrong = plugin.read_text().replace(

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def check_plugin(
         nodes: Number of nodes, 1 to 1000.
         seed: Number that the random values follow from.
         shapes: Shapes of inputs by name, instead of random ones.
-        attributes: Attributes of the source by name, instead of random ones.
+        attributes: Attributes of the source by name, instead of random ones; a text may be JSON.
         tolerance: Largest allowed difference of two kernels, relative to the largest element.
 
     Raises:
@@ -111,13 +112,16 @@ def check_plugin(
     inputs = [tensor.name for tensor in declaration.inputs]
     for name in (shapes or {}).keys() - set(inputs):
         raise UsageError(f"there is no input {name!r}", fix=nearest_names(name, inputs) or None)
-    rng = numpy.random.default_rng(seed)
+    rng, given = numpy.random.default_rng(seed), dict(attributes or {})
+    for name, value in given.items():
+        with suppress(ValueError):
+            given[name] = json.loads(value) if isinstance(value, str) else value
     with tempfile.TemporaryDirectory(prefix="xdlc_plugin_") as name:
         folder = Path(name)
         files = _files(folder, plugin, report.plugin, uses_numba(checked))
         for _ in range(nodes * _TRIES):
             taken.clear()
-            node, feeds = random_node(declaration, rng, shapes or {}, attributes or {})
+            node, feeds = random_node(declaration, rng, shapes or {}, given)
             (folder / "node.onnx").write_bytes(node)
             try:
                 made = convert(folder / "node.onnx", plugin=[checked], no_plugins=True, notify=lambda _: None)

@@ -192,17 +192,9 @@ def check_plugin(
     Attributes and inputs are random values of the declared kinds; --attribute and --input_dim fix them. The
     exit code is 7 if there is a problem.
     """
-    import json
-
     from xdlc import api
 
-    given = {}
-    for name, text in attributes:
-        try:
-            given[name] = json.loads(text)
-        except ValueError:
-            given[name] = text
-    report = api.check_plugin(plugin, nodes, seed=seed, shapes=input_dims, attributes=given)
+    report = api.check_plugin(plugin, nodes, seed=seed, shapes=input_dims, attributes=dict(attributes))
     for line in report.lines():
         show(clean(line))
 
