@@ -14,13 +14,8 @@ from typing import Any
 
 from xdlc.api.conversion import convert
 from xdlc.api.execution import run
-from xdlc.container.udo import kernels as model_kernels
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Model
-from xdlc.udo.plugin.collection import plugin_hooks
-from xdlc.udo.plugin.discovery import named_plugins
-from xdlc.udo.plugin.numba_kernel import uses_numba
-from xdlc.udo.plugin.random_nodes import random_node
 
 _TRIES = 20
 """Random nodes for each one that a plugin takes."""
@@ -96,6 +91,11 @@ def check_plugin(
     """
     import numpy
 
+    from xdlc.udo.plugin.collection import plugin_hooks
+    from xdlc.udo.plugin.discovery import named_plugins
+    from xdlc.udo.plugin.numba_kernel import uses_numba
+    from xdlc.udo.plugin.random_nodes import random_node
+
     found = named_plugins(plugin)
     if len(found) != 1 or not 1 <= nodes <= 1000:
         names = " or ".join(f"{plugin}:{each.__name__}" for each in found)
@@ -155,7 +155,9 @@ def _results(
     model: Model, feeds: Mapping[str, Any], files: Mapping[str, Path]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the outputs of a model by kernel."""
-    if model_kernels(model):
+    from xdlc.container.udo import kernels
+
+    if kernels(model):
         yield "embedded", run(model, feeds, allow_embedded_kernels=True)
     for way, file in files.items():
         try:
@@ -193,7 +195,9 @@ def write_kernels(model: Model, folder: str | Path = "kernel_meta") -> list[Path
         ContainerError: If a record of one is damaged.
         StorageError: If a file cannot be written.
     """
-    found, target, paths = model_kernels(model), Path(folder), list[Path]()
+    from xdlc.container.udo import kernels
+
+    found, target, paths = kernels(model), Path(folder), list[Path]()
     if not found:
         fix = "convert it with a plugin whose build_kernel returns compile_c"
         raise UsageError("the model carries no kernels", fix=fix)
