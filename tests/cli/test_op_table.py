@@ -35,6 +35,7 @@ def test_columns_of_the_vendor_under_its_name(path: Path) -> None:
         line for row in rows for line in row["Parameters"].split("\n") if line.startswith("param count")
     ]
     assert sum(float(line.split("(")[1].rstrip("%)")) for line in counts) == pytest.approx(100, abs=0.1)
+    assert "assuming single precision float" in found.output
     conv = next(row for row in rows if row["Type"] == "Conv2d")
     assert {"C", "D", "G"} <= set(conv["Runtimes"].split())
 

@@ -99,8 +99,8 @@ def _tensor(tensor: dict[str, Any] | None) -> str:
     return f"{tensor['name']} ({tensor['dtype']} {text.dims(tensor['shape'])} {tensor['role']})"
 
 
-def lines(given: Sequence[_Row]) -> Iterator[str]:
-    """Yield a table with bars between the columns, as wide as its cells."""
+def lines(given: Sequence[_Row], totals: dict[str, Any]) -> Iterator[str]:
+    """Yield a table with bars between the columns, as wide as its cells, and totals in the vendor's words."""
     table = [[cell.split("\n") for cell in row] for row in (COLUMNS, *given)]
     widths = [max(len(line) for row in table for line in row[i]) for i in range(len(COLUMNS))]
     rule = "-" * (sum(widths) + 3 * len(widths) + 1)
@@ -110,6 +110,9 @@ def lines(given: Sequence[_Row]) -> Iterator[str]:
             parts = [cell[number] if number < len(cell) else "" for cell in row]
             yield "| " + " | ".join(f"{part:<{widths[i]}}" for i, part in enumerate(parts)) + " |"
     yield rule
+    megabytes = 4 * totals["parameters"] / 1e6
+    yield f"Total parameters: {totals['parameters']} ({megabytes:.3g} MB assuming single precision float)"
+    yield f"Total MACs per inference: {totals['macs']}"
 
 
 def as_csv(model: Model, found: dict[str, Any]) -> str:

@@ -85,7 +85,9 @@ def main(
 
         click.echo(json.dumps(found, indent=2))
         return
-    tables = {name: op_table.lines(rows) for name, rows in op_table.rows(model, found)} if table else {}
+    totals = {graph["name"]: graph["totals"] for graph in found["graphs"]} if table else {}
+    rows = op_table.rows(model, found) if table else ()
+    tables = {name: op_table.lines(held, totals[name]) for name, held in rows}
     for line in report(found, ops=not brief, encodings=encodings, trace=trace, tables=tables):
         click.echo(line)
     for graph in model.graphs.values() if display_memory else ():
