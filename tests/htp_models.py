@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdlc.errors import raise_all
 from xdlc.ir import AxisScaleOffset, Graph, Model, Param, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import prepare
+from xdlc.runtime.htp import unsupported_ops
+from xdlc.runtime.htp.unsupported_op import problems_of
 
 needs_htp = pytest.mark.skipif(
     find_spec("onnxruntime_qnn") is None or (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -108,6 +111,11 @@ def cnn_reference(model: Model, x: np.ndarray) -> np.ndarray:
     conv = sum(padded[:, i : i + 8, j : j + 8] @ w[i, j] for i in range(3) for j in range(3)) + b
     pooled = np.maximum(conv, 0).reshape(1, 4, 2, 4, 2, 8).max(axis=(2, 4))
     return np.asarray(pooled.reshape(1, 128) @ v.T + c)
+
+
+def validate(model: Any, **options: Any) -> None:
+    """Raise an error for each op that HTP refuses."""
+    raise_all(problems_of(unsupported_ops(model, "sm8650", **options), "model: sm8650"))
 
 
 def refused() -> Model:

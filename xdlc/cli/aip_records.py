@@ -7,16 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
+from xdlc.container.aip_record import OWN_FLAVOUR, AipBuffer, AipRecord, Section, is_aip, parse_aip
 from xdlc.errors import ContainerError
 from xdlc.ir import Model
-
-_VENDORS = "aip.metadata"
-
-
-def is_aip(name: str) -> bool:
-    """Return whether a record is one of those of HTA sections."""
-    return name.startswith(_VENDORS) or name == OWN_RECORD
 
 
 def aip_records(model: Model) -> list[dict[str, Any]]:

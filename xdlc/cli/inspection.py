@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdlc import opdefs
-from xdlc.cli.aip_records import aip_records, is_aip
+from xdlc.cli.aip_records import aip_records
 from xdlc.cli.cache_records import cache_records
 from xdlc.cli.udo_packages import packages
 from xdlc.container.io_record import recipes

@@ -112,9 +112,14 @@ class AipRecord:
     unknown: str = "1.0.0.0"
 
 
+def is_aip(name: str) -> bool:
+    """Return whether a record holds sections, the vendor's or xdlc's."""
+    return name.startswith("aip.metadata") or name == OWN_RECORD
+
+
 def is_about_sections(name: str) -> bool:
     """Return whether a record holds sections, the vendor's or xdlc's, or facts about them."""
-    return name.startswith(("aip.metadata", "xdlc.aip."))
+    return is_aip(name) or name.startswith("xdlc.aip.")
 
 
 def buffer_id(layer: int, index: int, *, is_output: bool) -> int:

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import xdlc
 from tests.contrib_models import RNG, contrib, floats
-from tests.htp_models import needs_htp
+from tests.htp_models import needs_htp, validate
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset
 from xdlc.ir import dtype as dt
 from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
@@ -227,4 +227,4 @@ def test_htp_gets_reals(models, reader, kind):
     found = htp.run(model, feeds)["y"]
     wanted = xdlc.run(model, feeds)["y"]
     assert np.linalg.norm(found - wanted) <= 1e-2 * np.linalg.norm(wanted)
-    htp.validate(model)
+    validate(model)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.htp_models import needs_htp
+from tests.htp_models import needs_htp, validate
 from tests.running import run
 from xdlc.cli.tools.net_run import main as net_run
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, make_op, static, u32
@@ -96,7 +96,7 @@ def test_results_are_as_the_model_has_them(make: Any) -> None:
     for name, array in wanted.items():
         assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype)
         np.testing.assert_allclose(found[name], array, rtol=2e-3)
-    htp.validate(model)
+    validate(model)
 
 
 @pytest.mark.parametrize("make", MODELS, ids=NAMES)

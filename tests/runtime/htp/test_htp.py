@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.control_flow_models import loop_model
-from tests.htp_models import cnn, cnn_reference, needs_htp, refused
+from tests.htp_models import cnn, cnn_reference, needs_htp, refused, validate
 from tests.running import run_cache
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
@@ -83,7 +83,7 @@ def test_options_reach_the_compiler_and_bytes_repeat() -> None:
 @needs_htp
 def test_every_refused_op_is_named_with_its_reason() -> None:
     with pytest.raises(ProblemList) as caught:
-        htp.validate(refused())
+        validate(refused())
     softmax, reshape = caught.value.problems
     assert isinstance(softmax, ConstraintError)
     assert softmax.where == "model: sm8650: graph 'refused': op 'softmax' (Softmax)"
@@ -100,7 +100,7 @@ def test_host_op_is_refused_by_its_package() -> None:
     graph.append(make_op(graph, "Erf", [x], [y], package="xdlc"))
     graph.add_output(y)
     with pytest.raises(ConstraintError, match="HTP has no op package 'xdlc'"):
-        htp.validate(Model({"g": graph}))
+        validate(Model({"g": graph}))
 
 
 @needs_htp
@@ -178,7 +178,7 @@ def test_damaged_cache_is_an_error() -> None:
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"gone\.dlc"):
-        htp.validate(tmp_path / "gone.dlc")
+        validate(tmp_path / "gone.dlc")
 
 
 def test_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(library, "find_spec", lambda name: None)
     with pytest.raises(BackendError) as caught:
-        htp.validate(cnn(quantized=False))
+        validate(cnn(quantized=False))
     assert "onnxruntime-qnn, which is not installed" in caught.value.problem
     assert caught.value.fix == "pip install onnxruntime-qnn==2.7.0"
 
@@ -237,7 +237,7 @@ def test_validator_crash_condemns_its_op_only(monkeypatch: pytest.MonkeyPatch, t
     """
     _child(monkeypatch, tmp_path, body)
     with pytest.raises(ProblemList) as caught:
-        htp.validate(cnn(quantized=False))
+        validate(cnn(quantized=False))
     assert [problem.where for problem in caught.value.problems] == [
         "model: sm8650: graph 'g': op 'bad' (Conv2d)",
         "model: sm8650: graph 'g': op 'worse' (Add)",
@@ -247,7 +247,7 @@ def test_validator_crash_condemns_its_op_only(monkeypatch: pytest.MonkeyPatch, t
 def test_silent_child_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _child(monkeypatch, tmp_path, "time.sleep(60)")
     with pytest.raises(BackendError, match=r"no answer within 0\.5 s"):
-        htp.validate(cnn(quantized=False), timeout=0.5)
+        validate(cnn(quantized=False), timeout=0.5)
 
 
 def test_dtype_refusal_lists_what_is_accepted_nearest_first() -> None:

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from xdlc.container.aip_record import OWN_RECORD, Engine, Section, is_about_sections, parse_aip, write_aip
+from xdlc.container.aip_record import (
+    OWN_RECORD,
+    Engine,
+    Section,
+    is_about_sections,
+    is_aip,
+    parse_aip,
+    write_aip,
+)
 from xdlc.container.section_payload import write_subgraph
 from xdlc.errors import ConstraintError, ContainerError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model, Op, TensorData, raw_data
@@ -36,14 +44,12 @@ class Crossings:
         values: Tensors that enter a section from another, once for each section that reads one.
         nbytes: Their bytes.
         requantized: Those that are fixed-point, which a device rounds once more.
-        price: Cost of all, as a part of the work of all layers, by :mod:`xdlc.prepare.hta.partitioner`.
     """
 
     count: int = 0
     values: int = 0
     nbytes: int = 0
     requantized: int = 0
-    price: float = 0.0
 
     def __str__(self) -> str:
         return (
@@ -151,17 +157,14 @@ def without_sections(model: Model) -> Model:
 def sections_in(records: Mapping[str, TensorData]) -> list[str]:
     """Return a line for each AIP record: its name, and the layers that it has on HTA."""
     found = []
-    for name, data in records.items():
-        if name.startswith("aip.metadata") or name == OWN_RECORD:
-            try:
-                sections = parse_aip(data.numpy().tobytes(), where=name).sections
-            except ContainerError:
-                found.append(f"the AIP record {name!r}, which is damaged")
-                continue
+    for name in filter(is_aip, records):
+        try:
+            sections = parse_aip(records[name].numpy().tobytes(), where=name).sections
             layers = [f"{one.first}-{one.last}" for one in sections if one.engine is Engine.HTA]
-            found.append(
-                f"the AIP record {name!r} with the HTA sections of layers {', '.join(layers) or 'none'}"
-            )
+            held = f" with the HTA sections of layers {', '.join(layers) or 'none'}"
+        except ContainerError:
+            held = ", which is damaged"
+        found.append(f"the AIP record {name!r}{held}")
     return found
 
 
@@ -256,9 +259,8 @@ class _Sections:
         if problems:
             return problems
         before, after = conversions(self.model)
-        parts = partitions_of(self.graph, [before, *(run.ops for run in runs), after], stated=self.stated)[
-            1:-1
-        ]
+        groups = [before, *(run.ops for run in runs), after]
+        parts = partitions_of(self.graph, groups, stated=self.stated)[1:-1]
         total = sum(run.engine is Engine.HTA for run in runs)
         done = 0
         for run, span, part in zip(runs, self._spans(runs), parts, strict=True):
@@ -291,12 +293,10 @@ class _Sections:
     def _measure(self, parts: Sequence[Partition]) -> None:
         """Set the figures of the crossings, and warn of many that cost much."""
         entering = [tensor for part in parts for tensor in part.graph.inputs if tensor.name not in self.fed]
-        nbytes = sum(tensor.nbytes for tensor in entering)
-        total = sum(map(work, self.given))
-        count = len(parts) - 1
-        price = WORK_OF_CROSSING * count + WORK_OF_BYTE * nbytes / total
+        count, nbytes = len(parts) - 1, sum(tensor.nbytes for tensor in entering)
         requantized = sum(tensor.dtype.is_fixed for tensor in entering)
-        self.crossings = Crossings(count, len(entering), nbytes, requantized, price)
+        self.crossings = Crossings(count, len(entering), nbytes, requantized)
+        price = WORK_OF_CROSSING * count + WORK_OF_BYTE * nbytes / sum(map(work, self.given))
         if count >= MANY_CROSSINGS and price > MUCH:
             self.notes.append(
                 f"warning: many sections cost time and accuracy: {self.crossings}, by estimate {price:.0%} "

@@ -30,7 +30,6 @@ __all__ = [
     "compile_for",
     "run",
     "unsupported_ops",
-    "validate",
 ]
 
 Array = Any  # numpy.ndarray
@@ -50,29 +49,6 @@ class Compiled:
     data: TensorData
     entry: dict[str, Any]
     shared: Mapping[str, TensorData] = field(default_factory=dict)
-
-
-def validate(
-    model: ModelOrPath,
-    *,
-    soc: str = "sm8650",
-    timeout: float = 600,
-    skip: Sequence[tuple[str, str]] = (),
-) -> None:
-    """Query HTP on every op of every graph.
-
-    Args:
-        model: A model, a graph, or the path of a DLC.
-        soc: Name of the SoC.
-        timeout: Seconds to wait.
-        skip: Names of graph and op of the ops to omit.
-
-    Raises:
-        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
-        BackendError: If the library is missing, unknown, or fails.
-    """
-    with Child() as child:
-        _query(child, model, soc, timeout, command="validate", skip=list(skip))
 
 
 def unsupported_ops(
@@ -143,8 +119,9 @@ def compile_for(
     """
     import numpy
 
-    with Child(launch) as child:
-        answer = _query(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
+    with Child(launch) as child, _request(model, soc, name) as (request, place):
+        given = {**request, "command": "compile", "options": asdict(options)}
+        answer = query(given, **place, timeout=timeout, child=child)
         path, entry = child.folder / "cache.bin", answer.get("entry")
         if not (path.is_file() and isinstance(entry, dict)):
             raise BackendError(
@@ -192,13 +169,6 @@ def run(
     """
     with WorkerSession.of_model(model, soc, graph=graph, timeout=timeout) as served:
         return served.run(feeds, native=native, timeout=timeout)
-
-
-def _query(
-    child: Child, model: ModelOrPath, soc: str, timeout: float, *, name: str | None = None, **request: Any
-) -> dict[str, Any]:
-    with _request(model, soc, name) as (given, place):
-        return query({**request, **given}, **place, timeout=timeout, child=child)
 
 
 @contextmanager

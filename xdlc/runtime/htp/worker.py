@@ -122,14 +122,12 @@ def _objections(
 
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     from xdlc import passes
-    from xdlc.passes.narrow_integers import misfits
 
     model = _model(request, step)
-    problems = [words_of(problem) for graph in model.graphs.values() for problem in misfits(graph)]
     for graph in model.graphs.values():
         passes.run(graph, passes.htp_query())
     found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
-    return {"unsupported": found, "problems": problems}
+    return {"unsupported": found}
 
 
 def _build(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:

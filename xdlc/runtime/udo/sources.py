@@ -186,12 +186,16 @@ def alike(key: Key, keys: Iterable[Key]) -> Key | None:
     Without itself, one that has no suffix goes first, then that of the CPU.
 
     Example:
-        >>> alike(("MyPackage", "Blur"), [("MyPackageGpu", "Blur"), ("MyPackageCpu", "Blur")])
+        >>> alike(("MyPackage", "Blur"), [("MyPackageAic", "Blur"), ("MyPackageCpu", "Blur")])
         ('MyPackageCpu', 'Blur')
     """
     plain = plain_package(key[0])
-    found = [one for one in keys if one[1] == key[1] and plain_package(one[0]) == plain]
-    return key if key in found else min(found, key=lambda one: (one[0] != plain, one), default=None)
+
+    def rank(one: Key) -> tuple[bool, bool, bool, Key]:
+        return one != key, one[0] != plain, one[0] != f"{plain}Cpu", one
+
+    found = (one for one in keys if one[1] == key[1] and plain_package(one[0]) == plain)
+    return min(found, key=rank, default=None)
 
 
 @dataclass(frozen=True, slots=True)
