@@ -42,6 +42,8 @@ def modern(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         UsageError: For flags that contradict each other, and for those whose effect is not supported.
     """
     asked = {name: value for name, value in given.items() if value is not None}
+    if asked.get("use_adjusted_weights_quantizer") and asked.pop("use_enhanced_quantizer", None):
+        asked.setdefault("act_quantizer", "enhanced")  # the quantizer of weights is the adjusted one
     options: dict[str, Any] = {}
     notices: list[str] = []
 
