@@ -81,11 +81,8 @@ def test_every_number_has_a_range_cause_and_fix() -> None:
 
 def test_an_unknown_number_is_explained_by_its_range() -> None:
     (found,) = xdlc.explain(5999)
-    assert (found.component, "5000 to 5999" in found.cause, "6000" in found.cause) == (
-        "QnnContext",
-        True,
-        True,
-    )
+    assert found.component == "QnnContext"
+    assert "5000 to 5999; nearest is 5014" in found.cause
     assert xdlc.explain(999_999)[0].component == "unknown"
     assert xdlc.explain("x y " * 2000) == xdlc.explain("a\0b") == []
     assert xdlc.explain("9" * 9999) == xdlc.explain(Path("/dev/zero")) == []

@@ -109,9 +109,13 @@ def _of_number(number: int) -> Explanation:
         return Explanation(shown, component, *table["codes"][str(code)])
     if name:
         return Explanation(shown, component, name.partition("_ERROR_")[2].replace("_", " ").lower(), fix)
-    near = min(table["names"], key=lambda each: abs(each - code))
-    hint = f"; nearest is {near}, {table['names'][near]}" if place else ""
     end = [*starts, 0x10000][place + 1] - 1
+    near = min(
+        (each for each in table["names"] if starts[place] <= each <= end),
+        key=lambda n: abs(n - code),
+        default=0,
+    )
+    hint = f"; nearest is {near}, {table['names'][near]}" if near else ""
     return Explanation(shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix)
 
 
