@@ -74,6 +74,16 @@ def test_floats_of_16_bits(path: Path, tmp_path: Path) -> None:
     )
 
 
+def test_inputs_that_nothing_reads(tmp_path: Path) -> None:
+    head = '<ir_version: 9, opset_import: ["" : 17]>'
+    text = f"{head} main (float[2] x, float[3] z) => (float[2] y) {{ y = Relu(x) }}"
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    model = annotate(xdlc.convert(tmp_path / "net.onnx"), remove_unused_inputs=True)
+    model.save(tmp_path / "net.dlc")
+    assert [tensor.name for tensor in xdlc.load(tmp_path / "net.dlc").main.inputs] == ["x"]
+    assert xdlc.run(model, {"x": np.ones(2, np.float32)})["y"].tolist() == [1, 1]
+
+
 def test_texts(path: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("ours")
     model = annotate(xdlc.convert(path), model_version="1.2", copyright_file=tmp_path / "text")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.api.options import Notify, PathLike, verb
 from xdlc.errors import StorageError, UsageError
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model
 
 if TYPE_CHECKING:
     from xdlc.quant.overrides.importing import Source
@@ -25,6 +25,7 @@ def annotate(
     quantization_overrides: Source | None = None,
     override_missing: str = "error",
     strip_encodings: bool = False,
+    remove_unused_inputs: bool = False,
     float_bitwidth: int = 32,
     preserve_io_datatype: Sequence[str] | None = None,
     model_version: str | None = None,
@@ -38,6 +39,7 @@ def annotate(
         quantization_overrides: File of encodings, or what it holds; the quantizer follows them.
         strip_encodings: Make a float model of a quantized one first, with the values of its weights and no
             encodings; the result is a copy.
+        remove_unused_inputs: Remove inputs that no op reads and that are no outputs.
         override_missing: What a name that matches nothing is: ``error`` or ``warn``.
         float_bitwidth: 32, or 16 to store and compute with float16 between inputs and outputs.
         preserve_io_datatype: Quantized inputs and outputs that become float32, by name; all if it is empty.
@@ -60,6 +62,8 @@ def annotate(
 
         model, count = float_model(model)
         texts["encodings"] = f"{count} stripped"
+    if remove_unused_inputs:
+        texts["removed_inputs"] = " ".join(_remove_unused(model.main)) or "none"
     if quantization_overrides is not None:
         from xdlc.quant.overrides.importing import store
 
@@ -81,6 +85,17 @@ def annotate(
     if texts and model.metadata.get("history"):
         model.metadata["history"][-1]["args"].update(texts)
     return model
+
+
+def _remove_unused(graph: Graph) -> list[str]:
+    """Remove inputs that nothing reads; return their names."""
+    unused = [
+        tensor for tensor in graph.inputs if not graph.consumers(tensor) and not graph.is_output(tensor)
+    ]
+    for tensor in unused:
+        graph.inputs.remove(tensor)
+        del graph.tensors[tensor.name]
+    return [tensor.name for tensor in unused]
 
 
 def _text(path: Path) -> str:

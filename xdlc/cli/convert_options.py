@@ -113,6 +113,12 @@ _STORED = {
         default=None,
         help="Make a float model of a quantized one: weights with their values, no encodings.",
     ),
+    "remove_unused_inputs": click.option(
+        "--remove_unused_inputs",
+        is_flag=True,
+        default=None,
+        help="Remove inputs that no op reads.",
+    ),
     "float_bitwidth": click.option(
         "--float_bitwidth",
         type=click.Choice(["32", "16"]),
