@@ -365,6 +365,16 @@ def test_states_that_nothing_changes_are_no_states(tmp_path):
     assert any(tensor.is_static and tensor.shape == (3,) for tensor in body.tensors.values())
 
 
+def test_a_state_that_is_transposed_alone_changes(tmp_path):
+    text = """g (float[3,3] x) => (float[3,3] y)
+    <int64 n = {3}> {
+        y = Loop (n, , x) <body = b (int64 i, bool go, float[3,3] v) => (bool go, float[3,3] w) {
+            w = Transpose (v)
+        }>
+    }"""
+    same(tmp_path, text, {"x": np.arange(9, dtype="f4").reshape(3, 3)}, unroll_loops=0)
+
+
 def test_counters_of_64_bits_stay_exact(tmp_path):
     text = """g (int64 n, int64 start) => (int64 y, int64[K] all)
     <int64 step = {4294967297}> {

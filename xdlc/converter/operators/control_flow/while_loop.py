@@ -169,7 +169,7 @@ class _Body:
         constant = assumed.constant | {
             index
             for index, (before, after) in enumerate(pairs)
-            if before is after or before.tensor is after.tensor
+            if before.tensor is after.tensor and before.order == after.order
         }
         shapes = list(assumed.shapes)
         for index, pair in enumerate(pairs):
