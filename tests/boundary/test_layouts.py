@@ -6,6 +6,7 @@ from onnx import helper
 
 import xdlc
 from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
+from xdlc.prepare.edit.edit import edit
 
 
 def image() -> np.ndarray:
@@ -100,3 +101,23 @@ def test_floats_that_the_source_quantizes_stay_floats_if_they_are_preserved(mode
     for wrong in (5, [5], "layot", "layout z"):
         with pytest.raises(UsageError):
             xdlc.convert(path, preserve_io=wrong)
+
+
+def test_the_value_of_a_variable_before_the_first_run_follows_its_layout(models):
+    start = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+    path = models.save(
+        models.make([helper.make_node("Neg", ["x"], ["y"])], {"x": [1, 2, 3, 4]}, {"y": [1, 2, 3, 4]})
+    )
+    model = xdlc.convert(path, input_layout={"x": "NCHW"}, output_layout={"y": "NCHW"})
+    model.metadata["states"] = {"x": {"output": "y", "initial": start.tolist()}}
+    both = {"desired_input_layout": {"x": "NHWC"}, "desired_output_layout": {"y": "NHWC"}}
+    made = edit(model, boundary=both)
+    np.testing.assert_array_equal(xdlc.run(made, {})["y"], -start.transpose(0, 2, 3, 1))
+    assert model.metadata["states"]["x"]["initial"] == start.tolist()
+    for wrong in (
+        {"desired_input_layout": {"x": "NHWC"}},
+        {"input_mean": {"x": 2}},
+        {"input_dtype": {"x": "uint8"}},
+    ):
+        with pytest.raises(ConstraintError):
+            edit(model, boundary=wrong)

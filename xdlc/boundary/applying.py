@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
 
 from xdlc.boundary import colour, datatype, layout, resizing, scaling
 from xdlc.boundary.entry import Entry
 from xdlc.boundary.ports import Port, Ports
-from xdlc.errors import XdlcError, raise_all
+from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset, Tensor
 
 Notify = Callable[[str], None]
@@ -32,6 +35,7 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
     """
     layouts, symbols = (model.metadata.get(key, {}) for key in ("layouts", "symbols"))
     problems: list[XdlcError] = []
+    moved: dict[str, list[int]] = {}
     for tensor in (*model.main.inputs, *model.main.outputs):
         port = ports.get(tensor.name)
         if port is None:
@@ -48,17 +52,47 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
         except XdlcError as error:
             problems.append(error)
             continue
-        labels = symbols.get(tensor.name, ())
-        if held is not None and before is not None and len(labels) == len(before):
-            symbols[tensor.name] = [labels[axis] for axis in map(before.index, held)]
+        if held is not None and before is not None and held != before:
+            axes = moved[tensor.name] = [before.index(letter) for letter in held]
+            labels = symbols.get(tensor.name, ())
+            if len(labels) == len(axes):
+                symbols[tensor.name] = [labels[axis] for axis in axes]
         if held is not None:
             layouts[tensor.name] = held
         else:
             layouts.pop(tensor.name, None)
+    problems += _move_states(model, ports, moved)
     raise_all(problems)
     model.main.prune()  # ops after an input that nothing reads
     if layouts:
         model.metadata["layouts"] = layouts
+
+
+def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]]) -> Iterator[XdlcError]:
+    """Permute the values of variables before the first run; yield errors for what they cannot follow."""
+    for name, state in model.metadata.get("states", {}).items():
+        following, port, tensor = state.get("output"), ports.get(name), model.main.tensors.get(name)
+        is_changed = moved.get(name) != moved.get(str(following))
+        if port is not None and tensor is not None:
+            types = {tensor.dtype, port.dtype or tensor.dtype}
+            is_changed |= port.is_image or (len(types) > 1 and not all(each.is_float for each in types))
+        if is_changed:
+            problem = f"{name!r} holds a variable, whose next value is {following!r}: both have the same form"
+            fix = "request the same layout for both, float types and no step of images"
+            yield ConstraintError(problem, fix=fix)
+        elif name in moved:
+            state["initial"] = _permuted(state.get("initial", 0), moved[name])
+
+
+def _permuted(initial: Any, axes: Sequence[int]) -> Any:
+    """Return the value of a variable before the first run, with its axes permuted."""
+    try:
+        array = numpy.asarray(initial)
+    except ValueError:  # a record that other hands wrote, which no run uses
+        return initial
+    if array.ndim == 0 or array.ndim > len(axes):
+        return initial
+    return array.reshape((1,) * (len(axes) - array.ndim) + array.shape).transpose(axes).tolist()
 
 
 def settle(model: Model, ports: Ports) -> None:

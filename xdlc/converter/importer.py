@@ -162,7 +162,15 @@ def convert_graph(
     importing.constants.update((name, ir.ArrayData(array)) for name, array in fixed.items())
     model = importing.run(shapes, step)
     own = {f"set_input {name}": in_words(array) for name, array in fixed.items()} | dict(arguments or {})
-    imported = Imported(model, source.path, tool, inputs, arguments=own, encoded_io=encoded_io)
+    imported = Imported(
+        model,
+        source.path,
+        tool,
+        inputs,
+        arguments=own,
+        encoded_io=encoded_io,
+        channels=source.channels,
+    )
     return finish(imported, found, chosen, collects=diagnostics is not None, notify=notify, step=step)
 
 

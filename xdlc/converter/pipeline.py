@@ -6,10 +6,11 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from xdlc import ir, opdefs, passes
-from xdlc.boundary import applying, ports
-from xdlc.boundary import options as boundary_options
+from xdlc.boundary.options import Options as BoundaryOptions
+from xdlc.boundary.options import words
 from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
@@ -32,6 +33,9 @@ from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
+
+if TYPE_CHECKING:
+    from xdlc.boundary.ports import Ports
 
 _log = logging.getLogger(__name__)
 Step = Callable[[str, int, int], None]
@@ -62,7 +66,7 @@ class Options:
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
     package_name: str | None = None
-    boundary: boundary_options.Options = field(default_factory=boundary_options.Options)
+    boundary: BoundaryOptions = field(default_factory=BoundaryOptions)
     udos: UdoSet = field(default_factory=UdoSet)
 
     def check(self) -> None:
@@ -78,7 +82,9 @@ class Options:
         if self.package_name is not None:
             check_package_name(self.package_name)
         if self.boundary:
-            ports.wishes(self.boundary)
+            from xdlc.boundary.ports import wishes
+
+            wishes(self.boundary)
         if self.udos.ops:
             check_replacements(self.udos)
 
@@ -93,7 +99,7 @@ class Options:
         }
         shapes = {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in self.input_dims.items()}
         symbols = {f"define_symbol {name}": str(value) for name, value in self.define_symbol.items()}
-        return {**shapes, **symbols, **own, **boundary_options.words(self.boundary)} | {
+        return {**shapes, **symbols, **own, **(words(self.boundary) if self.boundary else {})} | {
             name: str(value) for name, value in options.items() if value is not None
         }
 
@@ -111,6 +117,7 @@ class Imported:
         arguments: Options of this framework alone that differ from their defaults, for the history.
         encoded_io: Whether the inputs and outputs that become fixed point are those that the source has as
             integers with an encoding, not those that it rounds or restores.
+        channels: ``first`` or ``last``: where images of the framework have their channels.
     """
 
     model: ir.Model
@@ -120,6 +127,7 @@ class Imported:
     outputs: Mapping[str, Labels] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     encoded_io: bool = False
+    channels: str = "first"
 
     def labels(self) -> dict[str, Labels]:
         """Return the dimensions that the source states of its inputs and outputs, by name."""
@@ -157,17 +165,12 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
-    wanted = ports.requested(model, options.boundary, found.notices.append)
-    if wanted and not found.problems:
-        if found.layouts:
-            model.metadata["layouts"] = found.layouts
-        model.metadata["symbols"] = imported.labels()
-        passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
-        is_last = imported.tool.startswith(("xconv-tf", "xconv-tensorflow"))
-        applying.apply(model, wanted, found.notices.append, assumed="last" if is_last else "first")
+    wanted = _apply_boundary(imported, found, options.boundary) if options.boundary else {}
     removed = _optimized(model, options, imported.encoded_io)
-    if not found.problems:
-        applying.settle(model, wanted)
+    if wanted and not found.problems:
+        from xdlc.boundary.applying import settle
+
+        settle(model, wanted)
     runs_graphs = len(model.graphs) > 1
     if not found.problems and runs_graphs:
         drop_unread(model)
@@ -188,6 +191,27 @@ def finish(
     return model
 
 
+def _apply_boundary(imported: Imported, found: Diagnostics, given: BoundaryOptions) -> Ports:
+    """Put ops for callers around the main graph, if it has no problems; return what is requested."""
+    from xdlc.boundary.applying import apply
+    from xdlc.boundary.ports import requested
+
+    model = imported.model
+    wanted = requested(model, given, found.notices.append)
+    if wanted and not found.problems:
+        _add_notes(model, found)
+        model.metadata["symbols"] = imported.labels()
+        passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
+        apply(model, wanted, found.notices.append, assumed=imported.channels)
+    return wanted
+
+
+def _add_notes(model: ir.Model, found: Diagnostics) -> None:
+    """Add what the source states of inputs and outputs."""
+    notes = {"layouts": found.layouts, "states": found.states}
+    model.metadata |= {key: held for key, held in notes.items() if held}
+
+
 def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str, str]:
     """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
     removed: dict[str, str] = {}
@@ -197,11 +221,13 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
     ]
     inner = [_keeping_signature(entry) for entry in chosen]
     main = [*inner, ReinterpretIo()] if encoded_io else chosen
-    for graph in callees_first(model.graphs):
-        transpose_outside(graph, model.graphs)
+    runs_graphs = len(model.graphs) > 1
+    for graph in callees_first(model.graphs) if runs_graphs else [model.main]:
+        if runs_graphs:
+            transpose_outside(graph, model.graphs)
         passes.run(graph, main if graph is model.main else inner, removed=removed)
         passes.run(graph, passes.stage("storage"))
-    if len(model.graphs) > 1:
+    if runs_graphs:
         remove_uncalled(model)
     return removed
 
@@ -250,10 +276,7 @@ def _add_metadata(
     model = imported.model
     found.finalize(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
-    if found.layouts:
-        model.metadata["layouts"] = found.layouts
-    if found.states:
-        model.metadata["states"] = found.states
+    _add_notes(model, found)
     stated = model.metadata.pop("symbols", None) or imported.labels()
     if _has_dynamic_dims(model):
         symbols = open_symbols(stated, model.main)

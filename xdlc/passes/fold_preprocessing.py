@@ -13,7 +13,7 @@ from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
 
-_TYPES = ("Batchnorm", "ElementWiseBinary", "Gather")
+_AFFINE, _ORDER = ("Batchnorm", "ElementWiseBinary"), "Gather"
 _FARTHEST, _LARGEST = 24, 1 << 16
 _MATRIX = 16
 """Most weights of a convolution that mixes colours, which is preprocessing still."""
@@ -22,7 +22,7 @@ _MATRIX = 16
 @graph_pass(
     stage="converter",
     after=("fuse_batchnorm", "fuse_l2_norm", "fuse_prelu", "fuse_rms_norm"),
-    op_types=_TYPES,
+    op_types=(*_AFFINE, _ORDER),
 )
 @dataclass(frozen=True, slots=True)
 class FoldPreprocessing:
@@ -35,8 +35,8 @@ class FoldPreprocessing:
     name: str = "fold_preprocessing"
 
     def apply(self, graph: Graph) -> bool:
-        found = [op for op in graph.ops if op.type in _TYPES and op.package == NATIVE_PACKAGE]
-        results = [(_fold_order if op.type == "Gather" else _fold_affine)(graph, op) for op in found]
+        found = [op for op in graph.ops if op.type in (*_AFFINE, _ORDER) and op.package == NATIVE_PACKAGE]
+        results = [(_fold_order if op.type == _ORDER else _fold_affine)(graph, op) for op in found]
         return any(results)
 
 

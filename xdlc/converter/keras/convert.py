@@ -37,7 +37,7 @@ def convert(
         XdlcError: Every problem found; several make a ProblemList.
     """
     graph, notices, nbytes = read(path)
-    source = Source("keras", str(path), unit="layer")
+    source = Source("keras", str(path), unit="layer", channels="last")
     return convert_graph(
         graph,
         source,

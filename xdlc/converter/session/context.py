@@ -117,6 +117,7 @@ class Source:
         unit: What the framework calls a node, like ``layer``.
         has_opsets: Whether operators have versions.
         checker: Program that finds out whether a model is valid.
+        channels: ``first`` or ``last``: where images of the framework have their channels.
     """
 
     framework: str
@@ -125,6 +126,7 @@ class Source:
     unit: str = "node"
     has_opsets: bool = False
     checker: str = "the tools of its framework"
+    channels: str = "first"
 
     def describe(self, node: Node) -> str:
         """Return the source's own words for a node, like ``layer 'conv1' (Convolution)``."""

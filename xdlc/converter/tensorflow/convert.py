@@ -89,7 +89,7 @@ def convert(
     ]
     return convert_graph(
         graph,
-        Source("tensorflow", str(path)),
+        Source("tensorflow", str(path), channels="last"),
         handler,
         FRONTEND.tool,
         {**options, "input_dims": given, "set_inputs": values},

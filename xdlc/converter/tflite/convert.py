@@ -74,7 +74,7 @@ def convert(
     notices = [*chosen.notices, *open_dimensions(graph.inputs, tensors, dims, batch)]
     return convert_graph(
         with_states(graph, str(path)),
-        TfliteSource("tflite", str(path), unit="operator"),
+        TfliteSource("tflite", str(path), unit="operator", channels="last"),
         handler,
         FRONTEND.tool,
         {**options, **own},
