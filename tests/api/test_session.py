@@ -48,6 +48,9 @@ def test_one_class_under_two_names(model: xdlc.Model, tmp_path: Path) -> None:
         assert session.run({"x": floats(1, 4)}).keys() == {"y"}
     with pytest.raises(UsageError, match="Session has no option 'thread'"):
         xdlc.Session(model, thread=1)
+    for option in ("threads", "loop_timeout"):
+        with pytest.raises(UsageError, match=f"{option} is 0"):
+            xdlc.Session(model, **{option: 0})  # type: ignore[arg-type]
 
 
 def test_a_batch_keeps_its_order_and_names_the_sample_that_fails(model: xdlc.Model) -> None:
@@ -69,7 +72,7 @@ def test_submitted_runs(model: xdlc.Model) -> None:
         for feeds, future in zip(samples, futures, strict=True):
             np.testing.assert_array_equal(future.result(30)["y"], session.run(feeds)["y"])
         assert "shape" in str(session.submit({"x": floats(2, 4)}).exception(30))
-        for bad in (0, -1, float("nan"), "1"):
+        for bad in (0, -1, float("nan"), 1e300, "1"):
             with pytest.raises(UsageError, match="deadline"):
                 session.submit(samples[0], deadline=bad)  # type: ignore[arg-type]
 
@@ -115,7 +118,7 @@ def test_a_run_on_the_cpu_ends_at_its_deadline() -> None:
         session.run(feeds, until=time.monotonic() + 0.05)
 
 
-def test_profile(model: xdlc.Model) -> None:
+def test_profile(model: xdlc.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     with xdlc.Session(model, threads=1) as session:
         found = session.profile({"x": floats(1, 4)}, runs=3)
         assert found.runs == 3
@@ -125,6 +128,9 @@ def test_profile(model: xdlc.Model) -> None:
         assert len(found.csv().splitlines()) == 2 + len(found.ops)
         with pytest.raises(UsageError, match="runs is 0"):
             session.profile({"x": floats(1, 4)}, runs=0)
+        monkeypatch.setattr("xdlc.runtime.profile._MOST", 20)
+        with pytest.raises(BackendError, match="20 executions"):
+            session.profile({"x": floats(1, 4)}, runs=20)
 
 
 def test_threads_share_a_session_and_memory_stays(model: xdlc.Model) -> None:

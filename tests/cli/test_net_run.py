@@ -140,6 +140,9 @@ def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
     assert "does not run" in net_run(tmp_path, both, "--set_output_tensors", f"other {hidden}", code=2).stderr
     assert "3 input lists for 2" in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
     assert "no graph" in net_run(tmp_path, both, listed="__,__", code=2).stderr
+    other.name = "../../other"
+    both = Model({model.main.name: model.main, other.name: other}, model.metadata)
+    net_run(tmp_path, both, listed=f"__,{listed}", code=2)
 
 
 def test_other_dimensions(tmp_path: Path, model: Model) -> None:

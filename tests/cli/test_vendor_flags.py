@@ -113,6 +113,7 @@ def test_void_flags_are_taken_with_their_values_and_stated_once() -> None:
         ("quant", ["--debug"], ["--debug"], ""),
         ("quantize", ["--htp_socs", "sm8550", "sm8650"], ["--htp_socs", "sm8550,sm8650"], ""),
         ("quantize", ["--enable_htp=true", "--use_float_io", "False"], ["--enable_htp"], ""),
+        ("snpe-net-run", ["--use_dsp=0", "--use_cpu=1"], ["--runtime", "cpu"], "--use_dsp changes nothing"),
         ("quant", ["--use_per_row_quantization=0"], ["--no_per_row_quantization"], ""),
         (
             "snpe-onnx-to-dlc",
@@ -146,6 +147,7 @@ def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], 
         ("net-run", ["--use_dsp", "--runtime", "cpu"], "once"),
         ("snpe-net-run", ["--perf_profile", "--use_dsp"], "--perf_profile VALUE"),
         ("snpe-net-run", ["--runtime_order", "gpu"], "cpu"),
+        ("snpe-net-run", ["--use_dsp=fast"], "omit fast"),
     ],
 )
 def test_wrong_words(name: str, given: list[str], fix: str) -> None:

@@ -73,8 +73,8 @@ class RunOptions(TypedDict, total=False):
     notify: Notify | None
 
 
-_NONE: tuple[object, ...] = (None, False, (), "permissive")
-"""Values of options that are as good as none; of ``quantized`` it is True."""
+_DEFAULTS = {"quantized": True}
+"""Defaults of options; those of others are False or None."""
 
 
 class Session:
@@ -109,7 +109,7 @@ class Session:
         given: dict[str, Any] = {
             name: value
             for name, value in options.items()
-            if value not in ((True,) if name == "quantized" else _NONE)
+            if value is not None and value is not _DEFAULTS.get(name, False)
         }
         if runtime not in _OF_RUNTIME:
             raise UsageError(
@@ -123,6 +123,9 @@ class Session:
                 others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
                 fix = f"omit it, or run on {others or 'cpu'}"
                 raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
+        threads = given.get("threads", 1)
+        if not isinstance(threads, int) or threads < 1:
+            raise UsageError(f"threads is {threads!r}", fix="give a whole number of at least 1")
         self._anew: Callable[[Profiler], CpuSession] | None = None
         with ExitStack() as stack:
             self._engine: CpuSession | HtpSession | SectionSession

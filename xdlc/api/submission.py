@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -50,8 +49,10 @@ class Submissions:
         Raises:
             UsageError: If the deadline is not positive, or the session is closed.
         """
-        if deadline is not None and not (isinstance(deadline, int | float) and 0 < deadline < math.inf):
-            raise UsageError(f"deadline is {deadline!r}", fix="give seconds, more than 0")
+        longest = threading.TIMEOUT_MAX
+        if deadline is not None and not (isinstance(deadline, int | float) and 0 < deadline <= longest):
+            fix = f"give seconds, more than 0 and at most {longest:g}"
+            raise UsageError(f"deadline is {deadline!r}", fix=fix)
         until = None if deadline is None else time.monotonic() + deadline
         future: Future[R] = Future()
         starting = threading.Lock()

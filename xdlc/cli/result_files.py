@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,42 +14,46 @@ from xdlc.errors import UsageError
 LONGEST_NAME = 255  # bytes, on the usual file systems
 
 
-def files_of(tensors: Sequence[str], native: bool) -> dict[str, Path]:
-    """Return the file of each tensor in a result folder; native ones have another suffix.
+def paths_of(names: Iterable[str], what: str, suffix: str = "") -> dict[str, Path]:
+    """Return a relative path for each name; they are untrusted input, and must not lead out of the folder.
+
+    Args:
+        names: Names.
+        what: What has them, for errors.
+        suffix: What each path ends in.
 
     Raises:
-        UsageError: If a name cannot be a file's, or two tensors would share a path.
+        UsageError: If a name cannot be a path, or two would share one.
     """
-    files = {name: _file_name(name, native) for name in tensors}
+    found = {name: _path(name, what, suffix) for name in names}
     taken: dict[Path, str] = {}
-    for name, file in files.items():
-        if file in taken:
-            raise _clash(taken[file], name)
-        taken[file] = name
-    for name, file in files.items():
-        for folder in file.parents:
+    for name, path in found.items():
+        if path in taken:
+            raise _clash(what, taken[path], name)
+        taken[path] = name
+    for name, path in found.items():
+        for folder in path.parents:
             if folder in taken:
-                raise _clash(taken[folder], name)
-    return files
+                raise _clash(what, taken[folder], name)
+    return found
 
 
-def _clash(one: str, other: str) -> UsageError:
+def _clash(what: str, one: str, other: str) -> UsageError:
     return UsageError(
-        f"the outputs {one!r} and {other!r} would be written to the same path",
+        f"the {what}s {one!r} and {other!r} would be written to the same path",
         fix="rename one of them in the source model",
     )
 
 
-def _file_name(tensor: str, native: bool) -> Path:
-    """Return the file of a tensor in a result folder; its name is untrusted and must not lead out of it."""
-    parts = [part for part in tensor.split("/") if part not in ("", ".")]
+def _path(name: str, what: str, suffix: str) -> Path:
+    parts = [part for part in name.split("/") if part not in ("", ".")]
     if parts:
-        parts[-1] += "_native.raw" if native else ".raw"
+        parts[-1] += suffix
     too_long = any(len(part.encode()) > LONGEST_NAME for part in parts)
-    if not parts or ".." in tensor.split("/") or "\0" in tensor or too_long:
+    if not parts or ".." in name.split("/") or "\0" in name or too_long:
         raise UsageError(
-            f"the name of output {shortened(tensor)!r} cannot be a file name",
-            fix="rename the output in the source model",
+            f"the name of {what} {shortened(name)!r} cannot be a file name",
+            fix=f"rename the {what} in the source model",
         )
     return Path(*parts)
 

@@ -28,6 +28,8 @@ def unknown(name: str, known: dict[str, click.Option]) -> UsageError:
 def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
     """Return the error for a word that is no option's value."""
     option = known.get(before)
+    if option is None and before:
+        return UsageError(f"{word!r} is one value too many for {before}", fix=f"omit {word}")
     if option is None:
         needed = next((each for each in known.values() if each.required), None)
         fix = f"write {name_of(needed)} {word}" if needed is not None else "--help lists the options"

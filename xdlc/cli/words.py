@@ -140,7 +140,7 @@ class _Reader:
         values, rest = [*values, *rest[:count]], rest[count:]
         if not count and not values and entry.kind != vendor_flags.REFUSED and _truth(rest):
             values, rest = rest[:1], rest[1:]
-        is_off = entry.count([]) == 0 and values[-1:] and values[-1].lower() == "false"
+        is_off = entry.count([]) == 0 and bool(values) and values[-1].lower() in ("false", "0")
         try:
             if (
                 entry.values.isdecimal()
@@ -149,6 +149,8 @@ class _Reader:
             ):
                 raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
             words = [] if is_off else entry.words(values)
+            if words and entry.values == "0" and values and values[0].lower() not in ("true", "1"):
+                words = [*words, *values]
         except UsageError as problem:
             self.problems.append(problem)
             return rest, 0

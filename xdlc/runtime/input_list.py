@@ -154,7 +154,7 @@ def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
         UsageError: If there are more lists than graphs, or none.
     """
     parts = os.fspath(given).split(",")
-    if len(parts) == 1 or given.is_file():
+    if len(parts) == 1 or os.path.isfile(given):
         return {graphs[0]: given}
     if len(parts) > len(graphs):
         fix = f"give one list for each graph, and __ for one that is not to run: {', '.join(graphs)}"
@@ -268,7 +268,7 @@ def _files(
 def _words(line: str, where: str) -> Sequence[str]:
     if "\0" in line:
         raise UsageError("holds a NUL character", where=where, fix="write the list as plain text")
-    if " " in line and ":=" not in line and Path(line).is_file():
+    if " " in line and ":=" not in line and os.path.isfile(line):
         return [line]
     if "'" not in line and '"' not in line:
         return line.split()

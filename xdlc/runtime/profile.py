@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo.operation import Operation
 
 _KERNEL = "_kernel_time"
+_MOST = 1_000_000
+"""Events that onnxruntime keeps; it drops those after them."""
 _JOINED = 3
 """Nodes after one that onnxruntime joins with it, at most."""
 Key = tuple[str, str, str]
@@ -135,13 +137,21 @@ class Profiler:
         """Add the times of an engine's nodes to those of their ops."""
         graph, nodes = engine.lowered.graph.name, engine.lowered.proto.graph.node
         makers = {value: node for node in nodes for value in node.output}
-        for event in json.loads(Path(engine.end_profile()).read_text("utf-8", "replace")):
-            node = str(event.get("name", "")).removesuffix(_KERNEL)
-            if event.get("cat") == "Node" and node != event["name"]:
-                kind = event["args"]["op_name"]
-                op = _op_of(engine, node, kind, makers)
-                key = (graph, op.name, op.type) if op is not None else (graph, "", kind)
-                self._times[key] += event["dur"] / 1e6
+        found: dict[str, Key] = {}
+        with Path(engine.end_profile()).open(encoding="utf-8", errors="replace") as lines:
+            events = (json.loads(line.rstrip(",\n")) for line in lines if line.startswith("{"))
+            for number, event in enumerate(events, 1):
+                if number >= _MOST:
+                    problem = f"ops are timed up to {_MOST} executions, and the runs have more"
+                    raise BackendError(problem, where=f"graph {graph!r}", fix="profile fewer runs")
+                name = event["name"]
+                node = name.removesuffix(_KERNEL)
+                if event["cat"] == "Node" and node != name:
+                    if name not in found:
+                        kind = event["args"]["op_name"]
+                        op = _op_of(engine, node, kind, makers)
+                        found[name] = (graph, op.name, op.type) if op is not None else (graph, "", kind)
+                    self._times[found[name]] += event["dur"] / 1e6
 
 
 def _op_of(engine: Engine, node: str, kind: str, makers: Mapping[str, Any]) -> Op | None:

@@ -67,6 +67,12 @@ def main(
         raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc")
     if not only_caches and (devices or sdk):
         raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
+    if only_caches and (save or display_memory):
+        raise UsageError(
+            "--save and --display_memory are of ops, not of caches", fix="omit them, or --caches"
+        )
+    if as_json and display_memory:
+        raise UsageError("--display_memory is printed as text", fix="omit it, or --json")
     if only_caches:
         _show_caches(source, devices, sdk, as_json)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -181,7 +182,7 @@ def main(
     Every line of the input list is one inference; its outputs are written as files.
     """
     dims = params.dims_of(input_names, input_dims)
-    options["several"] = bool(dims) or (not input_list.is_file() and "," in str(input_list))
+    options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     _check(runtime, options)
     from xdlc import api
     from xdlc.opdefs.control_flow import outer_graphs
@@ -196,12 +197,12 @@ def main(
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
         notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
     with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
+        folders = {} if [*lists.values()] == [input_list] else result_files.paths_of(lists, "graph")
         for graph, path in lists.items():
-            folder = output_dir if path == input_list else output_dir / graph
             _run(
                 api.led_by(model, graph),
                 path,
-                folder,
+                output_dir / folders.get(graph, ""),
                 runtime,
                 {**options, "source": source, "kernels": kernels, "running": lists.keys()},
             )
@@ -255,7 +256,8 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         every=options["every"],
         running=options["running"],
     )
-    files = result_files.files_of([*(tensor.name for tensor in model.main.outputs), *extra], native)
+    names = [*(tensor.name for tensor in model.main.outputs), *extra]
+    files = result_files.paths_of(names, "output", "_native.raw" if native else ".raw")
     count, seconds, most = (options[name] for name in ("num_inferences", "duration", "keep_num_outputs"))
     with ExitStack() as stack:
         step = stack.enter_context(bars.steps("building the network", "inference"))
