@@ -61,6 +61,7 @@ def test_matches_numpy(models, case):
         ({"input_encoding": "rgb nv12"}, UsageError, 1),
         ({"input_encoding": "other rgb"}, UsageError, 1),
         ({"input_encoding": ""}, UsageError, 1),
+        ({"input_encoding": None}, UsageError, 1),
         ({"input_encoding": "bgr bgr rgb"}, UsageError, 1),
         ({"input_mean": "1,x", "input_scale": "nan", "input_resize": "5"}, UsageError, 3),
         ({"input_resize": "5,5,cubic", "input_crop": "-1,2,3,4"}, UsageError, 2),

@@ -43,8 +43,8 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     Raises:
         UsageError: If they are not known, or no op computes the network's from that of callers.
     """
-    words = value.replace(",", " ").split() if isinstance(value, str) else [str(part) for part in value]
-    words = [word.lower() for word in words]
+    parts = value if isinstance(value, list | tuple) else str(value).replace(",", " ").split()
+    words = [str(part).lower() for part in parts]
     for word in words:
         if word not in _WORDS:
             fix = nearest_names(word, _WORDS) or f"use one of {', '.join(_WORDS)}"

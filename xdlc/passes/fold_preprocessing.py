@@ -137,7 +137,7 @@ def _fold_order(graph: Graph, op: Op) -> bool:
     if source is None or places is None or places.data is None or places.rank != 1 or source.is_static:
         return False
     found = _first_layer(graph, op)
-    if found is None or found[0].type == "FullyConnected":
+    if found is None or not found[0].type.startswith("Conv"):  # a depthwise layer reads each channel alone
         return False
     layer, weight, views = found
     axis, shape = int(op.param("axis")), list(op.outputs[0].shape)

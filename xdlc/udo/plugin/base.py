@@ -58,17 +58,15 @@ class Attributes(Mapping[str, Any]):
             raise UsageError(f"message {name!r} may be {' or '.join(paths)}", fix=fix)
         start = f"{paths[0]}."
         inner = {path[len(start) :]: value for path, value in self._values.items() if path.startswith(start)}
-        numbers = {path.partition(".")[0] for path in inner}
-        if not all(number.isdecimal() for number in numbers):
-            return Attributes(inner, f"{self._prefix}{start}", self._read)
-        parts = [f"{number}." for number in sorted(numbers, key=int)]
+        parts: dict[str, dict[str, Any]] = {}
+        for path, value in inner.items():
+            number, _, rest = path.partition(".")
+            parts.setdefault(number, {})[rest] = value
+        start = f"{self._prefix}{start}"
+        if not all(number.isdecimal() for number in parts):
+            return Attributes(inner, start, self._read)
         return [
-            Attributes(
-                {path[len(part) :]: value for path, value in inner.items() if path.startswith(part)},
-                f"{self._prefix}{start}{part}",
-                self._read,
-            )
-            for part in parts
+            Attributes(parts[number], f"{start}{number}.", self._read) for number in sorted(parts, key=int)
         ]
 
     def _paths(self, name: object) -> list[str]:
@@ -87,6 +85,8 @@ class Attributes(Mapping[str, Any]):
         return self._found(name) is not None or bool(self._paths(name))
 
     def _found(self, name: object) -> str | None:
+        if name in self._values:
+            return str(name)
         found = attributes_named(str(name), self._values)
         if len(found) > 1:
             fix = f"write {found[0]}, for one, or declare the parameter with it as source"

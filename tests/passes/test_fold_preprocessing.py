@@ -1,0 +1,26 @@
+"""An order of channels is folded into layers that read all of them, and into no others."""
+
+from __future__ import annotations
+
+from xdlc.ir import parse
+from xdlc.passes.fold_preprocessing import FoldPreprocessing
+
+GRAPH = """
+graph g {{
+  input %x float32[1,4,4,4]
+  static %at int32[1] = [2]
+  one = Gather(%x, %at) {{axis=int32 3}} -> %one_out float32[1,4,4,1]
+  static %w float32[1,1,1,3] = [1, 2, 3]
+  c = {kind}(%one_out, %w) {{stride=uint32[2] = [1, 1], pad_amount=uint32[2,2] = [0, 0, 0, 0], \
+dilation=uint32[2] = [1, 1]{group}}} -> %y float32[1,4,4,3]
+  return %y
+}}
+"""
+
+
+def test_a_layer_of_one_channel_has_no_weights_for_others():
+    plain = parse(GRAPH.format(kind="Conv2d", group=", group=uint32 1")).main
+    assert FoldPreprocessing().apply(plain)
+    plain.verify()
+    assert next(iter(plain.ops)).inputs[1].shape == (1, 1, 4, 3)
+    assert not FoldPreprocessing().apply(parse(GRAPH.format(kind="DepthWiseConv2d", group="")).main)
