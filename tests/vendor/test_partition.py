@@ -10,7 +10,8 @@ from tests.corpus_models import CorpusModel
 from tests.htp_models import needs_htp
 from tests.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
-from xdlc.runtime.htp.cache_session import PartitionSession
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.worker_session import WorkerSession
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]
@@ -44,7 +45,8 @@ def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus
     partitions = parts_of(model, RECORD)
     assert list(partitions) == [partition.name for partition in plan.partitions]
     with WorkerSession.of_cache(model.records[RECORD]) as emulation:
-        found = PartitionSession(model, partitions, emulation).run(source.feeds, native=True)
+        emulated = EmulatedPartitions(model, {model.main.name: partitions}, emulation)
+        found = CpuSession(model, accelerator=emulated).run(source.feeds, native=True)
     expected = in_segments(model, partitions, source.feeds)
     assert list(found) == [tensor.name for tensor in model.main.outputs]
     for key, array in found.items():

@@ -16,7 +16,7 @@ from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import partitioner
 from xdlc.prepare.htp.partitioner import components, crossings, move_later, partition, stages
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import PartitionSession
+from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 
 ADD = 0
@@ -120,7 +120,9 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
     graph, taken = drawn
     partitions = grouped(graph, taken)
     x = np.array([[1, -2, 3, 5]], np.int32)
-    session = PartitionSession(Model({"g": graph}), partitions, OnCpu(graph, partitions))
+    model = Model({"g": graph})
+    emulated = EmulatedPartitions(model, {"g": partitions}, OnCpu(graph, partitions))
+    session = CpuSession(model, accelerator=emulated)
     expected = CpuSession(graph).run({"v0": x})
     found = session.run({"v0": x})
     assert list(found) == list(expected)
@@ -140,7 +142,8 @@ def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], s
         def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
             return results
 
-    session = PartitionSession(Model({"g": build([(0, 0)])}), {"p": ["op0"]}, Other())
+    model = Model({"g": build([(0, 0)])})
+    session = CpuSession(model, accelerator=EmulatedPartitions(model, {"g": {"p": ["op0"]}}, Other()))
     with pytest.raises(BackendError) as caught:
         session.run({"v0": np.ones((1, 4), np.int32)})
     assert said in caught.value.problem

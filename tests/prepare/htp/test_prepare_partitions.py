@@ -30,7 +30,7 @@ from xdlc.prepare.htp.support_query import CpuFallback, SupportReport
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import PartitionSession
+from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
 from xdlc.runtime.htp.worker_session import WorkerSession
@@ -70,7 +70,8 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
         assert facts[name].source == "my graph"
         assert fingerprint(partition_graph(model.main, ops, name)) == facts[name].fingerprint
     with WorkerSession.of_cache(model.records[record]) as emulation:
-        found = PartitionSession(model, partitions, emulation).run({"x": X}, native=True)
+        emulated = EmulatedPartitions(model, {model.main.name: partitions}, emulation)
+        found = CpuSession(model, accelerator=emulated).run({"x": X}, native=True)
     composed = in_segments(model, partitions, {"x": X})
     on_cpu = CpuSession(model).run({"x": X}, native=True)
     assert list(found) == ["c", "a"]
@@ -152,10 +153,14 @@ def test_loops_run_on_the_host_and_partitions_of_their_bodies_on_htp() -> None:
     ]
     partitions = parts_of(prepared.model, "htp.cache.sm8650.0")
     assert list(partitions) == ["main_part0", "main_body_part0"]
-    inner = {"main_body": {"main_body_part0": partitions.pop("main_body_part0")}}
+    by_graph = {
+        "main": {"main_part0": partitions["main_part0"]},
+        "main_body": {"main_body_part0": partitions["main_body_part0"]},
+    }
     feeds = {"x": np.ones(3, "float32"), "n": np.full(1, 3, "int32"), "f": np.full(3, 2, "float32")}
     with WorkerSession.of_cache(prepared.model.records["htp.cache.sm8650.0"]) as emulation:
-        found = PartitionSession(prepared.model, partitions, emulation, inner=inner).run(feeds)
+        emulated = EmulatedPartitions(prepared.model, by_graph, emulation)
+        found = CpuSession(prepared.model, accelerator=emulated).run(feeds)
     expected = CpuSession(model).run(feeds)
     for name, array in expected.items():
         assert np.allclose(found[name], array, atol=2e-3)

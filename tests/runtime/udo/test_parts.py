@@ -16,7 +16,7 @@ from xdlc import api
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.cache_session import PartitionSession
+from xdlc.runtime.htp.cache_session import EmulatedPartitions
 from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.runtime.htp.unsupported_op import is_host_only
 from xdlc.runtime.udo import Kernels
@@ -49,11 +49,12 @@ def test_the_htp_gets_no_users_ops(model: Model) -> None:
 def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Path) -> None:
     first, _, last = (op.name for op in model.main.ops)
     parts = {"a": [first], "b": [last]}
+    emulated = EmulatedPartitions(model, {model.main.name: parts}, OnCpu(model, parts))
     with Kernels(python_file) as kernels:
-        session = PartitionSession(model, parts, OnCpu(model, parts), kernels=kernels)
+        session = CpuSession(model, accelerator=emulated, kernels=kernels)
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
-        PartitionSession(model, parts, OnCpu(model, parts))
+        CpuSession(model, accelerator=emulated)
 
 
 @needs_htp

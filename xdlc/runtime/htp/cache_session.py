@@ -68,17 +68,13 @@ class CacheSession:
         self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name)
         try:
             _check_soc(cache, self.served)
-            self._runs: PartitionSession | _Compiled
+            self._runs: CpuSession | _Compiled
             if partitions:
                 for name in chain(*partitions.values()):
                     _check_graph(cache, self.served, name, None)
-                self._runs = PartitionSession(
-                    model,
-                    partitions.pop(main.name, {}),
-                    self.served,
-                    inner=partitions,
-                    loop_timeout=loop_timeout,
-                    kernels=kernels,
+                emulated = EmulatedPartitions(model, partitions, self.served)
+                self._runs = CpuSession(
+                    model, loop_timeout=loop_timeout, kernels=kernels, accelerator=emulated
                 )
             else:
                 _check_graph(cache, self.served, whole, main)
@@ -185,43 +181,27 @@ class _Step:
         watch.check()
 
 
-class PartitionSession:
-    """A graph and those that it runs in partitions, ready to run.
+class EmulatedPartitions:
+    """Partitions of a model's graphs on the emulation, for a session of the CPU.
 
     Args:
-        model: The model, whose main graph runs.
-        partitions: Names of the ops of each compiled partition, by the partition's name in the cache, of
-            the main graph.
+        model: The model.
+        partitions: Names of the ops of each compiled partition, by the graph's name and the partition's name
+            in the cache.
         emulation: Runs the cache.
-        inner: The same of the graphs that the main graph runs, by the name of the graph.
-        threads: Threads of one op on the CPU; default: one per core.
-        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
-        kernels: Kernels of UDOs.
-
-    Raises:
-        ContainerError: If the partitions do not fit the graphs.
-        XdlcError: What the CPU's sessions raise.
     """
 
     def __init__(
-        self,
-        model: Model,
-        partitions: Mapping[str, Sequence[str]],
-        emulation: Emulation,
-        *,
-        inner: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
-        threads: int | None = None,
-        loop_timeout: float | None = None,
-        kernels: Kernels | None = None,
+        self, model: Model, partitions: Mapping[str, Mapping[str, Sequence[str]]], emulation: Emulation
     ) -> None:
-        self._graphs, self._emulation = model.graphs, emulation
-        self._partitions = {**(inner or {}), model.main.name: partitions}
-        self._session = CpuSession(
-            model, threads=threads, loop_timeout=loop_timeout, kernels=kernels, accelerator=self
-        )
+        self._graphs, self._partitions, self._emulation = model.graphs, partitions, emulation
 
     def schedule(self, graph: Graph) -> list[tuple[Step | None, Sequence[Op]]]:
-        """Return the ops of a graph in groups, each with the step that runs it on the emulation."""
+        """Return the ops of a graph in groups, each with the step that runs it on the emulation.
+
+        Raises:
+            ContainerError: If the partitions do not fit the graph.
+        """
         return [
             (None if each.name is None else self._step(graph.name, each.name), each.ops)
             for each in schedule(graph, self._partitions.get(graph.name, {}))
@@ -230,12 +210,3 @@ class PartitionSession:
     def _step(self, graph: str, name: str) -> _Step:
         partition = partition_graph(self._graphs[graph], self._partitions[graph][name], name)
         return _Step(_Compiled(partition, passes.stage("htp"), name, self._emulation))
-
-    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
-        """Return the outputs by tensor name, see :meth:`xdlc.runtime.cpu.CpuSession.run`.
-
-        Raises:
-            UsageError: If an input is missing, unknown, or has another shape or type.
-            BackendError: If the emulation or onnxruntime fails, or a loop takes longer than its time-out.
-        """
-        return self._session.run(feeds, native=native)
