@@ -179,5 +179,8 @@ def test_a_compiled_cache_is_stored_and_taken_again(tmp_path: Path) -> None:
     assert "the cache is from" in again.stderr
     assert "from htp.cache.sm8550.0" in again.stdout
     assert (tmp_path / "out/Result_0/y.raw").read_bytes() == result
+    next((tmp_path / "caches").iterdir()).write_bytes(b"cut short")
+    repaired = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
+    assert "is damaged and replaced" in repaired.stderr
     net_run(tmp_path, model, *words, "--dump_all_tensors", listed=tmp_path / "x.txt")
     assert len(list((tmp_path / "caches").iterdir())) == 2

@@ -182,6 +182,7 @@ def test_a_loop_without_an_end_ends_calibration(jobs):
         quantize(loop_model(most=2**31 - 1), [sample], loop_timeout=0.05, jobs=jobs)
     with pytest.raises(UsageError, match="loop_timeout is 0"):
         quantize(loop_model(), [sample], loop_timeout=0)
+    assert QuantOptions(loop_timeout=60).loop_timeout == 15
     with pytest.raises(BackendError, match="the loop has not ended"):
         Job(
             loop_model(most=2**31 - 1), QuantOptions(loop_timeout=0.05), Samples([sample]), Precision(8, 8)

@@ -98,10 +98,13 @@ def with_stored_cache(
     key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9._-]', '_', model.main.name)[:64]}.{choice.soc}.{key}.dlc"
     if path.is_file():
-        stored = load(path)
-        if choose(stored, choice.soc, outputs=names, mode=mode).records:
-            notify(f"the cache is from {path}")
-            return stored
+        try:
+            stored = load(path)
+            if choose(stored, choice.soc, outputs=names, mode=mode).records:
+                notify(f"the cache is from {path}")
+                return stored
+        except ContainerError as error:
+            notify(f"{path} is damaged and replaced: {error.problem}")
     bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
     made = prepare(bare, [choice.soc], partition=cpu_fallback)
     path.parent.mkdir(parents=True, exist_ok=True)

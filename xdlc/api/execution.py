@@ -259,9 +259,8 @@ class Session:
         self._check_open()
         return self
 
-    def __exit__(self, *raised: Any) -> None:
-        self._is_open = False
-        self._closing.__exit__(*raised)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -6,8 +6,7 @@ separated by blanks, with these fields.
 - ``tool``: The tool of xdlc that it becomes. Sections without it are shared parts, or hints of our tools.
 - ``missing``: Of a vendor's tool without a counterpart: the reason and the fix. ``flags`` lists its flags.
 - ``shares``: Sections that are searched after this one, in order.
-- ``note``: Difference of the vendor's tool, stated at each call under its name; that of a shared section if
-  there is none.
+- ``note``: Difference of the vendor's tool, stated with those of shared sections at each call under its name.
 - ``adds``: Words that each call under its name has beside its own.
 - ``works``: Flags, separated by blanks, that the tool of xdlc has under the same name.
 - ``then``: The tool of xdlc that runs on its result afterwards, if flags in ``later`` are given, and those of
@@ -115,8 +114,9 @@ def sections() -> Mapping[str, Mapping[str, Any]]:
         for names, section in tomllib.loads(path.read_text(encoding="utf-8")).items():
             found |= dict.fromkeys(names.split(), section)
     for name, section in found.items():
-        notes = [found[each]["note"] for each in section.get("shares", ()) if "note" in found.get(each, {})]
-        found[name] = {"note": notes[0], **section} if notes and "tool" in section else section
+        notes = [found.get(each, {}).get("note", "") for each in (name, *section.get("shares", ()))]
+        if "tool" in section and any(notes):
+            found[name] = {**section, "note": "; ".join(dict.fromkeys(filter(None, notes)))}
     return MappingProxyType(found)
 
 

@@ -112,7 +112,7 @@ class QuantOptions:
                 fix="pass a whole number from 1 on",
             )
         if self.loop_timeout is not None:
-            timeout.checked(self.loop_timeout)
+            object.__setattr__(self, "loop_timeout", timeout.checked(self.loop_timeout))  # one warning
         if self.weights_bitwidth == 16 and self.act_bitwidth == 8:
             raise UsageError(
                 "16-bit weights with 8-bit activations: HTP has no such kernel",
