@@ -121,3 +121,15 @@ def test_the_value_of_a_variable_before_the_first_run_follows_its_layout(models)
     ):
         with pytest.raises(ConstraintError):
             edit(model, boundary=wrong)
+
+
+def test_no_layout_is_assumed_for_models_that_are_made(models):
+    path = models.save(
+        models.make([helper.make_node("Neg", ["x"], ["y"])], {"x": [2, 3, 4, 5]}, {"y": [2, 3, 4, 5]})
+    )
+    model = xdlc.convert(path)
+    for wrong in ({"desired_input_layout": {"x": "NHWC"}}, {"desired_output_layout": {"y": "NHWC"}}):
+        with pytest.raises(ConstraintError, match="nothing states"):
+            edit(model, boundary=wrong)
+    made = edit(model, boundary={"desired_input_layout": {"x": "NHWC"}, "input_layout": {"x": "NCHW"}})
+    assert made.main.inputs[0].shape == (2, 4, 5, 3)

@@ -128,5 +128,6 @@ def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | 
         notes = model.metadata.setdefault("preprocessing", {})
         inner = [notes[tensor.name]] if tensor.name in notes else []
         notes[tensor.name] = "; ".join([*entry.notes[::-1], *inner])
-    wanted = port.desired_layout or held
-    return entry.layout and layout.change(model.main, tensor, entry.layout, wanted)
+    if held is not None and entry.layout is None:  # planes of luma and chroma
+        return None
+    return layout.change(model.main, tensor, entry.layout, port.desired_layout or held)
