@@ -48,6 +48,18 @@ graph unread {
 """
 
 
+READ = "  z = ElementWiseNeuron(%y) {operation=uint32 4} -> %z ufixed8[1,4,4,8] per_tensor(scale=0.004)\n"
+
+
+@pytest.mark.parametrize("line", ["", READ])
+def test_an_output_that_is_stored_has_no_quantize_of_stored_values(line):
+    text = BYTES.replace("r = Quantize(%s_out) -> %r_out ufixed8", "r = Quantize(%s_out) -> %y ufixed8")
+    start, end = text.index("  y = "), text.index("  return")
+    graph = folded(text[:start] + line + text[end:].replace("%y", "%y, %z" if line else "%y"))
+    assert [op.type for op in graph.ops] == ["ElementWiseNeuron"] * (2 if line else 1)
+    assert graph.outputs[0].producer.inputs[0].dtype is dt.UFIXED8
+
+
 def test_signed_values_that_an_unread_operation_reads_are_unsigned():
     graph = folded(UNREAD)
     assert [op.type for op in graph.ops] == ["ElementWiseNeuron"]

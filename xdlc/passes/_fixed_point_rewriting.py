@@ -134,18 +134,27 @@ class Rewriting:
             self.changed = True
 
     def _leave(self, op: Op) -> None:
-        """Drop a border that nobody reads; let a Dequantize that makes an output make it fixed point."""
+        """Drop a border that nobody reads; let one that makes an output leave that to the producer before.
+
+        A Dequantize makes the output fixed point then; a Quantize is one whose operand is stored already.
+        """
         source, result = op.inputs[0], op.outputs[0]
         graph = self.graph
-        if source is None or graph.consumers(result):
+        is_stored = op.type == "Quantize" and source is not None and source.dtype.is_fixed
+        if source is None or (graph.consumers(result) and not is_stored):
             return
         if not graph.is_output(result):
             self._drop(op, source)
             return
         producer, form = source.producer, form_of(source)
-        if not self.plan.io or op.type != "Dequantize" or producer is None or form is None:
+        if not is_stored and (
+            not self.plan.io or op.type != "Dequantize" or producer is None or form is None
+        ):
             return
-        if graph.is_output(source) or producer.outputs.count(source) != 1:
+        if producer is None or form is None or graph.is_output(source) or producer.outputs.count(source) != 1:
+            if is_stored:
+                graph.replace_op(op, Op("Reshape", [source], [result], name=op.name, origin=op.origin))
+                self.changed = True
             return
         graph.unlink(op)
         result.dtype, result.encoding = form
