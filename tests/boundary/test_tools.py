@@ -66,6 +66,17 @@ def test_a_template_stops_before_the_dlc(path, tmp_path):
     assert run("-i", path, "-o", tmp_path / "out.dlc", "--custom_io", target)[0] == 0
 
 
+def test_a_template_has_the_source_with_the_shapes_that_are_bound(path, tmp_path):
+    made = ("-i", path, "-o", tmp_path / "out.dlc", "-d", "x", "1,3,16,16")
+    wanted = ("--desired_input_layout", "x", "NHWC", "--dump_config_template", tmp_path / "io.yaml")
+    code, output = run(*made, *wanted)
+    assert code == 0
+    assert "--desired_input_layout" in output  # is not in the file
+    assert "NHWC" not in (tmp_path / "io.yaml").read_text()
+    assert run(*made, "--config", tmp_path / "io.yaml")[0] == 0
+    assert run(*made[:-1], "1,3,32,32", "--config", tmp_path / "io.yaml")[0] == 2
+
+
 def test_a_dlc_gets_another_boundary(path):
     x = np.floor(np.random.default_rng(2).random((1, 3, 16, 16), np.float32) * 200)
     plain = xdlc.convert(path)

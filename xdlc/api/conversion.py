@@ -188,10 +188,16 @@ def _add_boundary(options: dict[str, Any], given: BoundaryOptions) -> None:
         from xdlc.boundary.files import read
 
         held = read(given["config"], has_sections=True)
-        for name, found in (("input_dims", held.shapes), ("out_name", held.outputs)):
-            if found and options.get(name):
-                raise UsageError(f"--{name} and --config state the same", fix="give one of them")
-            options |= {name: found} if found else {}
+        dims = options.get("input_dims") or {}
+        same = isinstance(dims, Mapping) and all(
+            tuple(dims.get(name, shape)) == shape for name, shape in held.shapes.items()
+        )
+        names = options.get("out_name") or held.outputs
+        for name, fits in (("input_dims", same), ("out_name", list(names) == held.outputs)):
+            if not fits and (held.shapes if name == "input_dims" else held.outputs):
+                raise UsageError(f"--{name} and --config state different things", fix="give one of them")
+        options |= {"input_dims": {**dims, **held.shapes}} if held.shapes else {}
+        options |= {"out_name": held.outputs} if held.outputs else {}
 
 
 @contextmanager

@@ -194,7 +194,10 @@ def template(model: Model, *, has_sections: bool = False) -> str:
             layout = {"Layout": {"Model": known, "Custom": known}} if known else {}
             steps = {"QuantParam": {"Type": "QNN_DEFINITION_DEFINED", **numbers}} if scale else {}
             custom = {"IOName": tensor.name, **layout, "Datatype": dtype, **steps}
-            section = {"Name": tensor.name, _SRC: dict(held), _DESIRED: {**held, "QuantParams": numbers}}
+            is_bound = title == _INPUTS and tensor.rank and not tensor.dynamic_axes
+            shape = {"Shape": ",".join(map(str, tensor.shape))} if is_bound else {}
+            desired = {**held, **shape, "QuantParams": numbers}
+            section = {"Name": tensor.name, _SRC: dict(held), _DESIRED: desired}
             content[title].append(section if has_sections else custom)
     found = content if has_sections else [*content[_INPUTS], *content[_OUTPUTS]]
     return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True))

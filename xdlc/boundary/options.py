@@ -51,6 +51,10 @@ class Options(TypedDict, total=False):
     config: str | PathLike[str]
 
 
+CHANGES = frozenset(Options.__annotations__) - {"input_layout", "output_layout"}
+"""Options that change something; the others describe the source."""
+
+
 class Wish(NamedTuple):
     """A request for one input or output.
 

@@ -308,7 +308,11 @@ def _convert(
 def _write_templates(source: Path, targets: Sequence[Path | None], options: dict[str, Any]) -> None:
     from xdlc import api
     from xdlc.boundary.files import template
+    from xdlc.boundary.options import CHANGES
 
+    for name in sorted(CHANGES & {name for name, given in options.items() if given}):
+        notice(f"--{name} is not in the file, which has what the source has")
+        del options[name]
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):
         if target is not None:
