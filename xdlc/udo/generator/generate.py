@@ -13,7 +13,7 @@ from xdlc.udo.config.json_text import read_bytes
 from xdlc.udo.config.reader import inspect, read_config
 from xdlc.udo.generator import htp
 from xdlc.udo.generator.build_context import ignored_backends, notices, package_view
-from xdlc.udo.generator.per_backend import collections_of, restricted
+from xdlc.udo.generator.per_backend import collections_of
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.template_context import PackageView
@@ -116,8 +116,7 @@ def _generate(
         if not per_backend:
             made.append((name, held, view))
             continue
-        for own, group in collections_of(held, view):
-            made.append((name, own, restricted(package_view(own, places.get(name)), group)))
+        made += [(name, own, package_view(own, places.get(name))) for own in collections_of(held, view)]
     packages = []
     for name, held, view in made:
         configs = {**sources.get(name, {}), view.config: write_collection(held).encode()}
