@@ -210,12 +210,16 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
                 "--op_package_lib changes nothing, as converting quantizes nothing: give xdlc-quant the "
                 "registration library, or the .py file, with --udo_package_path"
             )
+        templates = (dump_custom_io_config_template, dump_config_template)
+        for unused in stored if dry_run is not None or any(templates) else ():
+            notice(f"--{unused} changes nothing: no DLC is written")
+        if dry_run is not None and any(templates):
+            raise UsageError("a dry run writes no template", fix="omit --dry_run")
         if dry_run is not None:
             _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
             return
         if soc or report:
             raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or omit them")
-        templates = (dump_custom_io_config_template, dump_config_template)
         if any(templates):
             _write_templates(source, templates, options)
             return
@@ -233,10 +237,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
     )
     files = [option for kind, option in own.values() if kind == "file"]
     others = [option for kind, option in own.values() if kind != "file"]
-    decorated: Callable[..., None] = main
-    for option in reversed((source, *files, *_SHARED, *others, *_RESULT)):
-        decorated = option(decorated)
-    command = tool(name)(decorated)
+    command = tool(name)(params.with_options(main, source, *files, *_SHARED, *others, *_RESULT))
     _share_flags(command, own, given)
     return command
 

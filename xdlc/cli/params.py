@@ -12,6 +12,8 @@ import click
 
 from xdlc.errors import UsageError
 
+Function = Callable[..., None]
+
 
 def names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
     """Parse names separated by commas or blanks."""
@@ -89,28 +91,32 @@ def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int,
     return dims(zip(names, shapes, strict=True))
 
 
-def dimension_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that give inputs of a DLC other dimensions; see ``dims_of``."""
-    for option in reversed(
-        (
-            click.option(
-                "--input_name",
-                "input_names",
-                multiple=True,
-                metavar="NAME",
-                help="Input that gets other dimensions; goes with --input_dimensions, both repeatable.",
-            ),
-            click.option(
-                "--input_dimensions",
-                "input_dims",
-                multiple=True,
-                metavar="D,D..",
-                help="Dimensions of the input of --input_name.",
-            ),
-        )
-    ):
+def with_options(function: Function, *options: Callable[[Function], Function]) -> Function:
+    """Add options to a function, in the order of help."""
+    for option in reversed(options):
         function = option(function)
     return function
+
+
+def dimension_flags(function: Function) -> Function:
+    """Add the flags that give inputs of a DLC other dimensions; see ``dims_of``."""
+    return with_options(
+        function,
+        click.option(
+            "--input_name",
+            "input_names",
+            multiple=True,
+            metavar="NAME",
+            help="Input that gets other dimensions; goes with --input_dimensions, both repeatable.",
+        ),
+        click.option(
+            "--input_dimensions",
+            "input_dims",
+            multiple=True,
+            metavar="D,D..",
+            help="Dimensions of the input of --input_name.",
+        ),
+    )
 
 
 def _parts(shape: str) -> tuple[int, ...] | None:
@@ -275,7 +281,7 @@ _PORTS = {
 }
 
 
-def port_flags(function: Callable[..., None]) -> Callable[..., None]:
+def port_flags(function: Function) -> Function:
     """Add the flags for inputs and outputs; omitted ones are empty or None."""
     settings: dict[str, Any] = {"type": (str, str), "callback": once_by_name, "cls": WordsOption}
     options = [
@@ -295,33 +301,28 @@ def port_flags(function: Callable[..., None]) -> Callable[..., None]:
             "--config", type=INPUT_FILE, help="Configuration of inputs and outputs (qairt-converter)."
         ),
     ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return with_options(function, *options)
 
 
-def kernel_flags(function: Callable[..., None]) -> Callable[..., None]:
+def kernel_flags(function: Function) -> Function:
     """Add the flags of UDO kernels; omitted ones are None."""
-    for option in reversed(
-        (
-            click.option(
-                "--udo_package_path",
-                metavar="FILE,FILE..",
-                help="Registration libraries, or .py files with kernels, of the UDOs in the model.",
-            ),
-            click.option(
-                "--allow_embedded_kernels",
-                is_flag=True,
-                default=None,
-                help="Run kernels that the DLC itself carries, if you trust where it is from.",
-            ),
-            click.option(
-                "--udo_timeout",
-                type=float,
-                metavar="SECONDS",
-                help="Time that one execution of a UDO may take.  [default: 60]",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    return with_options(
+        function,
+        click.option(
+            "--udo_package_path",
+            metavar="FILE,FILE..",
+            help="Registration libraries, or .py files with kernels, of the UDOs in the model.",
+        ),
+        click.option(
+            "--allow_embedded_kernels",
+            is_flag=True,
+            default=None,
+            help="Run kernels that the DLC itself carries, if you trust where it is from.",
+        ),
+        click.option(
+            "--udo_timeout",
+            type=float,
+            metavar="SECONDS",
+            help="Time that one execution of a UDO may take.  [default: 60]",
+        ),
+    )

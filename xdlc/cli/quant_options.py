@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -324,7 +324,7 @@ _LOOPS = click.option(
 
 def file_flags(function: Callable[..., None]) -> Callable[..., None]:
     """Add the flags of the DLC that is read, the samples, and the result."""
-    return _with(_FILES, function)
+    return params.with_options(function, *_FILES)
 
 
 def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
@@ -332,11 +332,5 @@ def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
 
     Those of quantizing and of kernels that are omitted are None.
     """
-    function = params.kernel_flags(_with((*_RESULTS, params.DLC_VERSION), function))
-    return _with((*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, _JOBS, _LOOPS), function)
-
-
-def _with(options: Sequence[Decorator], function: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(options):
-        function = option(function)
-    return function
+    function = params.kernel_flags(params.with_options(function, *_RESULTS, params.DLC_VERSION))
+    return params.with_options(function, *_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, _JOBS, _LOOPS)

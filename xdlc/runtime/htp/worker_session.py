@@ -148,8 +148,9 @@ class WorkerSession:
         self.close()
 
     def close(self) -> None:
-        """End the child."""
-        self._worker.__exit__()
+        """End the child, once a run of another thread has ended."""
+        with self._lock:
+            self._worker.__exit__()
 
     @classmethod
     def of_model(
