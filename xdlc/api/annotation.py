@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdlc.api.options import Notify, PathLike, verb
+from xdlc.container.metadata import add_step
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Graph, Model
 
@@ -82,8 +83,12 @@ def annotate(
 
         set_types(model, not preserve_io_datatype, dict.fromkeys(preserve_io_datatype, "float32"))
         texts["preserve_io_datatype"] = " ".join(preserve_io_datatype) or "all"
-    if texts and model.metadata.get("history"):
-        model.metadata["history"][-1]["args"].update(texts)
+    history = model.metadata.get("history") or [{}]
+    args = history[-1].get("args")
+    if isinstance(args, dict):
+        args.update(texts)
+    elif texts:
+        add_step(model, "xdlc.annotate", texts)
     return model
 
 

@@ -118,7 +118,8 @@ def check_plugin(
             given[name] = json.loads(value) if isinstance(value, str) else value
     with tempfile.TemporaryDirectory(prefix="xdlc_plugin_") as name:
         folder = Path(name)
-        files = _files(folder, plugin, report.plugin, uses_numba(checked))
+        ways = {"numba": uses_numba(checked), "compute": callable(getattr(checked, "compute", None))}
+        files = _files(folder, plugin, report.plugin, [way for way, is_there in ways.items() if is_there])
         for _ in range(nodes * _TRIES):
             taken.clear()
             node, feeds = random_node(declaration, rng, shapes or {}, given)
@@ -141,10 +142,10 @@ def check_plugin(
     return report
 
 
-def _files(folder: Path, plugin: str, name: str, has_numba: bool) -> dict[str, Path]:
+def _files(folder: Path, plugin: str, name: str, ways: Sequence[str]) -> dict[str, Path]:
     """Write files with one kernel of a plugin alone, and return them by its kind."""
     file = plugin.rpartition(".py")[0]
-    found = {way: folder / f"only_{way}.py" for way in _WAYS if way == "compute" or has_numba}
+    found = {way: folder / f"only_{way}.py" for way in ways}
     for way, path in found.items():
         named = f"{Path(file).absolute()}.py:{name}" if file else plugin
         path.write_text(_FILE.format(name=named, changes=_WAYS[way]))
@@ -160,11 +161,7 @@ def _results(
     if kernels(model):
         yield "embedded", run(model, feeds, allow_embedded_kernels=True)
     for way, file in files.items():
-        try:
-            yield way, run(model, feeds, udo_package_path=file)
-        except XdlcError as error:
-            if "marks no function" not in error.problem and "there is no kernel" not in error.problem:
-                raise
+        yield way, run(model, feeds, udo_package_path=file)
 
 
 def _compare(report: PluginReport, results: Mapping[str, Mapping[str, Any]], tolerance: float) -> None:

@@ -14,9 +14,10 @@ import numpy
 
 from xdlc.boundary.datatype import to_float
 from xdlc.boundary.scaling import channel_axis
-from xdlc.errors import ConstraintError, UsageError, nearest_names
+from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Param, Tensor, b8, f32, i32, static, u32, u32s
 from xdlc.ir.dtype import FLOAT32
+from xdlc.json_fields import choice
 from xdlc.opdefs.elementwise_enums import RELU_MIN_MAX, ROUND
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     words = [str(part).lower() for part in parts]
     for word in words:
         if word not in _WORDS:
-            fix = nearest_names(word, _WORDS) or f"use one of {', '.join(_WORDS)}"
-            raise UsageError(f"there is no colour encoding {word!r}", fix=fix)
+            raise UsageError(f"there is no colour encoding {word!r}", fix=choice(word, _WORDS))
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):

@@ -14,6 +14,7 @@ from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import quantized_limits
+from xdlc.json_fields import choice
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.traits import traits
 
@@ -50,9 +51,8 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
     problems: list[XdlcError] = []
     for name, kind in buffer_data_type.items():
         if kind not in TYPES:
-            fix = nearest_names(kind, TYPES) or f"use one of {', '.join(TYPES)}"
             problem = f"buffer_data_type has the unknown type {kind!r} for {name!r}"
-            problems.append(UsageError(problem, fix=fix))
+            problems.append(UsageError(problem, fix=choice(kind, TYPES)))
         if name not in names:
             fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
             problems.append(UsageError(f"buffer_data_type names {name!r}, no input or output", fix=fix))
@@ -88,8 +88,7 @@ def parsed_word(value: str) -> DType:
     name = str(getattr(value, "__name__", value))  # numpy's types have names
     found = _WORDS.get(name) or _WORDS.get(name.lower())
     if found is None:
-        fix = nearest_names(name, _WORDS) or f"use one of {', '.join(_WORDS)}"
-        raise UsageError(f"there is no type {value!r}", fix=fix)
+        raise UsageError(f"there is no type {value!r}", fix=choice(name, _WORDS))
     return found
 
 

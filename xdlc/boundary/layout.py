@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdlc.boundary.entry import connect, split
-from xdlc.errors import ConstraintError, UsageError, nearest_names
+from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, Graph, Tensor, u32s
+from xdlc.json_fields import choice
 from xdlc.opdefs.traits import traits
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def parsed(value: str) -> str:
     """
     found = str(value).upper()
     if found not in WORDS:
-        fix = nearest_names(found, WORDS) or f"use one of {', '.join(WORDS)}"
-        raise UsageError(f"there is no layout {value!r}", fix=fix)
+        raise UsageError(f"there is no layout {value!r}", fix=choice(found, WORDS))
     return found
 
 

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from xdlc.boundary import colour, datatype, layout, resizing, scaling
 from xdlc.boundary.options import Options, Wish
-from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
+from xdlc.json_fields import choice
 
 KINDS = ("image", "default", "opaque")
 """Kinds of inputs: ``opaque`` ones are passed on as they are."""
@@ -59,7 +60,7 @@ Ports: TypeAlias = "dict[str, Port]"
 
 def _kind(value: str) -> str:
     if value not in KINDS:
-        raise UsageError(f"{value!r} is no kind of input", fix=f"use one of {', '.join(KINDS)}")
+        raise UsageError(f"{value!r} is no kind of input", fix=choice(str(value), KINDS))
     return value
 
 
@@ -74,10 +75,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "scale": scaling.parsed,
     "resize": resizing.parsed_resize,
     "crop": resizing.parsed_crop,
-    "quantization": lambda value: value,
-    "name": lambda value: value,
 }
-"""Returns the value of each field of a port from that of an option; they raise UsageError."""
+"""Returns the value of a field of a port from that of an option, where they differ; raises UsageError."""
 _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
 """Fields of a port by what options name them; others have the name of the option."""
 _PRESERVED = {"layout": "desired_layout", "datatype": "dtype"}
@@ -114,7 +113,8 @@ def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
     for target, source in zip(found, (raw, custom), strict=True):
         for wish in source:
             try:
-                target.append(wish._replace(value=_PARSERS[wish.field](wish.value)))
+                parse = _PARSERS.get(wish.field)
+                target.append(wish._replace(value=parse(wish.value)) if parse else wish)
             except UsageError as error:
                 error.where = error.where or wish.where
                 problems.append(error)
@@ -213,8 +213,9 @@ def _preserve(
 
 
 def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
-    fix = nearest_names(name, known) or f"use one of {', '.join(known)}"
-    return UsageError(f"names {name!r}, no such input or output of the model", where=where, fix=fix)
+    return UsageError(
+        f"names {name!r}, no such input or output of the model", where=where, fix=choice(name, known)
+    )
 
 
 def _contradictions(port: Port) -> list[XdlcError]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
+from xdlc.json_fields import choice
 from xdlc.opdefs import check_collection
 from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
@@ -76,10 +77,7 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
     types = _words(plugin.op_type, "op_type")
     for framework in frameworks:
         if framework not in FRAMEWORKS:
-            near = nearest_names(framework, FRAMEWORKS)
-            raise UsageError(
-                f"there is no framework {framework!r}", fix=near or f"use one of {', '.join(FRAMEWORKS)}"
-            )
+            raise UsageError(f"there is no framework {framework!r}", fix=choice(framework, FRAMEWORKS))
     _check_imply_type(plugin)
     if plugin.domain is not None and not isinstance(plugin.domain, str):
         raise UsageError(

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UsageError
+from xdlc.json_fields import choice
 
 Array = Any  # numpy.ndarray of any dtype
 Shape = tuple[int, ...]
@@ -272,10 +273,7 @@ def find_format(name: str) -> Format:
         (1, 2, 4, 4, 16)
     """
     if plain_name(name) not in FORMATS:
-        raise UsageError(
-            f"there is no format {name!r}",
-            fix=nearest_names(str(name), FORMATS) or f"use one of {', '.join(FORMATS)}",
-        )
+        raise UsageError(f"there is no format {name!r}", fix=choice(str(name), FORMATS))
     return FORMATS[plain_name(name)]
 
 
