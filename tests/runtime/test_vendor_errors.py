@@ -84,7 +84,9 @@ def test_an_unknown_number_is_explained_by_its_range() -> None:
     (found,) = xdlc.explain(5999)
     assert found.component == "QnnContext"
     assert "5000 to 5999; nearest is 5014" in found.cause
-    assert xdlc.explain(999_999)[0].component == "unknown"
+    assert xdlc.explain(999_999)[0].component == xdlc.explain(1 << 80)[0].component == "unknown"
+    with pytest.raises(UsageError):
+        xdlc.explain(None)  # type: ignore[arg-type]
     assert xdlc.explain("x y " * 2000) == xdlc.explain("a\0b") == []
     assert xdlc.explain("9" * 9999) == xdlc.explain(Path("/dev/zero")) == []
     with pytest.raises(UsageError) as caught:
@@ -116,8 +118,9 @@ def test_logs_that_are_none(tmp_path: Path) -> None:
         file.truncate(vendor_errors.MOST_BYTES + 1)
     with pytest.raises(UsageError):
         xdlc.explain(log)
-    with pytest.raises(StorageError):
-        xdlc.explain(str(tmp_path / "missing.log"))
+    for path in (str(tmp_path / "missing.log"), tmp_path, "a/\0b"):
+        with pytest.raises(StorageError):
+            xdlc.explain(path)
 
 
 def test_the_tool_takes_several_codes_or_a_line_in_words() -> None:

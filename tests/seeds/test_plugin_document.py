@@ -231,3 +231,9 @@ def test_a_plugin_is_checked_on_random_nodes(tmp_path: Path, plugin: Path) -> No
     assert any("expected [1, 1, 1, 1]" in text for text in report.problems)
     with pytest.raises(XdlcError):
         list(report.lines())
+
+
+@pytest.mark.parametrize("shapes", [{"data": (-1, 2)}, {"data": (1 << 20, 1 << 20)}, {"x": (1,)}])
+def test_shapes_that_no_random_node_has_are_refused(shapes: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(UsageError):
+        api.check_plugin(str(EXAMPLES / "reduction.py"), shapes=shapes)

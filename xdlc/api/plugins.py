@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 from collections import Counter
@@ -14,9 +15,11 @@ from typing import Any
 
 from xdlc.api.conversion import convert
 from xdlc.api.execution import run
-from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, nearest_names
+from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 from xdlc.ir import Model
+from xdlc.json_fields import choice
 
+_MOST_ELEMENTS = 1 << 24
 _TRIES = 20
 """Random nodes for each one that a plugin takes."""
 _FILE = """from xdlc.udo import Plugin
@@ -110,8 +113,12 @@ def check_plugin(
     checked: Any = type(report.plugin, (found[0],), changes)
     declaration = plugin_hooks(checked)[1].declaration
     inputs = [tensor.name for tensor in declaration.inputs]
-    for name in (shapes or {}).keys() - set(inputs):
-        raise UsageError(f"there is no input {name!r}", fix=nearest_names(name, inputs) or None)
+    for name, shape in (shapes or {}).items():
+        if name not in inputs:
+            raise UsageError(f"there is no input {name!r}", fix=choice(name, inputs))
+        if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS:
+            fix = f"give dimensions of at most {_MOST_ELEMENTS} elements"
+            raise UsageError(f"{list(shape)} is no shape of {name!r}", fix=fix)
     rng, given = numpy.random.default_rng(seed), dict(attributes or {})
     for name, value in given.items():
         with suppress(ValueError):

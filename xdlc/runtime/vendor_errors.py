@@ -65,6 +65,9 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     """
     if isinstance(subject, int):
         return [_of_number(subject)]
+    if not isinstance(subject, str | os.PathLike):
+        problem = f"nothing of type {type(subject).__name__} is explained"
+        raise UsageError(problem, fix="give a number, a text or the path of a file")
     text = os.fspath(subject).strip()
     is_path = not isinstance(subject, str) or re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text)
     if is_path or os.path.isfile(text):
@@ -90,7 +93,7 @@ def _table() -> dict[str, Any]:
 def _of_number(number: int) -> Explanation:
     """Return the explanation of a number; one that is not known is explained by its range."""
     table = _table()
-    number &= 0xFFFF_FFFF if number < 0 else (1 << 64) - 1
+    number &= 0xFFFF_FFFF if number < 0 else number
     shown, code = f"{number} (0x{number:x})", number & 0xFFFF
     if number & 0xFFFF_FF00 == _FASTRPC:
         return Explanation(
@@ -181,9 +184,10 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
 def _of_file(path: Path) -> list[Explanation]:
     try:
         size = path.stat().st_size
-        data = path.read_bytes() if path.is_file() and size <= MOST_BYTES else b""
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
+        is_read = size <= MOST_BYTES and (path.is_file() or path.is_dir())  # no device
+        data = path.read_bytes() if is_read else b""
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise StorageError(problem, where=str(path), fix="check the path") from error
     if size > MOST_BYTES:
         _refuse(str(path), f"has {size} bytes, and more than {MOST_BYTES} are not read")
