@@ -225,7 +225,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
     """Divide with a fake library: it takes all ops but one, and compiling fails as told."""
 
     def run(
-        model: Model, odd: str, fails: Fails
+        model: Model, odd: str, fails: Fails, **options: Any
     ) -> tuple[prepare_partitions.PartitionJobs, list[list[list[str]]]]:
         compiled: list[list[list[str]]] = []
 
@@ -244,7 +244,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
         model.save(path)
         target = Target(find_soc("sm8650"), htp.CompileOptions())
         with ForkServer(path) as server:  # which starts nothing unless it is asked to
-            made = prepare_partitions.PartitionJobs(model, path, "model", [target], {}, 60, server)
+            made = prepare_partitions.PartitionJobs(model, path, "model", [target], {}, 60, server, **options)
             made.do(1, None, None)
         return made, compiled
 
@@ -288,6 +288,14 @@ def test_an_op_that_never_compiles_is_left_to_the_cpu(fake: Callable[..., Any]) 
         ("conv2d_b", "the compiler fails on its partition: finalize failed"),
         ("elementwisebinary_c", "runs faster on the CPU than with copies to HTP and back"),
     ]
+
+
+def test_without_partition_the_compiler_may_not_fail_on_the_main_graph(fake: Callable[..., Any]) -> None:
+    def fails(ops: list[str]) -> XdlcError | None:
+        return BackendError("finalize failed") if "conv2d_b" in ops else None
+
+    made, _ = fake(partly(quantized=True), "softmax_s", fails, strict=True)
+    assert [problem.problem for problem in made.problems()] == ["finalize failed"]
 
 
 def test_an_op_refused_only_in_its_part_is_left_to_the_cpu(fake: Callable[..., Any]) -> None:

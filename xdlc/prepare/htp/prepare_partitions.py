@@ -18,7 +18,7 @@ from xdlc.container.cache_provenance import GraphFacts
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.opdefs.control_flow import GRAPH_PARAMS
+from xdlc.opdefs.control_flow import GRAPH_PARAMS, outer_graphs
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, whole
 from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome, each_of
 from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mark, plan_partitions
@@ -216,6 +216,9 @@ class PartitionJobs:
         if state.plan is None or not _is_about_parts(error):
             return False
         blamed = self._blamed(state, error)
+        outer = {graph.name for graph in outer_graphs(self._source)}
+        if self._strict and any(partition.graph in outer for partition in blamed):
+            return False
         for partition, reason in blamed.items():
             graph = self._source.graphs[partition.graph]
             ops = [op for op in graph.ops if partition.ops is None or op.name in partition.ops]
