@@ -54,6 +54,8 @@ def test_floats_outside_of_a_quantized_model(path: Path) -> None:
     model = xdlc.quantize(xdlc.convert(path), [feeds])
     expected = xdlc.run(model, feeds)["y"]
     assert model.main.inputs[0].dtype.is_fixed
+    with pytest.raises(UsageError, match="preserve_io_datatype names 'z'"):
+        annotate(model, preserve_io_datatype=["z"])
     annotate(model, preserve_io_datatype=["x"])
     assert model.main.inputs[0].dtype.name == "float32"
     assert model.main.outputs[0].dtype.is_fixed
@@ -86,7 +88,9 @@ def test_inputs_that_nothing_reads(tmp_path: Path) -> None:
 
 def test_texts(path: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("ours")
-    model = annotate(xdlc.convert(path), model_version="1.2", copyright_file=tmp_path / "text")
+    model = xdlc.convert(path)
+    model.metadata["history"] = [{"tool": "other"}]
+    annotate(model, model_version="1.2", copyright_file=tmp_path / "text")
     model.save(tmp_path / "net.dlc")
     args = xdlc.load(tmp_path / "net.dlc").metadata["history"][-1]["args"]
     assert (args["model_version"], args["model_copyright"]) == ("1.2", "ours")
@@ -94,3 +98,7 @@ def test_texts(path: Path, tmp_path: Path) -> None:
         annotate(model, model_version="x" * 65)
     with pytest.raises(UsageError, match="32 or 16"):
         annotate(model, float_bitwidth=8)
+    with pytest.raises(UsageError, match="the string 'x'"):
+        annotate(model, preserve_io_datatype="x")
+    with pytest.raises(UsageError, match="of type PosixPath"):
+        annotate(path)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdlc.api.options import Notify, PathLike, verb
+from xdlc.api.options import Notify, PathLike, check_lists, verb
 from xdlc.container.metadata import add_step
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Graph, Model
@@ -53,9 +53,12 @@ def annotate(
         ModelError: If the encodings of weights cannot be used.
         StorageError: If a file cannot be read.
     """
+    if not isinstance(model, Model):
+        raise UsageError(f"the model is of type {type(model).__name__}", fix="load it: xdlc.load(path)")
+    check_lists(preserve_io_datatype=preserve_io_datatype or ())
     texts: dict[str, str] = {}
     if model_version is not None:
-        texts["model_version"] = _checked(model_version, LONGEST_VERSION, "model_version")
+        texts["model_version"] = _checked(str(model_version), LONGEST_VERSION, "model_version")
     if copyright_file is not None:
         texts["model_copyright"] = _text(Path(copyright_file))
     if strip_encodings:
@@ -81,7 +84,8 @@ def annotate(
     if preserve_io_datatype is not None:
         from xdlc.boundary.datatype import set_types
 
-        set_types(model, not preserve_io_datatype, dict.fromkeys(preserve_io_datatype, "float32"))
+        types = dict.fromkeys(preserve_io_datatype, "float32")
+        set_types(model, not types, types, "preserve_io_datatype")
         texts["preserve_io_datatype"] = " ".join(preserve_io_datatype) or "all"
     history = model.metadata.get("history") or [{}]
     args = history[-1].get("args")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpa
 
 from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Notify, PathLike, by_name, verb
+from xdlc.api.options import Array, Notify, PathLike, by_name, check_lists, verb
 from xdlc.api.submission import Submissions
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names
 from xdlc.ir import Graph, Model
@@ -111,7 +111,8 @@ class Session:
             for name, value in options.items()
             if value is not None and value is not _DEFAULTS.get(name, False)
         }
-        if runtime not in _OF_RUNTIME:
+        check_lists(outputs=given.get("outputs", ()))
+        if runtime not in tuple(_OF_RUNTIME):
             raise UsageError(
                 f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
                 fix=nearest_names(str(runtime), _OF_RUNTIME) or "take one of these",
@@ -180,8 +181,8 @@ class Session:
         Raises:
             XdlcError: As ``run`` does, for the first run that fails; it names the sample.
         """
-        if isinstance(samples, Mapping):
-            raise UsageError("samples is one mapping", fix="give a list of them: [feeds]")
+        if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
+            raise UsageError(f"samples is of type {type(samples).__name__}", fix="give a list: [feeds]")
         found = []
         for number, feeds in enumerate(samples):
             try:

@@ -28,7 +28,9 @@ _NOT_CAST = (dt.INT8, dt.INT16, dt.UINT16)
 _WORDS = {name: held for name, held in dt.BY_NAME.items() if held.bits >= 8} | TYPES | {"bool": dt.BOOL8}
 
 
-def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str]) -> None:
+def set_types(
+    model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str], option: str = "buffer_data_type"
+) -> None:
     """Set types of inputs and outputs; their names, shapes and order stay.
 
     A conversion is inserted after each such input and before each such output: Quantize, Dequantize,
@@ -40,6 +42,7 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
         use_float_io: Whether all inputs and outputs of numbers become float32: quantized ones and those
             of other float types.
         buffer_data_type: Type by name of the tensor, see ``TYPES``; overrides ``use_float_io``.
+        option: What errors and reasons call these types.
 
     Raises:
         UsageError: If a type or a name is not known.
@@ -51,18 +54,18 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
     problems: list[XdlcError] = []
     for name, kind in buffer_data_type.items():
         if kind not in TYPES:
-            problem = f"buffer_data_type has the unknown type {kind!r} for {name!r}"
+            problem = f"{option} has the unknown type {kind!r} for {name!r}"
             problems.append(UsageError(problem, fix=choice(kind, TYPES)))
         if name not in names:
             fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
-            problems.append(UsageError(f"buffer_data_type names {name!r}, no input or output", fix=fix))
+            problems.append(UsageError(f"{option} names {name!r}, no input or output", fix=fix))
     raise_all(problems)
     changed: set[str] = set()
     for graph, port in ports:
         given = buffer_data_type.get(port.name)
         if given is None and not (use_float_io and (port.dtype.is_fixed or port.dtype.is_float)):
             continue
-        flag = "buffer_data_type" if given else "use_float_io"
+        flag = option if given else "use_float_io"
         try:
             wanted = TYPES[given or "float32"]
             _check_numbers(graph, port, wanted)
@@ -74,7 +77,7 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
     raise_all(problems)
     for name in buffer_data_type:
         if name not in changed:
-            warnings.warn(f"buffer_data_type: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
+            warnings.warn(f"{option}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
         warnings.warn("use_float_io changes nothing: no other input or output is quantized", stacklevel=3)
 
