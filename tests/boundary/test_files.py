@@ -71,6 +71,13 @@ def test_a_custom_file_beats_preserve_io_which_beats_other_options(path):
     kept = xdlc.convert(path, preserve_io="layout x", notify=notices.append, **options)
     assert (kept.main.inputs[0].shape, kept.main.inputs[0].dtype.name) == ((1, 3, 16, 16), "uint8")
     assert any("desired_input_layout x" in notice for notice in notices)
+    config = CONFIG.replace("DataType:\n", "DataType: uint8\n").replace(
+        "Scale: , Offset:", "Scale: 0.5, Offset: 0"
+    )
+    notices.clear()
+    kept = xdlc.convert(path, preserve_io="datatype", config=write(path, config), notify=notices.append)
+    assert (kept.main.inputs[0].shape, kept.main.inputs[0].dtype.name) == ((1, 16, 16, 3), "float32")
+    assert len(notices) == 1
     custom = write(path, CUSTOM)
     assert xdlc.convert(path, preserve_io=True, custom_io=custom).main.inputs[0].shape == (1, 16, 16, 3)
     for wrong in ({"preserve_io": "layot"}, {"preserve_io": "layout z"}, {"custom_io": custom, **options}):
@@ -85,6 +92,7 @@ def test_a_custom_file_beats_preserve_io_which_beats_other_options(path):
         ("- IOName: x\n  Layot: {}\n- Datatype: float16", 2),
         ("- IOName: x\n  Datatype: uint8", 1),
         ("- IOName: x\n  QuantParam: { Scale: 0.5, Offset: 0 }", 1),
+        ("- IOName: x\n  Datatype: int32\n  QuantParam: { Scale: 0.5, Offset: 0 }", 1),
         ("- IOName: x\n  Datatype: uint8\n  QuantParam: { Type: QNN_DEFINITION_DEFINED }", 1),
         ("- IOName: x\n  Datatype: uint8\n  QuantParam: { Scale: -1, Offset: true }", 1),
         ("- IOName: x\n  Datatype: uint8\n  Datatype: int8", 1),

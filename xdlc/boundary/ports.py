@@ -79,7 +79,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 """Returns the value of a field of a port from that of an option, where they differ; raises UsageError."""
 _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
 """Fields of a port by what options name them; others have the name of the option."""
-_PRESERVED = {"layout": "desired_layout", "datatype": "dtype"}
+_PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization")}
 
 
 def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
@@ -200,13 +200,11 @@ def _preserve(
             fix = "write layout or datatype, and names after it, or nothing"
             raise UsageError(f"preserve_io keeps no {kind!r}", fix=fix)
         raise_all([_unknown(name, "preserve_io", known) for name in names if name not in known])
-        for name in names or known:
-            dropped += [
-                chosen.pop((name, _PRESERVED[each]), None) for each in _PRESERVED if kind in ("", each)
-            ]
-            kept += [name] if kind != "layout" else []
-    for wish in filter(None, dropped):
-        notify(f"preserve_io overrides {wish.where}")
+        fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
+        dropped += [chosen.pop((name, field), None) for name in names or known for field in fields]
+        kept += (names or known) if kind != "layout" else []
+    for where in dict.fromkeys(wish.where for wish in dropped if wish):
+        notify(f"preserve_io overrides {where}")
     if not any(dropped):
         notify("preserve_io overrides no option: layouts and types are those of the source by default")
     return kept
@@ -220,9 +218,9 @@ def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
 
 def _contradictions(port: Port) -> list[XdlcError]:
     """Return errors if an opaque input is to be changed, or a type that is not stored has an encoding."""
-    problem = None
+    problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
         problem, fix = "is opaque, which is passed on as it is", "omit its type opaque, or what changes it"
-    elif port.quantization and not (port.dtype and (port.dtype.is_fixed or port.dtype.is_integer)):
-        problem, fix = "has a scale and an offset, but no integer type", "give it one, like uint8"
+    elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):
+        problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "give it one"
     return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []
