@@ -219,8 +219,9 @@ def test_release_of_the_sdk(tmp_path: Path):
     paths = {name: tmp_path / name for name in texts}
     for name, content in texts.items():
         paths[name].write_bytes(content)
-    done = invoke("sdk", paths["package.so"], paths["backend.so"], paths["cpu.so"], "--release", "2.31")
-    assert done.output.count("v2.31.0.250130\n") == 2
+    twice = [paths["package.so"], paths["package.so"]]
+    done = invoke("sdk", *twice, paths["backend.so"], paths["cpu.so"], "--release", "2.31")
+    assert done.output.count("v2.31.0.250130\n") == 3
     for words in ((paths["newer.so"],), ("--release", "2.51"), ("--release", "v2.3")):
         done = invoke("sdk", paths["package.so"], *words, code=BackendError.exit_code)
         assert "SDK release v2." in done.output

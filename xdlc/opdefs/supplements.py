@@ -59,23 +59,28 @@ def _table(table: SupplementTable, ops: Mapping[str, OpDef], key: Key) -> Iterat
             yield Problem(words, (*key, "op", name, "Name"), near(name, ops) or "define or remove it")
 
 
+def offers_of(op: OpDef, collection: Collection) -> set[str]:
+    """Return the backends of an op: its own, and those that list it."""
+    return {*op.backends, *(table.backend for table in collection.supplements if op.name in table.supported)}
+
+
 def offered(collection: Collection) -> dict[str, set[str]]:
-    """Return the backends of each op by its name: its own, and those that list it."""
-    found = {op.name: set(op.backends) for op in collection.opdefs}
-    for table in collection.supplements:
-        for name in table.supported & found.keys():
-            found[name].add(table.backend)
-    return found
+    """Return the backends of each op by its name."""
+    return {op.name: offers_of(op, collection) for op in collection.opdefs}
+
+
+def is_used(backend: str, offers: set[str]) -> bool:
+    """Return whether a supplement is for one of the backends of its op, or the op names none."""
+    return not offers or any(backends.overlap(backend, each) for each in offers)
 
 
 def unused(collection: Collection) -> Iterator[tuple[Key, OpDef, str, str]]:
     """Yield the supplements for backends that the op does not name: place, op, backend, the op's backends."""
     ops, offers = {op.name: op for op in collection.opdefs}, offered(collection)
     for index, table in enumerate(collection.supplements):
-        for name in table.ops:
-            own = offers.get(name, set())
-            if own and not any(backends.overlap(table.backend, each) for each in own):
-                yield ("table", index, "op", name), ops[name], table.backend, ", ".join(sorted(own))
+        for name in filter(ops.__contains__, table.ops):
+            if not is_used(table.backend, offers[name]):
+                yield ("table", index, "op", name), ops[name], table.backend, ", ".join(sorted(offers[name]))
 
 
 class Rows:

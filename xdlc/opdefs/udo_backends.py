@@ -16,7 +16,7 @@ from xdlc.opdefs.backend_view import constrained, only_default
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, OpDef, ParamDef
 from xdlc.opdefs.op_verifier import OpVerifier, Problem
-from xdlc.opdefs.supplements import offered, side_of, tensors_of, unused
+from xdlc.opdefs.supplements import is_used, offers_of, side_of, tensors_of
 
 _FIX = "change the model, or the supplement for the backend"
 
@@ -67,16 +67,16 @@ class UdoVerifier:
         collection, name = self._collection, self._definition.name
         if collection is None:
             return {}
-        skipped = {(op.name, backend) for _, op, backend, _ in unused(collection)}
+        offers = offers_of(self._definition, collection)
         own = [
             table.backend
             for table in collection.supplements
             for row in table.ops.get(name, ())
-            if (name, table.backend) not in skipped
+            if is_used(table.backend, offers)
             for side in ("input", "output", "param")
             if any(added.constraints or added.only_default for added in side_of(row, side).values())
         ]
-        names = sorted({*offered(collection).get(name, ()), *own}) if own else []
+        names = sorted({*offers, *own}) if own else []
         return {each: OpVerifier(constrained(self._definition, collection, each)) for each in names}
 
     def _refusals(self, op: Op) -> Mapping[str, list[Problem]]:

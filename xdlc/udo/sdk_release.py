@@ -79,4 +79,4 @@ def check_releases(paths: Sequence[str | os.PathLike[str]], wanted: str = "") ->
                 where=path,
                 fix="build the package with the SDK of the runtime, QNN_SDK_ROOT",
             )
-    return list(found.values())
+    return [found[os.fspath(path)] for path in paths]

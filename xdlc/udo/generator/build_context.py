@@ -12,6 +12,7 @@ from xdlc.opdefs.backend_view import activation_types
 from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
+from xdlc.opdefs.supplements import offers_of
 from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of, op_notices, refusal
 from xdlc.udo.generator.cpp import check_types
 from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
@@ -117,7 +118,7 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
 
 def ignored_backends(collection: Collection) -> tuple[str, ...]:
     """Return the backends that a configuration names and packages are not made for, sorted."""
-    names = {name for opdef in collection.opdefs for name in _backends(opdef, collection)}
+    names = {name for opdef in collection.opdefs for name in offers_of(opdef, collection)}
     return tuple(sorted(name for name in names if core_of(name) is None))
 
 
@@ -131,14 +132,9 @@ def notices(collection: Collection) -> tuple[str, ...]:
     return tuple(f"{', '.join(names)}{text}" for text, names in found.items())
 
 
-def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
-    listed = (table.backend for table in collection.supplements if opdef.name in table.supported)
-    return (*opdef.backends, *listed)
-
-
 def _narrow(opdef: OpDef, collection: Collection) -> list[str]:
     """The backends of an op, without names that include another one, which has the version."""
-    names = set(_backends(opdef, collection)) or {CPU}
+    names = offers_of(opdef, collection) or {CPU}
     return sorted(names - {other for name in names for other in chain(name)[1:]})
 
 
@@ -264,7 +260,7 @@ def _types(
         found[core.name] = _allowed(collection, opdef, tensor, kind, core)
         if core.name == CPU and kind != "param" and not tensor.is_static:
             stated = bool(_supplement(opdef.name, tensor.name, kind, collection, core))
-            backends = _backends(opdef, collection)
+            backends = offers_of(opdef, collection)
             found[CPU] = activation_types(found[CPU], stated=stated, backends=backends)
         if not found[core.name]:
             raise ModelError(
