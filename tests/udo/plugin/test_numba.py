@@ -64,6 +64,20 @@ def test_numba_may_be_in_another_module_or_method(tmp_path: Path, body: str) -> 
 
 
 @pytest.mark.frameworks
+def test_kernels_have_the_weights_of_their_ops(tmp_path: Path) -> None:
+    text = SCALE.replace('("x",)', '("x", Input("w", static=True))').replace('"by": Float(default=3.0)', "")
+    text = text.replace('op.params["by"]', "op.inputs[1].data.numpy()[0]")
+    file = written(tmp_path, f"{text}        return numba.njit(lambda x, w: x * by)\n")
+    nodes = [node("Scale", "x v", "y", domain="mine"), node("Scale", "x w", "z", domain="mine")]
+    weights = {"v": np.float32([2]), "w": np.float32([5])}
+    made = build(nodes, {"x": floats(2, 3)}, weights, ["y", "z"], 17)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    x = np.ones((2, 3), np.float32)
+    found = xdlc.run(xdlc.convert(tmp_path / "m.onnx", plugin=[str(file)]), {"x": x}, udo_package_path=file)
+    np.testing.assert_array_equal([found["y"], found["z"]], [2 * x, 5 * x])
+
+
+@pytest.mark.frameworks
 def test_the_example_in_numba_equals_the_reduction_of_xdlc(tmp_path: Path) -> None:
     layers = "".join(
         f'layer {{ name: "r{place}" type: "Reduction" bottom: "x" top: "y{place}" '

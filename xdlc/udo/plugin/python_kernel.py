@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from xdlc.errors import UsageError
-from xdlc.ir.data import ArrayData
+from xdlc.ir.data import ArrayData, TensorData
 from xdlc.ir.dtype import from_numpy
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.python import Mark
@@ -20,6 +21,7 @@ from xdlc.udo.plugin.user_code import user_code
 Array = Any  # numpy.ndarray
 KernelFor = Callable[[Sequence[Array | None], Mapping[str, Any], Sequence[TensorSpec]], Callable[..., Any]]
 """Returns the function to call for the inputs, parameters and outputs of an op as it stores them."""
+_MOST_KERNELS = 64
 REAL_BYTES = 4  # quantized activations and halves reach kernels as float32
 
 
@@ -48,8 +50,8 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
 
 
 def _built_by(hooks: PluginHooks) -> KernelFor:
-    """Return the kernels that numba compiles, each for inputs and parameters until others come."""
-    made: dict[str, Any] = {}
+    """Return the kernels that numba compiles, one for each form of inputs, parameters and weights."""
+    made: dict[tuple[Any, ...], Any] = {}
     op = hooks.declaration.definition
 
     def kernel_for(
@@ -65,9 +67,11 @@ def _built_by(hooks: PluginHooks) -> KernelFor:
             )
             for place, array in enumerate(inputs)
         )
-        key = repr((params, [(spec.shape, spec.dtype) if spec else None for spec in specs], outputs))
+        values = [*params.items(), *((spec.shape, spec.dtype, spec.data) for spec in specs if spec)]
+        key = (*(_key(part) for each in values for part in each), *(spec is None for spec in specs), *outputs)
         if key not in made:
-            made.clear()
+            if len(made) == _MOST_KERNELS:
+                made.clear()
             made[key] = hooks.built(OpView(op.package, op.name, op.name, specs, tuple(outputs), params))
         found = made[key]
         if not is_numba(found):
@@ -76,6 +80,13 @@ def _built_by(hooks: PluginHooks) -> KernelFor:
         return lambda given, _, outputs: called(found, given, outputs)
 
     return kernel_for
+
+
+def _key(value: Any) -> Any:
+    """Return something that is equal for equal values, arrays among them."""
+    array = value.numpy() if isinstance(value, TensorData) else value
+    is_array = hasattr(array, "tobytes")
+    return (array.shape, array.dtype, sha256(array.tobytes()).digest()) if is_array else repr(array)
 
 
 def _around(hooks: PluginHooks, hook: str, kernel_for: KernelFor) -> Callable[..., Any]:
