@@ -164,6 +164,7 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3, cutoff: flo
     import difflib
     from heapq import nsmallest
 
+    name = str(name)  # callers of Python may pass anything
     count = _MOST_COMPARED // max(len(name), 1) ** 2
     close = nsmallest(count, known, key=lambda candidate: abs(len(candidate) - len(name)))
     lowered = {candidate.lower(): candidate for candidate in close}

@@ -89,3 +89,10 @@ def test_a_dlc_gets_another_boundary(path):
     np.testing.assert_array_equal(
         xdlc.run(back, {"x": x.astype(np.uint8)})["y"], xdlc.run(plain, {"x": x})["y"]
     )
+
+
+def test_names_that_are_no_text_are_errors(path):
+    with pytest.raises(xdlc.XdlcError, match="names 5"):
+        xdlc.convert(path, input_layout={5: "NCHW"})
+    with pytest.raises(xdlc.XdlcError, match="runtime 5"):
+        xdlc.Session(xdlc.convert(path), runtime=5)

@@ -115,7 +115,7 @@ class Session:
         if runtime not in tuple(_OF_RUNTIME):
             raise UsageError(
                 f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
-                fix=nearest_names(str(runtime), _OF_RUNTIME) or "take one of these",
+                fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
             )
         if runtime != "htp" and given.pop("use_aip", False):
             runtime = "aip"

@@ -102,7 +102,7 @@ def resize(entry: Entry, port: Port) -> None:
     if wanted is None or wanted[:2] == tensor.shape[1:3]:
         return
     check_image(entry, f"--input_resize {port.name}")
-    if tensor.dtype.is_integer and wanted.mode == "bilinear":
+    if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and wanted.mode == "bilinear":
         raise ConstraintError(
             f"{port.name!r} holds {tensor.dtype}, which bilinear resizing would have to round",
             fix=f"use --input_resize {port.name} {wanted.height},{wanted.width} nearest",

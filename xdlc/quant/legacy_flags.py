@@ -14,7 +14,6 @@ RENAMED = {
     "act_bw": "act_bitwidth",
     "bias_bw": "bias_bitwidth",
     "axis_quant": "use_per_channel_quantization",
-    "apply_algorithms": "algorithms",
     "float_fallback": "enable_float_fallback",
     "target_soc_model": "target",
 }
@@ -99,6 +98,10 @@ def _optimizations(flag: str, value: Any, put: _Put) -> None:
     put(flag, "algorithms", tuple(_OPTIMIZATIONS[name] for name in names))
 
 
+def _algorithms(flag: str, value: Any, put: _Put) -> None:
+    put(flag, "algorithms", tuple(_OPTIMIZATIONS.get(name, name) for name in value))
+
+
 def _no_weights(flag: str, value: Any, put: _Put) -> None:
     raise UsageError(
         "leaving weights in float beside quantized activations has no kernel on any target",
@@ -118,6 +121,8 @@ _TRANSLATED: dict[str, Callable[[str, Any, _Put], None]] = {
     "use_enhanced_quantizer": _same(*_METHODS, fixed="sqnr"),
     "use_adjusted_weights_quantizer": _same(_METHODS[0], fixed="min-max"),
     "optimizations": _optimizations,
+    "algorithms": _algorithms,
+    "apply_algorithms": _algorithms,
     "no_weight_quantization": _no_weights,
     "restrict_quantization_steps": _steps,
 }
