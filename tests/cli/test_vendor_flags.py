@@ -148,6 +148,8 @@ def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], 
         ("snpe-net-run", ["--perf_profile", "--use_dsp"], "--perf_profile VALUE"),
         ("snpe-net-run", ["--runtime_order", "gpu"], "cpu"),
         ("snpe-net-run", ["--use_dsp=fast"], "omit fast"),
+        ("snpe-dlc-info", ["-s", "-m"], "write -s FILE.csv"),
+        ("onnx-to-dlc", ["--input_dim", "x", "--dry_run"], "write --input_dim NAME"),
     ],
 )
 def test_wrong_words(name: str, given: list[str], fix: str) -> None:

@@ -77,7 +77,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):
-                return _miscounted(option, error.option_name)
+                return miscounted(option, error.option_name)
     if isinstance(error, click.BadParameter):
         where, usual = (None, "--help lists the options")
         if param is not None:
@@ -95,7 +95,8 @@ def _nearest_choice(param: click.Parameter, message: str) -> str | None:
     return nearest_names(given[1], map(str, param.type.choices)) or None
 
 
-def _miscounted(option: click.Parameter, name: str) -> UsageError:
+def miscounted(option: click.Parameter, name: str) -> UsageError:
+    """Return the error for an option with too few values, or a switch with one."""
     if isinstance(option, click.Option) and option.is_flag:
         return UsageError("takes no value", where=name, fix=f"write {name} alone")
     number = option.nargs

@@ -192,6 +192,11 @@ class _Reader:
             shown: The flag as it was given.
         """
         count = max(option.nargs - 1, 0) if glued else _count(option, rest)
+        is_bare = isinstance(option, WordsOption) and option.is_bare
+        free = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
+        if free < count and not is_bare:
+            self.problems.append(usage_errors.miscounted(option, name))
+            return rest[free:]
         values, rest = [*glued, *rest[:count]], rest[count:]
         if isinstance(option, DimsOption) and len(values) == 2 and not glued:
             given = values
@@ -201,7 +206,7 @@ class _Reader:
             values, _ = split_dims(values)
         if len(values) == option.nargs and not self.takes_words:
             values[-1], rest = self.listed(option, values[-1], rest)
-        if isinstance(option, WordsOption) and len(values) >= option.nargs - option.is_bare:
+        if isinstance(option, WordsOption) and len(values) >= option.nargs - is_bare:
             values, rest = option.joined(values, rest)
         if values and not option.multiple:
             first, other = self.values_of.setdefault(str(option.name), (shown, values))
