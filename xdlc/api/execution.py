@@ -73,9 +73,6 @@ class RunOptions(TypedDict, total=False):
     notify: Notify | None
 
 
-_DEFAULTS = {"quantized": True}
-"""Defaults of options; those of others are False or None."""
-
 
 class Session:
     """A model that is ready to run, as often as wanted, from any number of threads.
@@ -109,7 +106,7 @@ class Session:
         given: dict[str, Any] = {
             name: value
             for name, value in options.items()
-            if value is not None and value is not _DEFAULTS.get(name, False)
+            if value is not None and value is not (name == "quantized")  # the defaults
         }
         check_lists(outputs=given.get("outputs", ()))
         if runtime not in tuple(_OF_RUNTIME):

@@ -79,13 +79,11 @@ class Entry:
         text = self.text
         if self.by_value:
             given = " ".join(values)
-            found = (words for value, words in self.by_value.items() if fnmatchcase(given, value))
-            text = next(found, "") if given else ""
-            if not any(fnmatchcase(given, value) for value in self.by_value):
-                known = ", ".join(self.by_value)
-                raise UsageError(
-                    f"{given!r} has no counterpart here", where=self.flag, fix=f"values: {known}"
-                )
+            found = [words for value, words in self.by_value.items() if fnmatchcase(given, value)]
+            if not found:
+                fix = f"values: {', '.join(self.by_value)}"
+                raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix)
+            text = found[0]
         rest = iter(values)
         return [next(rest, "") if word == "{}" else word for word in text.split()]
 
