@@ -73,7 +73,6 @@ class RunOptions(TypedDict, total=False):
     notify: Notify | None
 
 
-
 class Session:
     """A model that is ready to run, as often as wanted, from any number of threads.
 
@@ -230,6 +229,7 @@ class Session:
 
         Raises:
             UsageError: If the session is not one of the runtime cpu, or is closed.
+            BackendError: If the runs have more than a million executions of ops.
             XdlcError: As ``run`` does.
         """
         from xdlc.runtime.profile import Profiler
