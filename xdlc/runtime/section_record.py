@@ -24,9 +24,7 @@ from xdlc.container.section_payload import AGAIN, is_subgraph, read_subgraph, wr
 from xdlc.errors import ContainerError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Tensor, TensorData
 from xdlc.ir.fingerprint import fingerprint
-
-CONVERSIONS = ("Transpose", "Quantize", "Dequantize", "Cast", "Convert")
-"""Types of the ops that change the form of a value and nothing else."""
+from xdlc.opdefs.traits import traits
 
 
 def conversions(model: Model) -> tuple[list[Op], list[Op]]:
@@ -38,7 +36,7 @@ def conversions(model: Model) -> tuple[list[Op], list[Op]]:
     candidates = [
         op
         for op in graph.ops
-        if op.package == NATIVE_PACKAGE and op.type in CONVERSIONS and op.inputs and op.name not in numbered
+        if (_changes_type(op) or _is_native(op, "Transpose")) and op.inputs and op.name not in numbered
     ]
     passed: set[Tensor | None] = set(graph.inputs)
     before: dict[Op, None] = {}
@@ -70,10 +68,19 @@ def layer_ids(model: Model) -> dict[Op, int]:
     for op in model.main.ops:
         if op in skipped:
             continue
-        belongs = op.is_inserted and op.type in CONVERSIONS and op.type != "Transpose"
+        belongs = op.is_inserted and _changes_type(op)
         last = max(last, given.get(op.name, last)) if given else max(0, last + (not belongs))
         found[op] = last
     return found
+
+
+def _changes_type(op: Op) -> bool:
+    """Return whether an op stores what it reads in another type, or under another encoding."""
+    return traits(op).recodes or _is_native(op, "Cast")
+
+
+def _is_native(op: Op, type: str) -> bool:
+    return op.package == NATIVE_PACKAGE and op.type == type
 
 
 def _stated_ids(model: Model) -> Mapping[str, int]:
