@@ -18,25 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 851
+MODULES = 882
 FILES_OF_A_CONVERSION = 60
 LINES = {
-    "api": 1_345,
-    "cli": 4_910,
+    "api": 2_100,
+    "boundary": 1_660,
+    "cli": 5_965,
     "container": 4_200,
-    "converter": 53_900,
+    "converter": 54_215,
     "ir": 3_010,
-    "opdefs": 6_480,
-    "passes": 5_010,
-    "prepare": 4_000,
-    "quant": 16_890,
-    "runtime": 15_700,
+    "opdefs": 6_540,
+    "passes": 5_225,
+    "prepare": 4_090,
+    "quant": 16_950,
+    "runtime": 16_205,
     "schema": 3_250,
     "targets": 200,
-    "udo": 8_750,
-    "": 650,
+    "udo": 9_350,
+    "": 660,
 }
-TOTAL = 128_100
+TOTAL = 133_440
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
