@@ -6,6 +6,7 @@ import pytest
 import xdlc
 from xdlc.boundary import files
 from xdlc.errors import ModelError, StorageError, UsageError, XdlcError, each_problem
+from xdlc.json_fields import MAX_PROBLEMS
 
 CUSTOM = """
 - IOName: x
@@ -104,6 +105,7 @@ def test_a_custom_file_beats_preserve_io_which_beats_other_options(path):
         (b"- IOName: \xff\xfe", 1),
         ("- IOName: x\n  QuantParam: { Scale: " + "9" * 5000 + " }", 1),
         ("just text", 1),
+        ("".join(f"- {{ IOName: z{number}, Datatype: int8 }}\n" for number in range(150)), MAX_PROBLEMS),
         ("", 1),
     ],
 )

@@ -11,7 +11,7 @@ from xdlc.boundary.options import Options, Wish
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
-from xdlc.json_fields import choice
+from xdlc.json_fields import MAX_PROBLEMS, choice
 
 KINDS = ("image", "default", "opaque")
 """Kinds of inputs: ``opaque`` ones are passed on as they are."""
@@ -147,11 +147,14 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
     kept = _preserve(options["preserve_io"], chosen, sides, notify) if is_kept else []
     _choose(custom, chosen, problems)
     ports: Ports = {}
+    unknown: dict[tuple[str, str], XdlcError] = {}
     for wish in chosen.values():
         tensor, is_input = sides.get(wish.name, (None, False))
         if tensor is None or wish.is_input not in (None, is_input):
-            known = [name for name, (_, side) in sides.items() if wish.is_input in (None, side)]
-            problems.append(_unknown(wish.name, wish.where, known))
+            place = wish.where, wish.name
+            if place not in unknown and len(unknown) < MAX_PROBLEMS:  # the nearest names take time
+                known = [name for name, (_, side) in sides.items() if wish.is_input in (None, side)]
+                unknown[place] = _unknown(wish.name, wish.where, known)
         elif wish.field == "source_dtype":
             if wish.value is not tensor.dtype:
                 notify(f"{wish.where}: {wish.name!r} is {tensor.dtype} in the source, not {wish.value}")
@@ -163,6 +166,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
             ports[name] = replace(port, dtype=UINT8)
         if port.kind == "image" and not port.is_image:
             notify(f"input_type: {name!r} is an image, which changes nothing without --input_encoding")
+    problems += unknown.values()
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
     kept += [name for name, port in ports.items() if port.kind == "opaque"]
