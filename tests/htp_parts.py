@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tests.running import run_htp
 from xdlc.container import cache_provenance
 from xdlc.ir import Model
-from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 
@@ -31,7 +31,7 @@ def in_segments(
             whole = Model({graph.name: graph, **without(model, graph.name)}, model.metadata)
             results = CpuSession(whole).run(given, native=True)
         else:
-            results = htp.run(graph, given, native=True)
+            results = run_htp(graph, given, native=True)
         for tensor in graph.outputs:
             values[tensor.name] = results[tensor.name].astype(tensor.dtype.numpy)
     return values

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from xdlc.ir import Graph, Model, TensorData
-from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.worker_session import WorkerSession
 
@@ -20,8 +19,16 @@ def run(
     **options: Any,
 ) -> dict[str, Any]:
     if runtime == "htp":
-        return htp.run(model, feeds, native=native, **options)
+        return run_htp(model, feeds, native=native, **options)
     return CpuSession(model, **options).run(feeds, native=native)
+
+
+def run_htp(
+    model: Model | Graph, feeds: Mapping[str, Any], *, soc: str = "sm8650", native: bool = False
+) -> dict[str, Any]:
+    """Return the outputs of the main graph on the emulation of a SoC."""
+    with WorkerSession.of_model(model, soc) as served:
+        return served.run(feeds, native=native)
 
 
 def run_cache(cache: TensorData | bytes, feeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from tests.htp_models import add, cnn, needs_htp
+from tests.running import run_htp
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, u32
 from xdlc.ir import dtype as dt
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.edit import edit
-from xdlc.runtime import CpuSession, htp
+from xdlc.runtime import CpuSession
 
 FEEDS = {"x": np.random.default_rng(1).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")}
 
@@ -162,6 +163,6 @@ def test_htp_computes_the_same_behind_other_ports(options: dict[str, Any]) -> No
     x = model.main.inputs[0].encoding
     stored = np.random.default_rng(1).integers(0, 256, (1, 8, 8, 4))
     feeds = {"x": ((stored + x.offset) * x.scale).astype("float32")}  # HTP's Quantize rounds ties its own way
-    found = htp.run(edit(model, **options), feeds)["y"]
+    found = run_htp(edit(model, **options), feeds)["y"]
     step = model.main.outputs[0].encoding.scale
-    np.testing.assert_allclose(found, htp.run(model, feeds)["y"], rtol=0, atol=step / 100)
+    np.testing.assert_allclose(found, run_htp(model, feeds)["y"], rtol=0, atol=step / 100)

@@ -55,7 +55,8 @@ def test_entries_name_flags_that_there_are(name: str) -> None:
         if entry.kind == WORKS:
             assert entry.flag in known, entry.flag
         elif entry.kind == LATER:
-            assert entry.text.split()[0] in flags(sections()[name]["then"]["tool"]), entry
+            tool = sections()[name]["then"]["tool"]
+            assert entry.text.split()[0] in {*flags(tool), *entries(tool)}, entry
         elif entry.kind == BECOMES:
             for text in (entry.text, *entry.by_value.values()):
                 assert_choices(name, text.split())
@@ -115,6 +116,29 @@ def test_void_flags_are_taken_with_their_values_and_stated_once() -> None:
         ("quantize", ["--enable_htp=true", "--use_float_io", "False"], ["--enable_htp"], ""),
         ("snpe-net-run", ["--use_dsp=0", "--use_cpu=1"], ["--runtime", "cpu"], "--use_dsp changes nothing"),
         ("quant", ["--use_per_row_quantization=0"], ["--no_per_row_quantization"], ""),
+        ("quant", ["--bitwidth", "8"], "--weights_bitwidth 8 --act_bitwidth 8 --bias_bitwidth 8".split(), ""),
+        (
+            "snpe-dlc-quantize",
+            ["--use_enhanced_quantizer"],
+            "--act_quantizer_calibration sqnr --param_quantizer_calibration sqnr".split(),
+            "other defaults",
+        ),
+        (
+            "quant",
+            ["--use_enhanced_quantizer", "--use_adjusted_weights_quantizer"],
+            "--act_quantizer_calibration sqnr --param_quantizer_calibration min-max".split(),
+            "",
+        ),
+        (
+            "quant",
+            ["--param_quantizer", "symmetric", "--act_quantizer", "mse", "--weights_bw=4", "--axis_quant"],
+            "--param_quantizer_calibration min-max --param_quantizer_schema symmetric "
+            "--act_quantizer_calibration mse --weights_bitwidth 4 --use_per_channel_quantization".split(),
+            "",
+        ),
+        ("quant", ["--optimizations", "cle", "bc"], ["--algorithms", "cle,bc"], ""),
+        ("quant", ["--dump_encoding_json", "e.json"], ["--export_encodings", "e.json"], ""),
+        ("quantize", ["--override_params"], [], "--ignore_quantization_overrides"),
         (
             "snpe-onnx-to-dlc",
             ["--input_n", "a", "---output_path", "b"],
@@ -143,6 +167,10 @@ def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], 
         ("quant", ["-opl", "a"], "--udo_package_path"),
         ("onnx-to-dlc", ["-i", "a", "-i", "b"], "write -i, once"),
         ("qnn-onnx-converter", ["--act_bw", "16"], "--input_list"),
+        ("quant", ["--bitwidth", "8", "--act_bw", "16"], "write --bitwidth or --act_bw, once"),
+        ("quant", ["--axis_quant", "--no_per_channel_quantization"], "--no_per_channel_quantization, once"),
+        ("quant", ["--param_quantizer", "enhanced", "--use_symmetric_quantize_weights"], "once"),
+        ("quantize", ["--no_weight_quantization"], "--float_ops"),
         ("quantize", ["--enable_htp=2"], "write --enable_htp alone"),
         ("net-run", ["--use_dsp", "--runtime", "cpu"], "once"),
         ("snpe-net-run", ["--perf_profile", "--use_dsp"], "--perf_profile VALUE"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from tests.htp_models import needs_htp
 from xdlc.errors import BackendError, UsageError
 from xdlc.prepare.platform import check_platform
 from xdlc.runtime import cpu, htp
-from xdlc.runtime.htp import process
+from xdlc.runtime.htp import process, worker_session
 from xdlc.targets import all_archs, all_socs
 
 
@@ -66,12 +68,14 @@ def test_a_missing_package_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyP
 
 
 def test_an_emulation_that_works_in_part_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(model: Any, feeds: Any, *, soc: str, native: bool) -> Any:
-        if soc == "sm8750":
-            raise BackendError("crashed")
-        return {"y": np.maximum(feeds["x"], 128)}
+    class Fake(nullcontext[Any]):
+        @classmethod
+        def of_model(cls, model: Any, soc: str) -> Any:
+            if soc == "sm8750":
+                raise BackendError("crashed")
+            return cls(SimpleNamespace(run=lambda feeds, native: {"y": np.maximum(feeds["x"], 128)}))
 
-    monkeypatch.setattr(htp, "run", run)
+    monkeypatch.setattr(worker_session, "WorkerSession", Fake)
     monkeypatch.setattr(htp, "build_id", lambda: "v2.51.0")
     machine = check_platform(["htp"])
     assert machine.runtimes[0].library.endswith(", QNN v2.51.0")

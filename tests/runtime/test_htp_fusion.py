@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.running import run, run_htp
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
-from xdlc.runtime import htp
 from xdlc.runtime.htp_fusion import gate_of, shapes_product
 
 HARD_SWISH, RELU, SIGMOID, GELU, MULTIPLY = 3, 4, 6, 1, 13
@@ -99,7 +98,7 @@ def single(kind):
 def test_functions_of_their_own_type_leave_the_product_as_it_is(kind, vendor_check):
     graph, feeds = graph_of(single(kind))
     np.testing.assert_array_equal(
-        htp.run(graph, feeds, native=True)["y"], run(graph, feeds, native=True)["y"]
+        run_htp(graph, feeds, native=True)["y"], run(graph, feeds, native=True)["y"]
     )
 
 
@@ -114,7 +113,7 @@ def test_ops_that_decide_how_a_product_is_rounded():
 @pytest.mark.parametrize("activation", [neuron(RELU), neuron(HARD_SWISH), neuron(GELU), prelu, silu])
 def test_as_the_emulation_does(activation, vendor_check):
     graph, feeds = graph_of(activation)
-    theirs = htp.run(graph, feeds, native=True)["y"].astype(int)
+    theirs = run_htp(graph, feeds, native=True)["y"].astype(int)
     ours = run(graph, feeds, native=True)["y"].astype(int)
     assert np.mean(theirs != ours) < 0.05
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.htp_models import needs_htp
+from tests.running import run_htp
 from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
 from xdlc.container import load
-from xdlc.runtime import htp
 from xdlc.runtime.htp.cache_verdict import verdicts
 from xdlc.runtime.htp.session import HtpSession
 
@@ -64,5 +64,5 @@ def test_they_run_like_the_model_beside_them(folder: Path) -> None:
         with HtpSession(model, soc, validate=True) as session:
             assert session.record == f"htp.cache.{soc}.0"
             given = session.run({"x": x}, native=True)
-        wanted = htp.run(model, {"x": x}, soc=soc, native=True)
+        wanted = run_htp(model, {"x": x}, soc=soc, native=True)
         assert np.array_equal(given["z"], wanted["z"])

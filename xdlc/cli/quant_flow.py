@@ -67,16 +67,6 @@ def take_request(source: Path, flags: dict[str, Any]) -> Request:
     return Request(source, *(flags.pop(field.name) for field in fields(Request)[1:]))
 
 
-def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the quantizer's options for flags of old and new tools; notices go to stderr."""
-    from xdlc.quant.legacy_flags import modern
-
-    options, notices = modern(flags)
-    for text in notices:
-        notice(text)
-    return options
-
-
 def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     """Quantize with progress on the terminal; a requested report is written meanwhile."""
     from xdlc import api
@@ -91,7 +81,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         else:
             show(f"note: {in_flags(text, click.get_current_context())}")
 
-    options = options_of(flags)
+    options = {name: value for name, value in flags.items() if value is not None}
     for path in (request.report, request.export_encodings):
         if path is not None and str(path) != BESIDE:
             check_target(path, keep=[request.source])

@@ -40,8 +40,17 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     return None if value is None else params.names(_ctx, _param, value)
 
 
-def _all_names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
-    return _names(ctx, param, ",".join(value)) if value else None
+def _algorithms(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...] | None:
+    found = params.names(ctx, param, ",".join(value))
+    return tuple("bias_correction" if name == "bc" else name for name in found) or None
+
+
+def _steps(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if value is None else tuple(int(word, 0) for word in value.replace(",", " ").split())
+    except ValueError:
+        fix = "give the smallest and the largest step around zero, like -0x80,0x7F or -128,127"
+        raise params.BadValue(f"{value!r} is no range of steps", fix) from None
 
 
 def _bits_by_name(
@@ -50,17 +59,13 @@ def _bits_by_name(
     return {name: int(bits) for name, bits in value} or None
 
 
-def _bits(*names: str, choices: tuple[int, ...], text: str, hidden: bool = False) -> Decorator:
+def _bits(*names: str, choices: tuple[int, ...], text: str) -> Decorator:
     kind = click.Choice([str(bits) for bits in choices])
-    return click.option(*names, type=kind, callback=_integer, help=text, hidden=hidden)
+    return click.option(*names, type=kind, callback=_integer, help=text)
 
 
 def _choice(*names: str, choices: tuple[str, ...], text: str) -> Decorator:
     return click.option(*names, type=click.Choice(choices), help=text, metavar="NAME")
-
-
-def _old(name: str) -> Decorator:
-    return click.option(f"--{name}", name, is_flag=True, default=None, hidden=True)
 
 
 _WIDTHS = (
@@ -128,6 +133,7 @@ _RANGES = (
     ),
     click.option(
         "--restrict_quantization_steps",
+        callback=_steps,
         metavar="LOW,HIGH",
         help="Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.",
     ),
@@ -140,7 +146,7 @@ _RANGES = (
 _ACCURACY = (
     click.option(
         "--algorithms",
-        callback=_all_names,
+        callback=_algorithms,
         multiple=True,
         metavar="A,B",
         help=f"Accuracy algorithms: {', '.join(ALGORITHMS)}. Repeatable.",
@@ -231,31 +237,6 @@ _OVERRIDES = (
         help="Keep tensors without an encoding float, without calibration.",
     ),
 )
-_OLD = (
-    _bits("--bitwidth", choices=(8, 16), text="", hidden=True),
-    _bits("--weights_bw", choices=(2, 4, 8, 16), text="", hidden=True),
-    _bits("--act_bw", choices=(8, 16), text="", hidden=True),
-    _bits("--bias_bw", choices=(8, 32), text="", hidden=True),
-    click.option("--act_quantizer", hidden=True),
-    click.option("--param_quantizer", hidden=True),
-    click.option("--apply_algorithms", callback=_all_names, multiple=True, metavar="A,B", hidden=True),
-    click.option("--optimizations", callback=_all_names, multiple=True, metavar="A,B", hidden=True),
-    click.option("--target_soc_model", hidden=True),
-    *(
-        _old(name)
-        for name in (
-            "axis_quant",
-            "override_params",
-            "float_fallback",
-            "enable_per_row_quantized_bias",
-            "no_weight_quantization",
-            "use_enhanced_quantizer",
-            "use_adjusted_weights_quantizer",
-            "use_encoding_optimizations",
-            "use_symmetric_quantize_weights",
-        )
-    ),
-)
 _RESULTS = (
     click.option(
         "--report",
@@ -272,7 +253,6 @@ _RESULTS = (
     ),
     click.option(
         "--export_encodings",
-        "--dump_encoding_json",
         type=params.OUTPUT_FILE,
         is_flag=False,
         flag_value=BESIDE,
@@ -333,4 +313,4 @@ def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
     Those of quantizing and of kernels that are omitted are None.
     """
     function = params.kernel_flags(params.with_options(function, *_RESULTS, params.DLC_VERSION))
-    return params.with_options(function, *_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, _JOBS, _LOOPS)
+    return params.with_options(function, *_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, _JOBS, _LOOPS)

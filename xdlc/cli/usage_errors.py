@@ -15,12 +15,12 @@ _ALIKE = 0.8
 
 def unknown(name: str, known: dict[str, click.Option]) -> UsageError:
     """Return the error for a flag that a tool does not have."""
-    whole = [word for word, option in known.items() if word.startswith(name) and not option.hidden]
+    whole = [word for word in known if word.startswith(name)]
     return UsageError(
         f"no option {name!r}",
         fix=_apart(name, known)
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
-        or nearest_option(name, [word for word, option in known.items() if not option.hidden])
+        or nearest_option(name, list(known))
         or "--help lists the options",
     )
 

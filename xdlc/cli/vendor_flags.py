@@ -13,7 +13,8 @@ separated by blanks, with these fields.
   which it ``needs`` one.
 - ``later``: Words of that tool in place of a flag, as in ``becomes``.
 - ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
-  them by the value, which may have the wildcards ``*`` and ``?``; another value is refused.
+  them by the value, which may have the wildcards ``*`` and ``?``; another value is refused. Of a flag
+  without values (``:0``) they are by all words of the call.
 - ``void``: Reason why a flag changes nothing here.
 - ``refused``: Fix for a flag that is an error, or a list of reason and fix.
 

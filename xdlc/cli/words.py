@@ -30,6 +30,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     reader = _Reader(ctx)
     # The words after a command are the command's, which states what became of them.
     words, notices = (list(args), []) if reader.is_group else pasted.plain(args, reader.is_option)
+    reader.call = words
     read = reader.read(words)
     if reader.later:
         ctx.meta[LATER] = (reader.then["tool"], reader.later)
@@ -56,6 +57,7 @@ class _Reader:
         self.added: Sequence[str] = section.get("adds", ())
         self.notices: list[str] = [section["note"]] if "note" in section else []
         self.then: dict[str, Any] = section.get("then", {})
+        self.call: Sequence[str] = ()  # all words
         self.later: list[str] = []  # words of the tool that runs then
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
@@ -108,7 +110,7 @@ class _Reader:
             elif option is None:
                 self.problems.append(usage_errors.unknown(name, self.known))
             elif option.is_flag and not option.count:
-                rest = self.switch(option, name, values, rest, found)
+                rest = self.switch(option, name, values, rest, found, shown=before)
             else:
                 before_values = len(rest)
                 rest = self.values(option, name, values, rest, found, shown=before)
@@ -148,7 +150,7 @@ class _Reader:
                 and entry.kind != vendor_flags.REFUSED
             ):
                 raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
-            words = [] if is_off else entry.words(values)
+            words = [] if is_off else entry.words(self.call if entry.values == "0" else values)
             if words and entry.values == "0" and values and values[0].lower() not in ("true", "1"):
                 words = [*words, *values]
         except UsageError as problem:
@@ -163,19 +165,25 @@ class _Reader:
         return [*words, *rest], len(words)
 
     def switch(
-        self, option: click.Option, name: str, values: list[str], rest: list[str], found: list[str]
+        self,
+        option: click.Option,
+        name: str,
+        values: list[str],
+        rest: list[str],
+        found: list[str],
+        shown: str,
     ) -> list[str]:
-        """Add a switch to the words found; return the rest without the value that it may have."""
+        """Add a switch to the words found, as ``values`` does; return the rest without its value."""
         if not values and not self.takes_words and _truth(rest):
             values, rest = rest[:1], rest[1:]
         truth = values[0].lower() if values else "true"
-        if truth in ("false", "0"):
-            others = option.opts if name in option.secondary_opts else option.secondary_opts
-            found += others[:1]
-        elif truth in ("true", "1"):
-            found.append(name)
-        else:
+        if truth not in ("false", "0", "true", "1"):
             self.problems.append(UsageError("takes no value", where=name, fix=f"write {name} alone"))
+            return rest
+        is_plain = truth in ("true", "1")
+        words = (option.opts if is_plain == (name in option.opts) else option.secondary_opts)[:1]
+        self.once(option, words, shown)
+        found += [name] if is_plain else words
         return rest
 
     def values(
@@ -209,17 +217,21 @@ class _Reader:
         if isinstance(option, WordsOption) and len(values) >= option.nargs - is_bare:
             values, rest = option.joined(values, rest)
         if values and not option.multiple:
-            first, other = self.values_of.setdefault(str(option.name), (shown, values))
-            if values != other:
-                both = dict.fromkeys((first, shown))
-                problem = f"two values for one option: {' and '.join(both)}"
-                self.problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
+            self.once(option, values, shown)
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
             fix = f"write --output_path {values[0]}"
             problem = f"{name} takes a name and a shape, found {values[0]!r}"
             self.problems.append(UsageError(problem, fix=fix))
         found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
         return rest
+
+    def once(self, option: click.Option, values: list[str], shown: str) -> None:
+        """Record the values of an option; other ones than before are a problem."""
+        first, other = self.values_of.setdefault(str(option.name), (shown, values))
+        if values != other:
+            both = dict.fromkeys((first, shown))
+            problem = f"two values for one option: {' and '.join(both)}"
+            self.problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
 
     def listed(self, option: click.Option, value: str, rest: list[str]) -> tuple[str, list[str]]:
         """Return the last value of an option with the words after it that belong to it, and the others."""

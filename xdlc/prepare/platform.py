@@ -200,14 +200,15 @@ def _kept(outcome: Trial | Exception) -> Trial:
 
 def _emulated(target: str, soc: Soc) -> Trial:
     def run(model: Model, stored: Array) -> Array:
-        from xdlc.runtime import htp
+        from xdlc.runtime.htp.worker_session import WorkerSession
 
         if not soc.has_htp:
             raise ConstraintError(
                 f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
                 fix="choose a SoC from v68 on",
             )
-        return htp.run(model, {"x": stored}, soc=soc.name, native=True)["y"]
+        with WorkerSession.of_model(model, soc.name) as served:
+            return served.run({"x": stored}, native=True)["y"]
 
     return _tried(target, run)
 

@@ -125,7 +125,7 @@ class QuantOptions:
             raise UsageError(
                 f"expected an integer below zero and one above, found {steps!r}",
                 where="restrict_quantization_steps",
-                fix="pass two numbers like (-0x80, 0x7F)",
+                fix="pass the smallest and the largest step, like -0x80 and 0x7F",
             )
         size = self.weights_block_size
         if size is not None and size < 1:

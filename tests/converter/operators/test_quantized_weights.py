@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 import xdlc
 from tests.contrib_models import RNG, contrib, floats
 from tests.htp_models import needs_htp, validate
+from tests.running import run_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset
 from xdlc.ir import dtype as dt
 from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
@@ -217,14 +218,13 @@ def test_the_way_to_onnx_and_back_keeps_them(models, tmp_path, reader, kind, for
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", ["int4", "uint8"])
 def test_htp_gets_reals(models, reader, kind):
-    from xdlc.runtime import htp
 
     shape = READERS[reader][1]
     along = 0 if reader == "MatMul" else 1
     grid = [dim // (16 if axis == along else 1) for axis, dim in enumerate(shape)]
     path, feeds = weight_only(models, reader, kind, positive(*grid), None, axis=along, block_size=16)
     model, _ = saved(path)
-    found = htp.run(model, feeds)["y"]
+    found = run_htp(model, feeds)["y"]
     wanted = xdlc.run(model, feeds)["y"]
     assert np.linalg.norm(found - wanted) <= 1e-2 * np.linalg.norm(wanted)
     validate(model)

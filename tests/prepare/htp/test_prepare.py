@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from tests.htp_models import cnn, needs_htp, prepared_cnn, refused
-from tests.running import run_cache
+from tests.running import run_cache, run_htp
 from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import PrepareError, prepare, prepare_all
-from xdlc.runtime import htp
 
 SOCS = ["sm8550", "sm8650"]
 
@@ -36,7 +35,7 @@ def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: 
     again = load(tmp_path / "p.dlc")
     x = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
     cache = again.records["htp.cache.sm8650.0"]
-    assert np.array_equal(run_cache(cache, {"x": x})["y"], htp.run(again, {"x": x})["y"])
+    assert np.array_equal(run_cache(cache, {"x": x})["y"], run_htp(again, {"x": x})["y"])
 
 
 @needs_htp
@@ -166,7 +165,7 @@ def test_architectures_have_caches_of_their_own_that_plan_for_the_smallest_soc()
     assert first.metadata["history"][-1]["args"]["htp_archs"] == "v73,v75"
     feeds = {"x": np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")}
     for name, soc in zip(names, SOCS, strict=True):
-        given, wanted = run_cache(first.records[name], feeds), htp.run(model, feeds, soc=soc)
+        given, wanted = run_cache(first.records[name], feeds), run_htp(model, feeds, soc=soc)
         assert np.array_equal(given["y"], wanted["y"])
     assert prepare_all(first, htp_archs=["v73"]).kept == ("sm8550",)
     second = prepare_all(first, ["sm8650"])

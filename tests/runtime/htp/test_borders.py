@@ -10,12 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests.htp_models import needs_htp, validate
-from tests.running import run
+from tests.running import run, run_htp
 from xdlc.cli.tools.net_run import main as net_run
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import prepare
-from xdlc.runtime import htp
 from xdlc.runtime.htp import library, support
 from xdlc.targets import find_soc
 
@@ -92,7 +91,7 @@ NAMES = ["scalars", *map(str, PLAIN)]
 def test_results_are_as_the_model_has_them(make: Any) -> None:
     model = make()
     feeds = feeds_of(model)
-    found, wanted = htp.run(model, feeds), run(model, feeds)
+    found, wanted = run_htp(model, feeds), run(model, feeds)
     for name, array in wanted.items():
         assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype)
         np.testing.assert_allclose(found[name], array, rtol=2e-3)

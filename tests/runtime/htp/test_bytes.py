@@ -10,7 +10,7 @@ import pytest
 
 import xdlc
 from tests.htp_models import needs_htp
-from xdlc.runtime.htp import run
+from tests.running import run_htp
 
 # Masks as exporters write them: gathered, selected, expanded, sliced, joined, and turned into numbers.
 MASKS = """<ir_version: 8, opset_import: ["" : 17]>
@@ -72,7 +72,7 @@ def test_casts_to_fixed_point_are_those_of_the_host(tmp_path: Path, bits: int, s
     ]
     model = xdlc.quantize(xdlc.convert(tmp_path / "m.onnx"), samples, act_bitwidth=bits, target=soc)
     expected = xdlc.run(model, samples[0])
-    found = run(model, samples[0], soc=soc)
+    found = run_htp(model, samples[0], soc=soc)
     for name in ("negative", "set"):
         np.testing.assert_array_equal(found[name], expected[name])
     step = model.main.tensors["y"].encoding.scale
@@ -91,6 +91,6 @@ def test_masks_and_images_are_those_of_the_host(tmp_path: Path) -> None:
     }
     expected = xdlc.run(model, feeds)
     np.testing.assert_array_equal(expected["pixels"], feeds["image"].transpose(0, 2, 3, 1))
-    for name, array in run(model, feeds).items():
+    for name, array in run_htp(model, feeds).items():
         assert array.dtype == expected[name].dtype
         np.testing.assert_allclose(array, expected[name], rtol=1e-6, err_msg=name)  # a bit of float16

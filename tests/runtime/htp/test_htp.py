@@ -9,7 +9,7 @@ import pytest
 
 from tests.control_flow_models import loop_model
 from tests.htp_models import cnn, cnn_reference, needs_htp, refused, validate
-from tests.running import run_cache
+from tests.running import run_cache, run_htp
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
@@ -23,7 +23,7 @@ X = np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
 @needs_htp
 @pytest.mark.parametrize("quantized", [False, True])
 def test_emulation_gives_the_numbers_of_numpy(quantized: bool) -> None:
-    given = htp.run(cnn(quantized=quantized), {"x": X})["y"]
+    given = run_htp(cnn(quantized=quantized), {"x": X})["y"]
     wanted = cnn_reference(cnn(quantized=False), X)
     assert given.dtype == np.float32
     assert np.abs(given - wanted).max() < (3 * 4 / 255 if quantized else 5e-3)
@@ -33,14 +33,14 @@ def test_emulation_gives_the_numbers_of_numpy(quantized: bool) -> None:
 @pytest.mark.parametrize("quantized", [False, True])
 def test_emulation_agrees_with_the_cpu(quantized: bool) -> None:
     model = cnn(quantized=quantized)
-    given = htp.run(model, {"x": X})["y"]
+    given = run_htp(model, {"x": X})["y"]
     wanted = CpuSession(model.main).run({"x": X})["y"]
     assert np.abs(given - wanted).max() <= (1.01 * 4 / 255 if quantized else 5e-3)
 
 
 @needs_htp
 def test_v68_computes_floats_in_single_precision() -> None:
-    given = htp.run(cnn(quantized=False), {"x": X}, soc="sm8350")["y"]
+    given = run_htp(cnn(quantized=False), {"x": X}, soc="sm8350")["y"]
     assert np.abs(given - cnn_reference(cnn(quantized=False), X)).max() < 1e-5
 
 
@@ -48,9 +48,9 @@ def test_v68_computes_floats_in_single_precision() -> None:
 def test_stored_values_go_in_and_out() -> None:
     model = cnn(quantized=True)
     stored = np.clip(np.rint(X / (2 / 255)) + 128, 0, 255).astype("uint8")
-    raw = htp.run(model, {"x": stored}, native=True)["y"]
+    raw = run_htp(model, {"x": stored}, native=True)["y"]
     assert raw.dtype == np.uint8
-    real = htp.run(model.main, {"x": X})["y"]
+    real = run_htp(model.main, {"x": X})["y"]
     encoding = model.main.outputs[0].encoding
     assert encoding is not None
     assert np.allclose((raw.astype("float32") + encoding.offset) * np.float32(encoding.scale), real)
@@ -62,7 +62,7 @@ def test_a_cache_runs_like_its_model() -> None:
     compiled = htp.compile_for(model, "sm8650", htp.CompileOptions())
     assert compiled.entry["socModel"] == 57
     assert compiled.entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 4
-    assert np.array_equal(run_cache(compiled.data, {"x": X})["y"], htp.run(model, {"x": X})["y"])
+    assert np.array_equal(run_cache(compiled.data, {"x": X})["y"], run_htp(model, {"x": X})["y"])
 
 
 @needs_htp
@@ -111,7 +111,7 @@ def test_int64_input_into_a_cast_is_taken() -> None:
     graph.append(make_op(graph, "Cast", [x], [y]))
     graph.add_output(y)
     values = np.arange(6).reshape(2, 3)
-    assert np.array_equal(htp.run(Model({"g": graph}), {"x": values})["y"], values)
+    assert np.array_equal(run_htp(Model({"g": graph}), {"x": values})["y"], values)
 
 
 def integers(table: list[int]) -> Model:
@@ -132,7 +132,7 @@ def integers(table: list[int]) -> Model:
 def test_wide_integers_are_computed_in_32_bits_and_given_back_wide() -> None:
     feeds = {"x": np.array([2, 0, 1]), "w": np.array([1, 2, 2**32 - 1], "uint64")}
     model = integers([5, -7, 2**31 - 3])
-    found = htp.run(model, feeds)
+    found = run_htp(model, feeds)
     wanted = CpuSession(model.main).run(feeds)
     assert {name: array.dtype for name, array in found.items()} == {"y": "int64", "z": "uint64"}
     np.testing.assert_array_equal(found["z"], wanted["z"])
@@ -148,7 +148,7 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
     assert "input 0 ('table') holds -2147483649" in caught.value.problem
     feeds = {"x": np.array([2, 0, 2**31]), "w": np.zeros(3, "uint64")}
     with pytest.raises(UsageError, match="array for 'x': holds values beyond 32 bits"):
-        htp.run(integers([0, 1, 2]), feeds)
+        run_htp(integers([0, 1, 2]), feeds)
 
 
 @needs_htp
@@ -161,13 +161,13 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
 )
 def test_wrong_feeds_are_named(feeds: dict[str, np.ndarray], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        htp.run(cnn(quantized=False), feeds)
+        run_htp(cnn(quantized=False), feeds)
 
 
 @needs_htp
 def test_feed_of_another_integer_type_is_refused() -> None:
     with pytest.raises(UsageError, match="should hold uint8"):
-        htp.run(cnn(quantized=True), {"x": X.astype("int8")})
+        run_htp(cnn(quantized=True), {"x": X.astype("int8")})
 
 
 @needs_htp
@@ -300,7 +300,7 @@ def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
     body.append(make_op(body, "Unique", [body.inputs[0]], [odd], name="odd", package="xdlc"))
     feeds = {"x": np.ones(3, "float32"), "n": np.ones(1, "int32"), "f": np.ones(3, "float32")}
     for ask in (
-        lambda: htp.run(model, feeds),
+        lambda: run_htp(model, feeds),
         lambda: htp.compile_for(model, "sm8650", htp.CompileOptions()),
     ):
         with pytest.raises(ProblemList) as caught:

@@ -7,12 +7,13 @@ import pytest
 
 import xdlc.api
 from tests.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
+from tests.running import run_htp
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
 from xdlc.container import cache_provenance
 from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp import prepare, prepare_all
-from xdlc.runtime import CpuSession, htp
+from xdlc.runtime import CpuSession
 from xdlc.runtime.htp import library
 from xdlc.runtime.htp.session import HtpSession
 from xdlc.runtime.htp.worker_session import WorkerSession
@@ -75,7 +76,7 @@ def test_a_caller_can_insist_on_a_cache(prepared: Model) -> None:
 
 def test_caches_that_the_library_does_not_take_are_told() -> None:
     model = prepared_cnn("sm8550", "sm8650")
-    wanted = htp.run(model, {"x": X[0]}, soc="sm8650")["y"]
+    wanted = run_htp(model, {"x": X[0]}, soc="sm8650")["y"]
     for soc, is_last in (("sm8650", False), ("sm8550", True)):
         name = f"htp.cache.{soc}.0"
         held = model.records[name].numpy().copy()
@@ -128,7 +129,7 @@ def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
 def test_ports_of_a_cache_are_those_of_the_model(make: Any) -> None:
     model = make()
     feeds = feeds_of(model)
-    wanted = htp.run(model, feeds)
+    wanted = run_htp(model, feeds)
     with HtpSession(prepare(model, ["sm8650"])) as session:
         assert session.record is not None
         given = session.run(feeds)

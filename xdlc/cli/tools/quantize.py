@@ -88,7 +88,7 @@ def main(
         notice(f"no SoC is named: the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
-    named = flags.get("target") or flags.get("target_soc_model")
+    named = flags.get("target")
     if flags["input_list"] is not None and devices and not named:
         # What the oldest supports, all support.
         flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name

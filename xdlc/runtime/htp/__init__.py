@@ -20,7 +20,6 @@ from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import SHARED_CACHE, Child, Launch, query, start, stored_model, validated
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp
-from xdlc.runtime.htp.worker_session import WorkerSession
 
 __all__ = [
     "CompileOptions",
@@ -28,11 +27,9 @@ __all__ = [
     "UnsupportedOp",
     "build_id",
     "compile_for",
-    "run",
     "unsupported_ops",
 ]
 
-Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
 
 
@@ -138,37 +135,6 @@ def _shared_weights(path: Path) -> dict[str, TensorData]:
     """Return the weights that a DLC has beside its cache, and their descriptions, by record."""
     records = load(path).records if path.exists() else {}
     return {name: data for name, data in records.items() if name.startswith(SHARED)}
-
-
-def run(
-    model: ModelOrPath,
-    feeds: Mapping[str, Array],
-    *,
-    soc: str = "sm8650",
-    native: bool = False,
-    graph: str | None = None,
-    timeout: float = 600,
-) -> dict[str, Array]:
-    """Run a graph once on the emulation of a SoC and return its outputs by name.
-
-    Float graphs are computed as the SoC would: in fp16 from architecture v69 on, in fp32 on v68.
-
-    Args:
-        model: A model, a graph, or the path of a DLC.
-        feeds: One array per graph input, in the input's shape.  A quantized input accepts float values
-            (any float type) or quantized values (its own type).
-        soc: Name of the SoC to emulate.
-        native: Give quantized outputs as quantized values instead of float32.
-        graph: Name of the graph; default: the main one.
-        timeout: Seconds to wait.
-
-    Raises:
-        UsageError: If an array is missing or does not fit.
-        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
-        BackendError: If the library is missing, unknown, or fails.
-    """
-    with WorkerSession.of_model(model, soc, graph=graph, timeout=timeout) as served:
-        return served.run(feeds, native=native, timeout=timeout)
 
 
 @contextmanager
