@@ -7,6 +7,7 @@ import xdlc
 from xdlc.boundary import files
 from xdlc.errors import ModelError, StorageError, UsageError, XdlcError, each_problem
 from xdlc.json_fields import MAX_PROBLEMS
+from xdlc.prepare.edit.edit import edit
 
 CUSTOM = """
 - IOName: x
@@ -132,3 +133,12 @@ def test_configurations_that_fit_no_model(path, text):
 def test_a_file_that_is_missing(path):
     with pytest.raises(StorageError):
         xdlc.convert(path, custom_io="missing.yaml")
+
+
+def test_shapes_and_outputs_are_for_converters(path):
+    model = xdlc.convert(path)
+    made = edit(model, boundary={"config": write(path, CONFIG)})
+    assert made.main.inputs[0].shape == (1, 16, 16, 3)
+    for text in (CONFIG.replace("16,16", "8,8"), "Converted Graph:\n  - Output Tensors: c1\n"):
+        with pytest.raises(UsageError):
+            edit(model, boundary={"config": write(path, text)})

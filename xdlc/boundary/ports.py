@@ -156,7 +156,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
                 known = [name for name, (_, side) in sides.items() if wish.is_input in (None, side)]
                 unknown[place] = _unknown(wish.name, wish.where, known)
         elif wish.field == "source_dtype":
-            if wish.value is not tensor.dtype:
+            if wish.value.numpy != tensor.dtype.numpy:  # types of stored values are those of integers
                 notify(f"{wish.where}: {wish.name!r} is {tensor.dtype} in the source, not {wish.value}")
         else:
             held = ports.get(wish.name, Port(wish.name, is_input))

@@ -15,6 +15,7 @@ from xdlc.boundary.ports import requested
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
+from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.edit.names import Names
@@ -72,6 +73,8 @@ def edit(
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
     if boundary:
+        if "config" in boundary:
+            _check_config(edited, boundary["config"])
         ports = requested(edited, boundary, warnings.warn)
         apply(edited, ports, warnings.warn)
         is_image = any(port.is_image for port in ports.values())
@@ -94,6 +97,20 @@ def edit(
     if given:
         add_step(edited, "xdlc-graph-prepare", given)
     return edited
+
+
+def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
+    """Refuse a configuration that states other shapes or outputs than the model has."""
+    from xdlc.boundary.files import read
+
+    held, main = read(path, has_sections=True), model.main
+    shapes = {tensor.name: tensor.shape for tensor in main.inputs}
+    is_same = all(shapes.get(name, shape) == shape for name, shape in held.shapes.items())
+    if not is_same or (held.outputs and held.outputs != [tensor.name for tensor in main.outputs]):
+        raise UsageError(
+            "--config has other shapes or outputs than the model, which converters follow",
+            fix="state them by --input_dimensions and --set_output_tensors",
+        )
 
 
 def optimize(model: Model, names: Sequence[str]) -> Model:
