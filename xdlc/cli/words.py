@@ -202,7 +202,8 @@ class _Reader:
         count = max(option.nargs - 1, 0) if glued else _count(option, rest)
         is_bare = isinstance(option, WordsOption) and option.is_bare
         free = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
-        if free < count and not is_bare:
+        is_whole = isinstance(option, DimsOption) and free == 1 and len(split_dims(rest[:1])[0]) == 2
+        if free < count and not (is_bare or is_whole):
             self.problems.append(usage_errors.miscounted(option, name))
             return rest[free:]
         values, rest = [*glued, *rest[:count]], rest[count:]
