@@ -89,7 +89,7 @@ def _permuted(initial: Any, axes: Sequence[int]) -> Any:
     try:
         array = numpy.asarray(initial)
     except ValueError:  # a record that other hands wrote, which no run uses
-        return initial
+        array = numpy.zeros(())
     if array.ndim == 0 or array.ndim > len(axes):
         return initial
     return array.reshape((1,) * (len(axes) - array.ndim) + array.shape).transpose(axes).tolist()

@@ -215,9 +215,8 @@ def _preserve(
 
 
 def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
-    return UsageError(
-        f"names {name!r}, no such input or output of the model", where=where, fix=choice(name, known)
-    )
+    problem = f"names {name!r}, no such input or output of the model"
+    return UsageError(problem, where=where, fix=choice(name, known))
 
 
 def _contradictions(port: Port) -> list[XdlcError]:

@@ -73,13 +73,12 @@ def edit(
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
     if boundary:
+        ports = requested(edited, boundary, warnings.warn)
         if "config" in boundary:
             _check_config(edited, boundary["config"])
-        ports = requested(edited, boundary, warnings.warn)
         apply(edited, ports, warnings.warn)
-        is_image = any(port.is_image for port in ports.values())
-        chosen = (*_LAYOUT_PASSES, *_IMAGE_PASSES) if is_image else _LAYOUT_PASSES
-        passes.run(edited.main, [passes.find(name) for name in chosen])
+        images = _IMAGE_PASSES if any(port.is_image for port in ports.values()) else ()
+        passes.run(edited.main, [passes.find(name) for name in (*_LAYOUT_PASSES, *images)])
         settle(edited, ports)
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else datatype.parsed(buffer_data_type)
     datatype.set_types(edited, use_float_io, types)
@@ -103,14 +102,10 @@ def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
     """Refuse a configuration that states other shapes or outputs than the model has."""
     from xdlc.boundary.files import read
 
-    held, main = read(path, has_sections=True), model.main
-    shapes = {tensor.name: tensor.shape for tensor in main.inputs}
-    is_same = all(shapes.get(name, shape) == shape for name, shape in held.shapes.items())
-    if not is_same or (held.outputs and held.outputs != [tensor.name for tensor in main.outputs]):
-        raise UsageError(
-            "--config has other shapes or outputs than the model, which converters follow",
-            fix="state them by --input_dimensions and --set_output_tensors",
-        )
+    held, shapes = read(path, has_sections=True), {tensor.name: tensor.shape for tensor in model.main.inputs}
+    if shapes | held.shapes != shapes or held.outputs not in ([], [each.name for each in model.main.outputs]):
+        fix = "state them by --input_dimensions and --set_output_tensors"
+        raise UsageError("--config has other shapes or outputs than the model", fix=fix)
 
 
 def optimize(model: Model, names: Sequence[str]) -> Model:
