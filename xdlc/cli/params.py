@@ -249,20 +249,14 @@ DLC_VERSION = click.option(
 
 _LAYOUT = "like NCHW, NHWC, NCF or NTF"
 _PORTS = {
-    "-l --input_layout --source_model_input_layout": (
-        "NAME LAYOUT",
-        f"What the axes of an input of the model are, {_LAYOUT}.",
-    ),
+    "-l --input_layout": ("NAME LAYOUT", f"What the axes of an input of the model are, {_LAYOUT}."),
     "--desired_input_layout": ("NAME LAYOUT", f"What the axes are that callers feed, {_LAYOUT}."),
-    "--output_layout --source_model_output_layout": (
-        "NAME LAYOUT",
-        "What the axes of an output of the model are.",
-    ),
+    "--output_layout": ("NAME LAYOUT", "What the axes of an output of the model are."),
     "--desired_output_layout": ("NAME LAYOUT", "What the axes are that callers fetch."),
     "--input_dtype": ("NAME TYPE", "Type that callers feed, like uint8, float16 or int32."),
     "--output_dtype": ("NAME TYPE", "Type that callers fetch."),
     "-t --input_type": ("NAME KIND", "Kind of an input: image, default, or opaque: passed on as it is."),
-    "-e --input_encoding --desired_input_color_encoding": (
+    "-e --input_encoding": (
         "NAME IN [OUT]",
         "Colours that callers feed, and those of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
         "time_series or other.",
