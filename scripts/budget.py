@@ -21,23 +21,23 @@ PACKAGE = ROOT / "xdlc"
 MODULES = 882
 FILES_OF_A_CONVERSION = 60
 LINES = {
-    "api": 2_100,
-    "boundary": 1_660,
-    "cli": 5_965,
+    "api": 2_110,
+    "boundary": 1_670,
+    "cli": 5_975,
     "container": 4_200,
     "converter": 54_215,
     "ir": 3_010,
     "opdefs": 6_540,
     "passes": 5_225,
-    "prepare": 4_090,
+    "prepare": 4_110,
     "quant": 16_950,
-    "runtime": 16_205,
+    "runtime": 16_220,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 660,
 }
-TOTAL = 133_440
+TOTAL = 133_600
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
@@ -88,7 +88,10 @@ def files_of_a_conversion() -> set[str]:
             xdlc.convert(source).save(target)
         finally:
             sys.setprofile(None)
-    return {str(Path(file).relative_to(PACKAGE)) for file in files if file.startswith(f"{PACKAGE}/")}
+    found = {str(Path(file).relative_to(PACKAGE)) for file in files if file.startswith(f"{PACKAGE}/")}
+    if not found:
+        raise SystemExit(f"xdlc is imported from {xdlc.__file__}, not from {PACKAGE}")
+    return found
 
 
 def lists_of_op_types() -> list[str]:
