@@ -13,8 +13,9 @@ separated by blanks, with these fields.
   which it ``needs`` one.
 - ``later``: Words of that tool in place of a flag, as in ``becomes``.
 - ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
-  them by the value, which may have the wildcards ``*`` and ``?``; another value is refused. Of a flag
-  without values (``:0``) they are by all words of the call.
+  them by the value, which may have the wildcards ``*`` and ``?``, and with ``#`` before it a notice
+  follows the words; another value is refused. Of a flag without values (``:0``) they are by all words of
+  the call.
 - ``void``: Reason why a flag changes nothing here.
 - ``refused``: Fix for a flag that is an error, or a list of reason and fix.
 
@@ -67,8 +68,8 @@ class Entry:
         free = next((i for i, word in enumerate(following) if word[:1] == "-"), len(following))
         return min(free, 1) if self.values == "?" else free
 
-    def words(self, values: Sequence[str]) -> list[str]:
-        """Return the words in place of the flag with some values.
+    def words(self, values: Sequence[str]) -> tuple[list[str], str]:
+        """Return the words in place of the flag with some values, and a notice on them, or nothing.
 
         Raises:
             UsageError: If the flag is refused, or its value is.
@@ -76,17 +77,17 @@ class Entry:
         if self.kind == REFUSED:
             raise self.error()
         if self.kind == VOID:
-            return []
-        text = self.text
+            return [], ""
+        text, note = self.text, ""
         if self.by_value:
             given = " ".join(values)
             found = [words for value, words in self.by_value.items() if fnmatchcase(given, value)]
             if not found:
                 fix = f"values: {', '.join(self.by_value)}"
                 raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix)
-            text = found[0]
+            text, _, note = found[0].partition(" # ")
         rest = iter(values)
-        return [next(rest, "") if word == "{}" else word for word in text.split()]
+        return [next(rest, "") if word == "{}" else word for word in text.split()], note
 
     @property
     def meaning(self) -> str:

@@ -150,15 +150,28 @@ class _Reader:
                 and entry.kind != vendor_flags.REFUSED
             ):
                 raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
-            words = [] if is_off else entry.words(self.call if entry.values == "0" else values)
-            if words and entry.values == "0" and values and values[0].lower() not in ("true", "1"):
+            given = self.call if entry.values == "0" else values
+            refused_off = is_off and entry.kind == vendor_flags.REFUSED
+            words, note = ([], "") if refused_off else entry.words(given)
+            if is_off:
+                switch = self.known.get(words[0]) if len(words) == 1 else None
+                words = switch.secondary_opts[:1] if switch is not None else []
+            if (
+                words
+                and not is_off
+                and entry.values == "0"
+                and values
+                and values[0].lower() not in ("true", "1")
+            ):
                 words = [*words, *values]
         except UsageError as problem:
             self.problems.append(problem)
             return rest, 0
-        if entry.kind == vendor_flags.VOID or is_off:
+        if entry.kind == vendor_flags.VOID or (is_off and not words):
             reason = "it is off here in any case" if is_off else entry.text
             self.notices.append(f"{entry.flag} changes nothing: {reason}")
+        if note:
+            self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")
         if entry.kind == vendor_flags.LATER:
             self.later += words
             return rest, 0

@@ -112,7 +112,9 @@ def calibrate(
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
         raise UsageError(
-            "there are no calibration samples", where="samples", fix="add at least one sample; 32 is usual"
+            "there are no calibration samples",
+            where="samples",
+            fix="add at least one, in the tools with --input_list LIST; 32 are usual",
         )
     keys = keys_of(model)
     return Calibration(
