@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from xdlc.cli.tools import compat
@@ -33,6 +35,18 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["snpe-dlc-info"]
     invoke("install", tmp_path, "--tools", "snpe-dlc-info", "--force", code=2)
     assert (tmp_path / "snpe-dlc-info").read_text() == "#!/bin/sh\n"
+
+
+def test_a_full_disk_leaves_no_part_of_a_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, data: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", fail)
+        invoke("install", tmp_path, "--tools", "snpe-net-run", code=8)
+    assert not [*tmp_path.iterdir()]
+    invoke("install", tmp_path, "--tools", "snpe-net-run")
 
 
 def test_launchers_of_another_python_are_replaced_on_request(tmp_path: Path) -> None:

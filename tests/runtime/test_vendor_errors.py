@@ -20,6 +20,7 @@ LINES = [
     "[ ERROR ] QnnDsp <E> Failed to load skel, error: 4000",
     "E QnnDsp :  <E> DspTransport.openSession qnn_open failed, 0x80000416",
     "[ ERROR ] QnnDsp <E> Transport layer setup failed: 14001",
+    "QnnDsp <E> Request feature vtcm size with value 8388608 unsupported",
     "<E> fastrpc memory map for fd: 33 with length: 817889280 failed with error: 0x1",
     "createUnsignedPD unsigned PD or DSPRPC_GET_DSP_INFO not supported by HTP (err 1002)",
     "PF_VALIDATOR: ERROR: Also make sure ADSP_LIBRARY_PATH points to directory containing skels.",
@@ -30,6 +31,7 @@ LINES = [
     "QnnDsp <E> RouterHexagon graph prepare failed 13",
     "QnnDsp <E> Context binary size calculation failed",
     "QNN.backendValidateOpConfig() failed for node `Conv_3` of type `Conv2d` with error code 3110",
+    "KeyError: 'No translation registered for op type onnx_einsum.'",
     "error_code=7005; error_message= QnnGraph_addNode() failed for layer: U_48; error_component=QNN",
     "<E> unexpected GraphHtpSettings option 66",
     "dlopen failed: library libQnnHtpV75Stub.so not found",
@@ -59,6 +61,9 @@ def test_every_text_of_the_table_is_found_in_a_line() -> None:
         ("E 01: Finalize went wrong, status 0x1786", "QNN_GRAPH_ERROR_FINALIZE_FAILED", "QnnGraph"),
         ("QnnDsp <E> Input[0] has incorrect Rank 6", "", "HTP validator"),
         ("error_code=402; error_message=x; error_component=Network", "", "SNPE"),
+        ("create_device returns 14001 on this SoC", "QNN_DEVICE_ERROR_INVALID_CONFIG", "QnnDevice"),
+        ("no size of the graph to be stored. Error 30002", "", "QnnSystem and serialized contexts"),
+        ("q.cc:20:ERROR:could not create op: q::flat_to_vtcm", "", "HTP compiler"),
     ],
 )
 def test_numbers_and_names(given: str | int, name: str, component: str) -> None:

@@ -20,7 +20,7 @@ MOST_BYTES, LONGEST_LINE, MOST_READ = 16 << 20, 600, 10_000
 _FASTRPC = 0x8000_0400
 _NAME = re.compile(r"\bQNN_[A-Z_]*ERROR_[A-Z_]+\b")
 _NUMBER = re.compile(
-    r"(?:err(?:or)?|fail(?:ed|ure)?|status|code|returned|result)\b[^0-9\n]{0,24}?\b(0x[0-9a-f]{1,16}|\d{1,10})\b",
+    r"(?:err(?:or)?|fail(?:ed|ure)?|status|code|return(?:s|ed)|result)\b[^0-9\n]{0,24}?\b(0x[0-9a-f]{1,16}|\d{1,10})\b",
     re.I,
 )
 _SNPE = re.compile(r"error_code=(\d{1,6});.*error_component=")
@@ -155,7 +155,9 @@ def _of_line(text: str) -> Iterator[Explanation]:
         return
     for found in () if snpe else _NUMBER.finditer(text):
         number = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
-        if number & 0xFFFF in table["names"] or number & 0xFFFF_FF00 == _FASTRPC:
+        code = number & 0xFFFF
+        is_known = code in table["names"] or (code >= 1000 and str(code) in table["codes"])
+        if is_known or number & 0xFFFF_FF00 == _FASTRPC:
             yield _of_number(number)
             return
 

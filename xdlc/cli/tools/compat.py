@@ -11,6 +11,7 @@ import click
 from xdlc import __version__
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
+from xdlc.cli.result_files import write_text
 from xdlc.cli.tool import ToolGroup, show, tool
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
@@ -52,8 +53,8 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path, made in files.items():
+        write_text(path, made)
         with storage_errors(path):
-            path.write_text(made, encoding="utf-8")
             path.chmod(0o755)
     show(f"written: {len(files)} launchers in {folder}")
     show(f"before the vendor's on the path: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
