@@ -154,3 +154,28 @@ def test_bytes_of_quantized_graphs_stay_bytes(models):
         fed.transpose(0, 2, 3, 1), SIZE, "rgba bgr", crop=(20, 18), resize=(17, 17, "nearest")
     ).transpose(0, 3, 1, 2)
     np.testing.assert_array_equal(xdlc.run(made, {"x": fed})["y"], xdlc.run(quantized, {"x": image})["y"])
+
+
+@pytest.mark.parametrize(
+    ("options", "holders"), [({"input_encoding": ("nv12", "bgr")}, 1), ({"input_scale": 0.02}, 0)]
+)
+def test_encodings_of_the_source_are_those_of_the_network(options, holders):
+    weight = {"w": np.ones((2, 3, 1, 1), "f4")}
+    nodes, feeds = [node("Conv", "image w", "y")], {"image": np.ones((1, 3, 4, 4), "f4")}
+    source = build(nodes, feeds, weight, ["y"], 13)
+    encodings = {
+        "activation_encodings": {"image": [{"bitwidth": 8, "min": -2.0, "max": 2.0}]},
+        "param_encodings": {},
+    }
+    found, requests = [], {key: {"image": value} for key, value in options.items()}
+    after = xdlc.annotate(
+        xdlc.convert(source, **requests), quantization_overrides=encodings, notify=found.append
+    )
+    before = xdlc.annotate(xdlc.convert(source), quantization_overrides=encodings)
+    edited = xdlc.preprocess(
+        before, "image", **{key.removeprefix("input_"): value for key, value in options.items()}
+    )
+    for model, count in ((after, holders), (edited, 1)):
+        assert model.main.inputs[0].encoding is None
+        assert sum(tensor.encoding is not None for tensor in model.main.tensors.values()) == count
+    assert len(found) == 1 - holders

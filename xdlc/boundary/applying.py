@@ -124,6 +124,9 @@ def _input(model: Model, tensor: Tensor, port: Port, held: str | None) -> str | 
         entry.layout = layout.change(model.main, tensor, held, layout.CHANNEL_LAST.get(held or ""))
         for step in _STEPS:
             step(entry, port)
+    if entry.values is not None:  # the source's names are those of the network's numbers
+        names = model.metadata.setdefault("tensors", {}).setdefault(model.main.name, {})
+        names[entry.values.name], names[tensor.name] = names.get(tensor.name, [tensor.name]), []
     if entry.notes:
         notes = model.metadata.setdefault("preprocessing", {})
         inner = [notes[tensor.name]] if tensor.name in notes else []

@@ -106,10 +106,10 @@ def decode(entry: Entry, port: Port) -> None:
             f"{[batch, height * 3 // 2, width]}",
             fix=f"omit --desired_input_layout {port.name}",
         )
-    inner = entry.open()
+    inner = entry.open_numbers()
     tensor.shape, entry.layout = (batch, height * 3 // 2, width), None
     if not inner.dtype.is_float:
-        tensor.dtype, tensor.encoding = FLOAT32, None
+        tensor.dtype = FLOAT32
     reason = f"input_encoding: callers have {port.name!r} as {source}, the network as {target}"
 
     def add(type: str, inputs: Sequence[Tensor], channels: int, **params: Param) -> Tensor:

@@ -23,6 +23,7 @@ class Entry:
         layout: Meaning of the axes of ``tensor``, like ``NHWC``; None if that is not known.
         order: The channel of ``tensor`` that each channel of the network is; empty: the same.
         notes: What the graph does with what callers feed, innermost first, for the record.
+        values: The inner tensor of the numbers that the network has; None if callers feed these.
     """
 
     graph: Graph
@@ -30,6 +31,7 @@ class Entry:
     layout: str | None = None
     order: tuple[int, ...] = ()
     notes: list[str] = field(default_factory=list)
+    values: Tensor | None = None
     _anchor: Op | None = None
     _inner: Tensor | None = None
 
@@ -42,6 +44,13 @@ class Entry:
         self._anchor = next(iter(self.graph.ops), None)
         self._inner = split(self.graph, self.tensor)
         return self._inner
+
+    def open_numbers(self) -> Tensor:
+        """Do as ``open`` does, for a step that computes other numbers: the input has no encoding of these."""
+        inner = self.open()
+        self.values = inner if self.values is None else self.values
+        self.tensor.encoding = None
+        return inner
 
     def emit(
         self,

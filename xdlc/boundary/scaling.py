@@ -63,7 +63,7 @@ def scale(entry: Entry, port: Port) -> None:
                 fix=f"omit --input_{name} {port.name}",
             )
         constant = _constant(entry, name, numbers, neutral)
-        entry.open()
+        entry.open_numbers()
         reason = f"input_{name}: callers have {port.name!r} before (x - mean) * scale"
         params = {"operation": u32(operation)}
         entry.close("ElementWiseBinary", [entry.tensor, constant], params, reason=reason)

@@ -286,6 +286,9 @@ def _add_metadata(
         if unbound is not None:
             found.notices.append(unbound)
     names = found.other_names(model.main)
+    for inner, inputs in model.metadata.get("tensors", {}).get(model.main.name, {}).items():
+        if inputs:  # an input whose numbers callers have in another form
+            names |= {inner: names.pop(inputs[0], inputs), inputs[0]: []}
     if names:
         model.metadata["tensors"] = {model.main.name: names}
     if options.package_name is not None:

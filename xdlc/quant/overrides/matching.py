@@ -60,11 +60,11 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
     for tensor in graph.tensors.values():
         for name in others.get(tensor.name, [tensor.name]):
             holders.setdefault(name, []).append(tensor)
-    gone = set(others.get("", ()))
+    gone = {name for held, names in others.items() if held not in graph.tensors for name in names}
     result, unknown, modules = Matching(), list[Override](), Modules(graph)
     is_torch = any("pytorch" in entry.get("tool", "") for entry in model.metadata.get("history", ()))
     for name, override in overrides.entries.items():
-        own = graph.tensors.get(name)
+        own = graph.tensors.get(name) if others.get(name) != [] else None
         tensors = holders.get(name) or ([own] if own is not None else [])
         result.by[name] = TENSOR
         if is_torch and tensors and all(tensor.is_static for tensor in tensors):
