@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.conftest import Models
 from xdlc.cli import main
 from xdlc.cli.main import LazyGroup
 from xdlc.cli.vendor_flags import BECOMES, LATER, REFUSED, VOID, WORKS, Entry, entries, sections, vendor_tools
@@ -216,3 +217,12 @@ def test_every_flag_of_the_vendor_has_an_entry() -> None:
         patterns = " ".join(sections()[name].get("flags", ())).split()
         lacking = {w for w in words - known if not any(fnmatchcase(w, each) for each in patterns)}
         assert not lacking, name
+
+
+def test_tools_that_run_afterwards(models: Models) -> None:
+    path = models.save(models.cnn())
+    words = ["-i", str(path), "--input_list", str(path), "--dry_run"]
+    result = CliRunner().invoke(GROUP, ["qnn-onnx-converter", *words])
+    assert result.exit_code == 0
+    assert sections()["quantizing"]["note"] in result.stderr
+    assert "no DLC is written" in result.stderr

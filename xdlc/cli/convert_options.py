@@ -11,7 +11,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
-from xdlc.cli.tool import Tool, notice, run_next, show, tool
+from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models_of
 from xdlc.errors import UsageError
@@ -213,6 +213,8 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
             notice(f"--{unused} changes nothing: no DLC is written")
+        if has_next() and (dry_run is not None or any(templates)):
+            notice("flags of quantizing change nothing: no DLC is written")
         if dry_run is not None and any(templates):
             raise UsageError("a dry run writes no template", fix="omit --dry_run")
         if dry_run is not None:

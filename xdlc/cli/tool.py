@@ -210,6 +210,11 @@ def run_next(path: Path) -> None:
             second.command.invoke(second)
 
 
+def has_next() -> bool:
+    """Return whether a tool runs on the file that the running one writes."""
+    return _NEXT in click.get_current_context().meta
+
+
 def is_quiet() -> bool:
     """Return whether the running tool prints errors only."""
     return click.get_current_context().meta.get(_LEVEL) == logging.ERROR

@@ -10,7 +10,7 @@ separated by blanks, with these fields.
 - ``adds``: Words that each call under its name has beside its own.
 - ``works``: Flags, separated by blanks, that the tool of xdlc has under the same name.
 - ``then``: The tool of xdlc that runs on its result afterwards, if flags in ``later`` are given, and those of
-  which it ``needs`` one.
+  which it ``needs`` one; ``shares`` is the section whose note is stated then.
 - ``later``: Words of that tool in place of a flag, as in ``becomes``.
 - ``becomes``: Words in place of a flag; ``{}`` is its next value. A table in place of the words holds
   them by the value, which may have the wildcards ``*`` and ``?``, and with ``#`` before it a notice

@@ -34,6 +34,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     read = reader.read(words)
     if reader.later:
         ctx.meta[LATER] = (reader.then["tool"], reader.later)
+        reader.notices.append(vendor_flags.sections()[reader.then["shares"]]["note"])
     return [*read, *reader.added], [*notices, *reader.notices]
 
 
