@@ -210,7 +210,7 @@ def _preserve(
     for where in dict.fromkeys(wish.where for wish in dropped if wish):
         notify(f"preserve_io overrides {where}")
     if not any(dropped):
-        notify("preserve_io overrides no option: layouts and types are those of the source by default")
+        notify("preserve_io overrides no option: what the source does not quantize is kept by default")
     return kept
 
 
