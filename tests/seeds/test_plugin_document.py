@@ -233,6 +233,18 @@ def test_a_plugin_is_checked_on_random_nodes(tmp_path: Path, plugin: Path) -> No
         list(report.lines())
 
 
+@pytest.mark.parametrize("pads", ["1,1,1,1", "[1, 1, 1, 1]"])
+def test_attributes_that_are_lists_are_given_as_texts(tmp_path: Path, pads: str) -> None:
+    (tmp_path / "p.py").write_text(
+        "from xdlc.udo import Plugin\nfrom xdlc.udo.plugin import Ints, same_as\n"
+        'class Pads(Plugin):\n    op_type, package, inputs, outputs = "Pads", "P", ("x",), ("y",)\n'
+        '    params = {"pads": Ints()}\n    def infer_shape_and_type(self, op): return same_as(op.inputs[0])\n'
+        '    def accepts(self, node): return list(node.attributes["pads"]) == [1, 1, 1, 1]\n'
+        "    def compute(self, inputs, params, outputs): return inputs[0]\n"
+    )
+    assert api.check_plugin(str(tmp_path / "p.py"), 1, attributes={"pads": pads}).nodes == 1
+
+
 @pytest.mark.parametrize("shapes", [{"data": (-1, 2)}, {"data": (1 << 20, 1 << 20)}, {"x": (1,)}])
 def test_shapes_that_no_random_node_has_are_refused(shapes: dict[str, tuple[int, ...]]) -> None:
     with pytest.raises(UsageError):

@@ -86,7 +86,8 @@ def check_plugin(
         nodes: Number of nodes, 1 to 1000.
         seed: Number that the random values follow from.
         shapes: Shapes of inputs by name, instead of random ones.
-        attributes: Attributes of the source by name, instead of random ones; a text may be JSON.
+        attributes: Attributes of the source by name, instead of random ones; a text may be JSON, or the
+            elements of a list.
         tolerance: Largest allowed difference of two kernels, relative to the largest element.
 
     Raises:
@@ -97,6 +98,7 @@ def check_plugin(
     from xdlc.udo.plugin.collection import plugin_hooks
     from xdlc.udo.plugin.discovery import named_plugins
     from xdlc.udo.plugin.numba_kernel import uses_numba
+    from xdlc.udo.plugin.kinds import Bools, Floats, Ints
     from xdlc.udo.plugin.random_nodes import random_node
 
     found = named_plugins(plugin)
@@ -120,9 +122,15 @@ def check_plugin(
             fix = f"give dimensions of at most {_MOST_ELEMENTS} elements"
             raise UsageError(f"{list(shape)} is no shape of {name!r}", fix=fix)
     rng, given = numpy.random.default_rng(seed), dict(attributes or {})
+    lists = {
+        kind.source or key
+        for key, kind in declaration.kinds.items()
+        if isinstance(kind, Ints | Floats | Bools)
+    }
     for name, value in given.items():
-        with suppress(ValueError):
-            given[name] = json.loads(value) if isinstance(value, str) else value
+        if isinstance(value, str):
+            with suppress(ValueError):
+                given[name] = json.loads(f"[{value}]" if name in lists and value[:1] != "[" else value)
     with tempfile.TemporaryDirectory(prefix="xdlc_plugin_") as name:
         folder = Path(name)
         ways = {"numba": uses_numba(checked), "compute": callable(getattr(checked, "compute", None))}

@@ -182,7 +182,12 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random values.")
 @params.INPUT_DIMS
 @click.option(
-    "--attribute", "attributes", nargs=2, multiple=True, metavar="NAME JSON", help="Value. Repeatable."
+    "--attribute",
+    "attributes",
+    nargs=2,
+    multiple=True,
+    metavar="NAME JSON",
+    help="Value of an attribute: 3, 1,1,1,1 or a text. Repeatable.",
 )
 def check_plugin(
     plugin: str, nodes: int, seed: int, input_dims: Any, attributes: tuple[tuple[str, str], ...]
