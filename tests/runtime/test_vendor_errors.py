@@ -74,6 +74,12 @@ def test_numbers_and_names(given: str | int, name: str, component: str) -> None:
     assert found.fix
 
 
+def test_a_number_of_snpe_has_the_cause_beside_it_and_a_negative_number_is_no_option() -> None:
+    (found,) = xdlc.explain("error_code=1002; error_message=Value is invalid; error_component=GPU Runtime")
+    assert (found.component, found.cause) == ("SNPE", "Value is invalid")
+    assert "FastRPC" in CliRunner().invoke(tool.main, ["-2147482618"]).stdout
+
+
 def test_every_number_has_a_range_cause_and_fix() -> None:
     table = vendor_errors._table()
     for number, name in table["names"].items():

@@ -238,7 +238,8 @@ def test_attributes_that_are_lists_are_given_as_texts(tmp_path: Path, pads: str)
     (tmp_path / "p.py").write_text(
         "from xdlc.udo import Plugin\nfrom xdlc.udo.plugin import Ints, same_as\n"
         'class Pads(Plugin):\n    op_type, package, inputs, outputs = "Pads", "P", ("x",), ("y",)\n'
-        '    params = {"pads": Ints()}\n    def infer_shape_and_type(self, op): return same_as(op.inputs[0])\n'
+        '    params = {"pads": Ints()}\n'
+        "    def infer_shape_and_type(self, op): return same_as(op.inputs[0])\n"
         '    def accepts(self, node): return list(node.attributes["pads"]) == [1, 1, 1, 1]\n'
         "    def compute(self, inputs, params, outputs): return inputs[0]\n"
     )

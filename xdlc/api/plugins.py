@@ -97,8 +97,8 @@ def check_plugin(
 
     from xdlc.udo.plugin.collection import plugin_hooks
     from xdlc.udo.plugin.discovery import named_plugins
-    from xdlc.udo.plugin.numba_kernel import uses_numba
     from xdlc.udo.plugin.kinds import Bools, Floats, Ints
+    from xdlc.udo.plugin.numba_kernel import uses_numba
     from xdlc.udo.plugin.random_nodes import random_node
 
     found = named_plugins(plugin)

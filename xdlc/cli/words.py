@@ -108,6 +108,9 @@ class _Reader:
             if entry is not None:
                 rest, made = self.in_place(entry, values, rest)
                 given = len(rest) - made
+            elif option is None and self.takes_words > self.is_group and re.fullmatch(r"-\d+", word):
+                raise_all(self.problems)
+                return [*found, "--", word, *rest]
             elif option is None:
                 self.problems.append(usage_errors.unknown(name, self.known))
             elif option.is_flag and not option.count:

@@ -23,7 +23,7 @@ _NUMBER = re.compile(
     r"(?:err(?:or)?|fail(?:ed|ure)?|status|code|return(?:s|ed)|result)\b[^0-9\n]{0,24}?\b(0x[0-9a-f]{1,16}|\d{1,10})\b",
     re.I,
 )
-_SNPE = re.compile(r"error_code=(\d{1,6});.*error_component=")
+_SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_component=")
 _VALIDATOR = re.compile("|".join(re.sub(r"\(\?P<\w+>", "(?:", each[0]) for each in PATTERNS[:-2]))
 
 
@@ -146,15 +146,17 @@ def _of_line(text: str) -> Iterator[Explanation]:
     if known is None and _VALIDATOR.search(text.rpartition("<E>")[2].strip()):
         known = table["validator"]
     if known is None and snpe:
-        yield replace(_of_number(int(snpe[1]) if int(snpe[1]) < 1000 else 999), subject=shown)
+        found = replace(_of_number(int(snpe[1]) if int(snpe[1]) < 1000 else 999), subject=shown)
+        is_known = not snpe[2] or not found.cause.startswith("not known")
+        yield found if is_known else replace(found, cause=snpe[2].strip()[:160])
     if known is not None:
         yield Explanation(shown, *known)
     names = set(_NAME.findall(text)).intersection(table["names"].values())
     if names:
         yield _of_number(_number_of(min(names, key=text.index)))
         return
-    for found in () if snpe else _NUMBER.finditer(text):
-        number = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
+    for held in () if snpe else _NUMBER.finditer(text):
+        number = int(held[1], 16 if held[1][:2] in ("0x", "0X") else 10)
         code = number & 0xFFFF
         is_known = code in table["names"] or (code >= 1000 and str(code) in table["codes"])
         if is_known or number & 0xFFFF_FF00 == _FASTRPC:

@@ -23,7 +23,7 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
     """
     from xdlc import explain
 
-    several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+|\w*ERROR\w*", word) for word in subject)
+    several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+|\w*ERROR\w*", word) for word in subject)
     found = [each for given in (subject if several else (" ".join(subject),)) for each in explain(given)]
     for each in found:
         times = f", {each.count} times" if each.count > 1 else ""
