@@ -174,7 +174,7 @@ def test_words_as_they_are_pasted(name: str, given: list[str], read: list[str], 
     [
         ("quant", ["-opl", "a"], "--udo_package_path"),
         ("onnx-to-dlc", ["-i", "a", "-i", "b"], "write -i, once"),
-        ("qnn-onnx-converter", ["--act_bw", "16"], "--input_list"),
+        ("qnn-onnx-converter", ["--act_bw", "16"], "--input_list or --float_fallback,"),
         ("quant", ["--bitwidth", "8", "--act_bw", "16"], "write --bitwidth or --act_bw, once"),
         ("quant", ["--axis_quant", "--no_per_channel_quantization"], "--no_per_channel_quantization, once"),
         ("quant", ["--param_quantizer", "enhanced", "--use_symmetric_quantize_weights"], "once"),

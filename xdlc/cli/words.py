@@ -60,6 +60,7 @@ class _Reader:
         self.then: dict[str, Any] = section.get("then", {})
         self.call: Sequence[str] = ()  # all words
         self.later: list[str] = []  # words of the tool that runs then
+        self.first_later = ""  # the flag that the first of them is for
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
 
@@ -120,10 +121,12 @@ class _Reader:
                 rest = self.values(option, name, values, rest, found, shown=before)
                 files = name if isinstance(option, PathsOption) and len(rest) < before_values else None
         if self.later and not set(self.then["needs"]) & set(self.later):
-            needs = " or ".join(self.then["needs"])
-            self.problems.append(
-                UsageError(f"{self.later[0]} goes with {needs}", fix=f"add {needs}, or omit it")
-            )
+            known = [
+                each for each in vendor_flags.entries(self.name).values() if each.kind == vendor_flags.LATER
+            ]
+            needs = " or ".join(each.flag for each in known if each.text.split()[0] in self.then["needs"])
+            problem = f"{self.first_later} goes with {needs}"
+            self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
         raise_all(self.problems)
         return found
 
@@ -177,6 +180,7 @@ class _Reader:
         if note:
             self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")
         if entry.kind == vendor_flags.LATER:
+            self.first_later = self.first_later or entry.flag
             self.later += words
             return rest, 0
         return [*words, *rest], len(words)
