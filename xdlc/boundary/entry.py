@@ -94,12 +94,8 @@ class Entry:
     ) -> None:
         name = f"{type.lower()}_{self.tensor.name}"
         made = make_op(self.graph, type, inputs, [output], params, name=name, origin=Origin((), reason))
-        _insert(self.graph, made, self._anchor)
-
-
-def _insert(graph: Graph, op: Op, anchor: Op | None) -> None:
-    """Insert an op before another, or at the end."""
-    graph.append(op) if anchor is None else graph.insert_before(anchor, op)
+        graph, anchor = self.graph, self._anchor
+        graph.append(made) if anchor is None else graph.insert_before(anchor, made)
 
 
 def split(graph: Graph, port: Tensor) -> Tensor:
@@ -138,5 +134,6 @@ def connect(
     is_input = port in graph.inputs
     ends = ([port], [inner]) if is_input else ([inner], [port])
     made = make_op(graph, type, *ends, params, name=f"{type.lower()}_{port.name}", origin=Origin((), reason))
-    _insert(graph, made, next(iter(graph.ops), None) if is_input else None)
+    anchor = next(iter(graph.ops), None) if is_input else None
+    graph.append(made) if anchor is None else graph.insert_before(anchor, made)
     return made
