@@ -64,7 +64,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
     result, unknown, modules = Matching(), list[Override](), Modules(graph)
     is_torch = any("pytorch" in entry.get("tool", "") for entry in model.metadata.get("history", ()))
     for name, override in overrides.entries.items():
-        own = graph.tensors.get(name) if others.get(name) != [] else None
+        own = graph.tensors.get(name) if name not in gone else None
         tensors = holders.get(name) or ([own] if own is not None else [])
         result.by[name] = TENSOR
         if is_torch and tensors and all(tensor.is_static for tensor in tensors):
