@@ -13,7 +13,9 @@ from click.testing import CliRunner, Result
 import xdlc
 from tests.htp_models import cnn, needs_htp
 from tests.onnx_models import build, floats, node
+from xdlc import api
 from xdlc.cli.tools.net_run import main
+from xdlc.errors import StorageError
 from xdlc.ir import Model
 
 X = [floats(1, 4) for _ in range(3)]
@@ -154,6 +156,12 @@ def test_other_dimensions(tmp_path: Path, model: Model) -> None:
     assert "--use_aip runs the main graph" in error.stderr
     error = net_run(tmp_path, model, "--input_name", "x", code=2)
     assert "--input_dimensions 0 times" in error.stderr
+
+
+def test_a_folder_of_caches_that_cannot_be_made_is_an_error(tmp_path: Path, model: Model) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError):
+        api.with_stored_cache(model, tmp_path / "file/caches", "sm8550", "permissive", (), False, print)
 
 
 @needs_htp

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, load, loaded
 from xdlc.api.options import Notify, PathLike, verb
-from xdlc.errors import ContainerError, UsageError, raise_all
+from xdlc.errors import ContainerError, StorageError, UsageError, raise_all
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -105,9 +105,13 @@ def with_stored_cache(
                 return stored
         except ContainerError as error:
             notify(f"{path} is damaged and replaced: {error.problem}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
+        raise StorageError(problem, where=str(folder), fix=fix) from error
     bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
     made = prepare(bare, [choice.soc], partition=cpu_fallback)
-    path.parent.mkdir(parents=True, exist_ok=True)
     made.save(path)
     notify(f"the cache is compiled and stored: {path}")
     return made
