@@ -78,19 +78,36 @@ def resize_bilinear(op: Op, b: Builder) -> None:
 
 @lowering("ResizeNearestNeighbor")
 def resize_nearest(op: Op, b: Builder) -> None:
-    """Lower to Gathers of the elements that the op picks; to a Resize if it is one that was renamed."""
-    if "nearest_mode" in op.params or "transformation_mode" in op.params:
+    """Lower to a Resize; to Gathers of the elements that the op picks where a Resize picks others."""
+    flags = (bool(op.param("align_corners", False)), bool(op.param("half_pixel_centers", False)))
+    source, target = args.operand(op, 0), args.result(op)
+    _check_ranks(source, target)
+    dims = list(zip(source.shape, target.shape, strict=True))
+    is_renamed = "nearest_mode" in op.params or "transformation_mode" in op.params
+    if is_renamed or all(_picks_the_same(*pair, *flags) for pair in dims[1:-1]):
         corners = corners_of(op)
         nearest = "floor" if corners == "asymmetric" else "round_prefer_ceil"
         chosen = _choice(op, "nearest_mode", NEAREST) if "nearest_mode" in op.params else nearest
         _lower(op, b, "nearest", corners, chosen)
         return
-    source, target = args.operand(op, 0), args.result(op)
-    _check_ranks(source, target)
     value = b.read(source)
-    flags = (bool(op.param("align_corners", False)), bool(op.param("half_pixel_centers", False)))
-    for axis, (held, wanted) in enumerate(zip(source.shape, target.shape, strict=True)):
+    for axis, (held, wanted) in enumerate(dims):
         if held != wanted and axis not in (0, source.rank - 1):
             places = map(int, resize_places.picks(held, wanted, *flags))
             value = b.node("Gather", [value, b.ints(*places)], axis=axis)
     b.write(target, value)
+
+
+def _picks_the_same(n: int, m: int, align: bool, half: bool) -> bool:
+    """Return whether onnxruntime, which computes places in float32, picks the elements of the op."""
+    import numpy
+
+    exact = resize_places.picks(n, m, align, half)
+    out, one, point = numpy.arange(m, dtype=numpy.float32), numpy.float32(1), numpy.float32(0.5)
+    if align:
+        places = numpy.floor(out * (n - one) / (max(m, 2) - one) + point)
+    elif half:
+        places = numpy.floor((out + point) / (m / numpy.float32(n)) - point + point)
+    else:
+        places = numpy.floor(out / (m / numpy.float32(n)))
+    return bool(numpy.array_equal(places.clip(0, n - 1), exact))
