@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import xdlc
 from xdlc.cli.tools.convert import main as convert
+from xdlc.cli.tools.graph_prepare import main as prepare
 from xdlc.prepare.edit import edit
 
 
@@ -96,3 +97,21 @@ def test_names_that_are_no_text_are_errors(path):
         xdlc.convert(path, input_layout={5: "NCHW"})
     with pytest.raises(xdlc.XdlcError, match="runtime 5"):
         xdlc.Session(xdlc.convert(path), runtime=5)
+
+
+def test_a_dlc_has_a_template_too(path, tmp_path):
+    dlc, target = tmp_path / "a.dlc", tmp_path / "io.yaml"
+    xdlc.convert(path).save(dlc)
+    words = [
+        "--input_dlc",
+        dlc,
+        "--output_dlc",
+        tmp_path / "b.dlc",
+        "--dump_custom_io_config_template",
+        target,
+    ]
+    result = CliRunner().invoke(prepare, [str(word) for word in words])
+    assert result.exit_code == 0
+    assert not (tmp_path / "b.dlc").exists()
+    held = xdlc.load(dlc)
+    assert edit(held, boundary={"custom_io": str(target)}).main.inputs[0].shape == held.main.inputs[0].shape

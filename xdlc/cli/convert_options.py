@@ -136,14 +136,8 @@ _STORED = {
 _RESULT: tuple[Callable[..., Any], ...] = (
     *_STORED.values(),
     params.port_flags,
-    *(
-        click.option(
-            f"--dump_{name}_template",
-            type=params.OUTPUT_FILE,
-            help=f"Write no DLC, but a file for --{option} with what the model has.",
-        )
-        for name, option in (("custom_io_config", "custom_io"), ("config", "config"))
-    ),
+    params.template_flag("custom_io_config", "custom_io"),
+    params.template_flag("config", "config"),
     params.DLC_VERSION,
     click.option(
         "--dry_run",
@@ -310,8 +304,8 @@ def _convert(
 
 def _write_templates(source: Path, targets: Sequence[Path | None], options: dict[str, Any]) -> None:
     from xdlc import api
-    from xdlc.boundary.files import template
     from xdlc.boundary.options import CHANGES
+    from xdlc.cli.report import write_template
 
     for name in sorted(CHANGES & {name for name, given in options.items() if given}):
         notice(f"--{name} is not in the file, which has what the source has")
@@ -319,9 +313,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):
         if target is not None:
-            with storage_errors(check_target(target, keep=_inputs(source, options))):
-                target.write_text(template(model, has_sections=has_sections), encoding="utf-8")
-            show(f"written: {target}")
+            write_template(model, target, keep=_inputs(source, options), has_sections=has_sections)
 
 
 def _dry_run(

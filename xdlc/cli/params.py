@@ -275,6 +275,12 @@ _PORTS = {
 }
 
 
+def template_flag(name: str, option: str) -> Callable[[Function], Function]:
+    """Return the flag for a file that an option reads, with what the model has."""
+    text = f"Write no DLC, but a file for --{option} with what the model has."
+    return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
+
+
 def port_flags(function: Function) -> Function:
     """Add the flags for inputs and outputs; omitted ones are empty or None."""
     settings: dict[str, Any] = {"type": (str, str), "callback": once_by_name, "cls": WordsOption}

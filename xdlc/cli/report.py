@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +12,9 @@ from xdlc.cli import text
 from xdlc.cli.aip_records import aip_lines
 from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
+from xdlc.cli.output_path import check_target, storage_errors
 from xdlc.cli.text import WIDTH
+from xdlc.cli.tool import show
 from xdlc.cli.udo_packages import package_lines
 from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.graph import is_udo
@@ -252,3 +255,23 @@ def user_defined(model: Model) -> Iterator[str]:
     if found:
         types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))
         yield f"user-defined ops: {found.total()}: {types}"
+
+
+def write_template(model: Model, target: Path, *, keep: Sequence[Path], has_sections: bool = False) -> None:
+    """Write the file for ``--custom_io`` of a model, or with sections that for ``--config``.
+
+    Args:
+        model: The model.
+        target: The file.
+        keep: Files that it must not replace.
+        has_sections: Whether it has the sections of ``--config``.
+
+    Raises:
+        UsageError: If the target is a file to keep.
+        StorageError: If it cannot be written.
+    """
+    from xdlc.boundary.files import template
+
+    with storage_errors(check_target(target, keep=keep)):
+        target.write_text(template(model, has_sections=has_sections), encoding="utf-8")
+    show(f"written: {target}")

@@ -152,6 +152,7 @@ def _check_options(function: Callable[..., None]) -> Callable[..., None]:
     help="Type of one input or output: float32, fixedPoint8 or fixedPoint16. " + SEPARATE,
 )
 @params.port_flags
+@params.template_flag("custom_io_config", "custom_io")
 @params.dimension_flags
 @_switch(
     "--memorymapped_buffer_hint", "Accepted; changes nothing, for a device decides where its buffers are."
@@ -175,6 +176,7 @@ def main(
     outputs: tuple[str, ...],
     mode: str | None,
     sdk: str | None,
+    dump_custom_io_config_template: Path | None,
     **options: Any,
 ) -> None:
     """Add compiled HTP caches to a DLC.
@@ -188,6 +190,11 @@ def main(
 
     if _is_check(click.get_current_context().params):
         _show_verdicts(source, check, outputs, mode, sdk)
+        return
+    if dump_custom_io_config_template is not None:
+        from xdlc.cli.report import write_template
+
+        write_template(api.executable(source), dump_custom_io_config_template, keep=[source])
         return
     if udo_package_path is not None:
         notice(
