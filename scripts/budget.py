@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 882
+MODULES = 881
 FILES_OF_A_CONVERSION = 60
 LINES = {
     "api": 2_110,
     "boundary": 1_670,
-    "cli": 5_975,
+    "cli": 6_005,
     "container": 4_200,
     "converter": 54_215,
     "ir": 3_010,
     "opdefs": 6_540,
     "passes": 5_225,
-    "prepare": 4_110,
-    "quant": 16_950,
-    "runtime": 16_220,
+    "prepare": 4_100,
+    "quant": 16_810,
+    "runtime": 16_190,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 660,
 }
-TOTAL = 133_600
+TOTAL = 133_400
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

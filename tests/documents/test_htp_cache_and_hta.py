@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
+from tests.documents import inception
 from tests.section_models import residual
-from tests.seeds import inception
 from xdlc.cli.main import main
 from xdlc.runtime.section_record import layer_ids
 
