@@ -117,6 +117,7 @@ def test_void_flags_are_taken_with_their_values_and_stated_once() -> None:
         ("quantize", ["--enable_htp=true", "--use_float_io", "False"], ["--enable_htp"], ""),
         ("snpe-net-run", ["--use_dsp=0", "--use_cpu=1"], ["--runtime", "cpu"], "--use_dsp changes nothing"),
         ("quant", ["--axis_quant=false"], ["--no_per_channel_quantization"], ""),
+        ("snpe-net-run", ["--debug=false"], [], "changes nothing"),
         ("quant", ["--use_per_row_quantization=0"], ["--no_per_row_quantization"], ""),
         ("quant", ["--bitwidth", "8"], "--weights_bitwidth 8 --act_bitwidth 8 --bias_bitwidth 8".split(), ""),
         (

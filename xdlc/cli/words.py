@@ -151,26 +151,7 @@ class _Reader:
             values, rest = rest[:1], rest[1:]
         is_off = entry.count([]) == 0 and bool(values) and values[-1].lower() in ("false", "0")
         try:
-            if (
-                entry.values.isdecimal()
-                and len(values) < int(entry.values)
-                and entry.kind != vendor_flags.REFUSED
-            ):
-                raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
-            given = self.call if entry.values == "0" else values
-            refused_off = is_off and entry.kind == vendor_flags.REFUSED
-            words, note = ([], "") if refused_off else entry.words(given)
-            if is_off:
-                switch = self.known.get(words[0]) if len(words) == 1 else None
-                words = switch.secondary_opts[:1] if switch is not None else []
-            if (
-                words
-                and not is_off
-                and entry.values == "0"
-                and values
-                and values[0].lower() not in ("true", "1")
-            ):
-                words = [*words, *values]
+            words, note = (self.off(entry), "") if is_off else self.instead(entry, values)
         except UsageError as problem:
             self.problems.append(problem)
             return rest, 0
@@ -184,6 +165,27 @@ class _Reader:
             self.later += words
             return rest, 0
         return [*words, *rest], len(words)
+
+    def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
+        """Return the words in place of a flag with some values, and a notice on them, or nothing.
+
+        Raises:
+            UsageError: If the flag or its value is refused, or a value is missing.
+        """
+        is_switch = entry.values == "0"
+        needed = int(entry.values) if entry.values.isdecimal() else 0
+        if len(values) < needed and entry.kind != vendor_flags.REFUSED:
+            raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
+        words, note = entry.words(self.call if is_switch else values)
+        if words and is_switch and values and values[0].lower() not in ("true", "1"):
+            words = [*words, *values]
+        return words, note
+
+    def off(self, entry: vendor_flags.Entry) -> list[str]:
+        """Return the words that switch off what a flag becomes; none if it is off in any case."""
+        words = entry.text.split() if entry.kind == vendor_flags.BECOMES else []
+        switch = self.known.get(words[0]) if len(words) == 1 else None
+        return [] if switch is None else list(switch.secondary_opts[:1])
 
     def switch(
         self,
