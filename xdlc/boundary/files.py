@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from xdlc.boundary.layout import inferred
-from xdlc.boundary.options import Wish
+from xdlc.boundary.options import Request
 from xdlc.errors import ModelError, StorageError, UsageError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.json_fields import Fields, Node, Scope, Stop
@@ -44,7 +44,7 @@ _INPUT = _OUTPUT | {_DESIRED: {**_OUTPUT[_DESIRED], "Shape": "shape", "Color Con
 class Config(NamedTuple):
     """Content of a file: requests, shapes by input name, and names of outputs if there are to be others."""
 
-    wishes: list[Wish]
+    requests: list[Request]
     shapes: dict[str, tuple[int, ...]]
     outputs: list[str]
 
@@ -71,7 +71,7 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
             for entry in fields.items(_GRAPH):
                 cut = Fields(entry, _GRAPH, scope, ("Input Tensors", "Output Tensors"))
                 names = _words(cut, "Input Tensors")  # checked to be inputs of the model
-                found.wishes.extend(Wish(scope.where, name, True, "name", name) for name in names)
+                found.requests.extend(Request(scope.where, name, True, "name", name) for name in names)
                 found.outputs.extend(_words(cut, "Output Tensors"))
             for key, table, side in ((_INPUTS, _INPUT, True), (_OUTPUTS, _OUTPUT, False)):
                 for entry in fields.items(key):
@@ -100,7 +100,7 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
             scale, offset = float(numbers[0] or ""), int(numbers[1] or "")
             if definition == _UNDEFINED or not (1e-30 < scale < 1e30 and abs(offset) < 1 << 31):
                 raise ValueError
-            found.wishes.append(Wish(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
+            found.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
         except ValueError:
             text = f"Scale, a number above 0, and Offset, a whole number, go together, without {_UNDEFINED}"
             scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or none")
@@ -112,7 +112,7 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
             found.shapes[name] = tuple(map(int, shape.split(",")))
     for field, value in values.items():
         text = _STORED.get(value.lower(), value) if field == "dtype" else value
-        found.wishes.append(Wish(where, name, is_input, field, text))
+        found.requests.append(Request(where, name, is_input, field, text))
 
 
 def _flat(entry: Node, table: dict[str, Any], scope: Scope) -> Iterator[tuple[str, str]]:

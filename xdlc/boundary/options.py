@@ -55,7 +55,7 @@ CHANGES = frozenset(Options.__annotations__) - {"input_layout", "output_layout"}
 """Options that change something; the others describe the source."""
 
 
-class Wish(NamedTuple):
+class Request(NamedTuple):
     """A request for one input or output.
 
     Attributes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from xdlc.boundary import colour, datatype, layout, resizing, scaling
-from xdlc.boundary.options import Options, Wish
+from xdlc.boundary.options import Options, Request
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
@@ -82,7 +82,7 @@ _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
 _PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization")}
 
 
-def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
+def requests(options: Options) -> tuple[list[Request], list[Request]]:
     """Return what options request one by one, and what a custom I/O file does, values parsed.
 
     Raises:
@@ -90,33 +90,35 @@ def wishes(options: Options) -> tuple[list[Wish], list[Wish]]:
         StorageError: If a file cannot be read.
     """
     problems: list[XdlcError] = []
-    raw: list[Wish] = []
+    raw: list[Request] = []
     by_name = {name: given or {} for name, given in options.items() if "put_" in name}
     for name, given in by_name.items():
         field = name.replace("input_", "").replace("output_", "")
         field = _OTHER_NAMES.get(field, field)
         if isinstance(given, Mapping):
             is_input = "output" not in name
-            raw += [Wish(f"--{name} {port}", port, is_input, field, value) for port, value in given.items()]
+            raw += [
+                Request(f"--{name} {port}", port, is_input, field, value) for port, value in given.items()
+            ]
         else:
             problem = f"{name} is of type {type(given).__name__}"
             problems.append(UsageError(problem, fix="give a mapping {name: value}"))
-    custom: list[Wish] = []
+    custom: list[Request] = []
     if "config" in options or "custom_io" in options:
         from xdlc.boundary import files
 
         if "config" in options:
-            raw += files.read(options["config"], has_sections=True).wishes
+            raw += files.read(options["config"], has_sections=True).requests
         if "custom_io" in options:
-            custom = files.read(options["custom_io"], has_sections=False).wishes
-    found: tuple[list[Wish], list[Wish]] = ([], [])
+            custom = files.read(options["custom_io"], has_sections=False).requests
+    found: tuple[list[Request], list[Request]] = ([], [])
     for target, source in zip(found, (raw, custom), strict=True):
-        for wish in source:
+        for request in source:
             try:
-                parse = _PARSERS.get(wish.field)
-                target.append(wish._replace(value=parse(wish.value)) if parse else wish)
+                parse = _PARSERS.get(request.field)
+                target.append(request._replace(value=parse(request.value)) if parse else request)
             except UsageError as error:
-                error.where = error.where or wish.where
+                error.where = error.where or request.where
                 problems.append(error)
     raise_all(problems)
     return found
@@ -137,30 +139,32 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
     """
     if not options:
         return {}
-    single, custom = wishes(options)
+    single, custom = requests(options)
     sides = {tensor.name: (tensor, False) for tensor in model.main.outputs}
     sides |= {tensor.name: (tensor, True) for tensor in model.main.inputs}
     problems: list[XdlcError] = []
-    chosen: dict[tuple[str, str], Wish] = {}
+    chosen: dict[tuple[str, str], Request] = {}
     _choose(single, chosen, problems)
     is_kept = options.get("preserve_io") not in (None, False, ())
     kept = _preserve(options["preserve_io"], chosen, sides, notify) if is_kept else []
     _choose(custom, chosen, problems)
     ports: Ports = {}
     unknown: dict[tuple[str, str], XdlcError] = {}
-    for wish in chosen.values():
-        tensor, is_input = sides.get(wish.name, (None, False))
-        if tensor is None or wish.is_input not in (None, is_input):
-            place = wish.where, wish.name
+    for request in chosen.values():
+        tensor, is_input = sides.get(request.name, (None, False))
+        if tensor is None or request.is_input not in (None, is_input):
+            place = request.where, request.name
             if place not in unknown and len(unknown) < MAX_PROBLEMS:  # the nearest names take time
-                known = [name for name, (_, side) in sides.items() if wish.is_input in (None, side)]
-                unknown[place] = _unknown(wish.name, wish.where, known)
-        elif wish.field == "source_dtype":
-            if wish.value.numpy != tensor.dtype.numpy:  # types of stored values are those of integers
-                notify(f"{wish.where}: {wish.name!r} is {tensor.dtype} in the source, not {wish.value}")
+                known = [name for name, (_, side) in sides.items() if request.is_input in (None, side)]
+                unknown[place] = _unknown(request.name, request.where, known)
+        elif request.field == "source_dtype":
+            if request.value.numpy != tensor.dtype.numpy:  # types of stored values are those of integers
+                notify(
+                    f"{request.where}: {request.name!r} is {tensor.dtype} in the source, not {request.value}"
+                )
         else:
-            held = ports.get(wish.name, Port(wish.name, is_input))
-            ports[wish.name] = replace(held, **{wish.field: wish.value})
+            held = ports.get(request.name, Port(request.name, is_input))
+            ports[request.name] = replace(held, **{request.field: request.value})
     for name, port in ports.items():
         if port.colours and port.colours[0] in colour.PLANAR and port.dtype is None:
             ports[name] = replace(port, dtype=UINT8)
@@ -176,18 +180,18 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
     return ports
 
 
-def _choose(given: list[Wish], chosen: dict[tuple[str, str], Wish], problems: list[XdlcError]) -> None:
+def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], problems: list[XdlcError]) -> None:
     """Add requests to those that there are; each input or output has one for each field."""
-    for wish in given:
-        other = chosen.setdefault((wish.name, wish.field), wish)
-        if other.value != wish.value:
-            problem = f"{wish.name!r} has two values: {wish.value} here, {other.value} by {other.where}"
-            problems.append(UsageError(problem, where=wish.where, fix="give one of them"))
+    for request in given:
+        other = chosen.setdefault((request.name, request.field), request)
+        if other.value != request.value:
+            problem = f"{request.name!r} has two values: {request.value} here, {other.value} by {other.where}"
+            problems.append(UsageError(problem, where=request.where, fix="give one of them"))
 
 
 def _preserve(
     given: bool | str | Sequence[str],
-    chosen: dict[tuple[str, str], Wish],
+    chosen: dict[tuple[str, str], Request],
     known: Collection[str],
     notify: Callable[[str], None],
 ) -> list[str]:
@@ -197,7 +201,7 @@ def _preserve(
         UsageError: If it keeps something else than layouts and datatypes, or a name is not known.
     """
     kept: list[str] = []
-    dropped: list[Wish | None] = []
+    dropped: list[Request | None] = []
     for text in [""] if given is True else given if isinstance(given, list | tuple) else [given]:
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
@@ -207,7 +211,7 @@ def _preserve(
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
         dropped += [chosen.pop((name, field), None) for name in names or known for field in fields]
         kept += (names or known) if kind != "layout" else []
-    for where in dict.fromkeys(wish.where for wish in dropped if wish):
+    for where in dict.fromkeys(request.where for request in dropped if request):
         notify(f"preserve_io overrides {where}")
     if not any(dropped):
         notify("preserve_io overrides no option: what the source does not quantize is kept by default")

@@ -82,9 +82,9 @@ class Options:
         if self.package_name is not None:
             check_package_name(self.package_name)
         if self.boundary:
-            from xdlc.boundary.ports import wishes
+            from xdlc.boundary.ports import requests
 
-            wishes(self.boundary)
+            requests(self.boundary)
         if self.udos.ops:
             check_replacements(self.udos)
 
