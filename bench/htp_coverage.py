@@ -1,0 +1,236 @@
+"""Whole graphs on HTP: models of a corpus compiled for one SoC and run on the emulation, ours beside theirs.
+
+    python bench/htp_coverage.py models/ rows.csv
+    python bench/htp_coverage.py models/ rows.csv --ours --only 'silero|ocr'
+    python bench/htp_coverage.py models/ rows.csv --summary
+
+The models are those of the corpus that onnxruntime runs and that have reference inputs; open dimensions are
+those of the inputs.  Ours: conversion, the whole graph compiled, one run on the emulation.  Theirs:
+onnxruntime-qnn's execution provider, with the fallback to the CPU off.  Each runs in a process of its own.
+
+    right    the relative L2 error of each output against onnxruntime on the CPU is at most 2e-2
+    off      some output has a larger one, or infinities and NaN in other places
+    refused  an error that states why
+    died     a signal, or no result in time
+
+The file of rows is appended to, one row a model and side; what it has is not done again, unless ``--again``
+is given, and the last row counts.  Ends with status 1 if a model is right there and not here, or our error
+is more than 1e-3 and more than 1.2 times theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from references import NoTensors, Row, open_session, rows, stored_reference
+from workers import run
+
+import xdlc
+
+RIGHT = 2e-2
+WORSE = 1.2
+NOISE = 1e-3  # half precision: which of two errors below it is larger, the order of sums decides
+SIDES = ("ours", "theirs")
+VERDICTS = ("right", "off", "refused", "died")
+FIELDS = ("model", "side", "verdict", "error", "seconds", "reason")
+
+
+def judge(job: tuple[Row, str, str]) -> dict[str, Any]:
+    """Run one model on one side; return the verdict, the largest error, and why it is refused."""
+    row, side, soc = job
+    try:
+        feeds = stored_reference(row.stored).feeds
+        session = open_session(row.path)
+        expected = {
+            value.name: found
+            for value, found in zip(session.get_outputs(), session.run(None, feeds), strict=True)
+        }
+        if not all(isinstance(found, np.ndarray) for found in expected.values()):
+            raise NoTensors("an output is no tensor")
+    except NoTensors as why:
+        return {"verdict": "refused", "reason": f"not tensors of numbers: {why}"}
+    try:
+        with np.errstate(all="ignore"):
+            found = (_ours if side == "ours" else _theirs)(row, feeds, expected, soc)
+    except xdlc.XdlcError as error:
+        verdict = "died" if type(error).__name__ == "ChildDiedError" else "refused"
+        return {"verdict": verdict, "reason": f"{type(error).__name__}: {error}"}
+    except Exception as error:  # onnxruntime has no base class for its errors
+        if side == "ours":
+            raise
+        return {"verdict": "refused", "reason": f"{type(error).__name__}: {error}"}
+    worst = max((distance(found[name], values) for name, values in expected.items()), default=0.0)
+    return {"verdict": "right" if worst <= RIGHT else "off", "error": worst}
+
+
+def distance(found: Any, expected: Any) -> float:
+    """Return the relative L2 error; infinite if the shape or the places of infinities and NaN differ."""
+    if found.shape != expected.shape:
+        return math.inf
+    found, expected = found.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(expected)
+    if (
+        not np.array_equal(found[~finite], expected[~finite], equal_nan=True)
+        or not np.isfinite(found[finite]).all()
+    ):
+        return math.inf
+    norm = np.linalg.norm(expected[finite])
+    return float(np.linalg.norm(found[finite] - expected[finite]) / (norm or 1.0))
+
+
+def _ours(row: Row, feeds: Mapping[str, Any], expected: Mapping[str, Any], soc: str) -> dict[str, Any]:
+    model = xdlc.convert(row.path, input_dims={name: array.shape for name, array in feeds.items()})
+    with xdlc.session(model, "htp", soc=soc) as session:
+        results = session.run(feeds)
+        if any(name in expected and expected[name].dtype != found.dtype for name, found in results.items()):
+            stored = session.run(feeds, native=True)
+            results = {
+                name: stored[name]
+                if name in expected and stored[name].dtype == expected[name].dtype
+                else found
+                for name, found in results.items()
+            }
+    return {name: results[f"{name}:0" if name not in results else name] for name in expected}
+
+
+def _theirs(row: Row, feeds: Mapping[str, Any], expected: Mapping[str, Any], soc: str) -> dict[str, Any]:
+    import onnx
+    import onnxruntime
+    import onnxruntime_qnn
+
+    from xdlc.targets import find_soc
+
+    target = find_soc(soc)
+    proto = onnx.load(row.path)
+    for value in proto.graph.input:
+        if value.name in feeds:
+            dims = value.type.tensor_type.shape.dim
+            for dim, size in zip(dims, feeds[value.name].shape, strict=False):
+                dim.dim_value = size
+    del proto.graph.value_info[:]
+    for value in proto.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == "QNN"]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    choices = {
+        "backend_path": onnxruntime_qnn.get_qnn_htp_path(),
+        "soc_model": str(target.id),
+        "htp_arch": str(target.capabilities.number),
+        "offload_graph_io_quantization": "0",
+    }
+    options.add_provider_for_devices(devices, choices)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(proto, path)
+        session = onnxruntime.InferenceSession(str(path), options)
+    return dict(zip(expected, session.run(list(expected), dict(feeds)), strict=True))
+
+
+def measure(jobs: Sequence[tuple[Row, str, str]], seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield the row of each job; a process of its own runs it."""
+    for job in jobs:
+        begun = time.monotonic()
+        (outcome,) = run(judge, [job], processes=1, seconds=seconds)
+        if outcome.end == "crashed" and "Traceback" in outcome.reason:
+            raise RuntimeError(f"{job[0].name}: {outcome.reason}")
+        result = outcome.result or {"verdict": "died", "reason": outcome.reason}
+        yield {
+            "model": job[0].name,
+            "side": job[1],
+            "error": "",
+            "seconds": f"{time.monotonic() - begun:.1f}",
+            "reason": "",
+            **result,
+        }
+
+
+def read(path: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the rows by model and side, the last one of each."""
+    if not path.is_file():
+        return {}
+    with open(path, newline="") as file:
+        return {(entry["model"], entry["side"]): entry for entry in csv.DictReader(file)}
+
+
+def report(found: Mapping[tuple[str, str], Mapping[str, str]]) -> bool:
+    """Print counts, and what is worse here; return whether nothing is."""
+    print(f"{'':10}" + "".join(f"{verdict:>9}" for verdict in VERDICTS))
+    for side in SIDES:
+        counts = Counter(entry["verdict"] for (_, of), entry in found.items() if of == side)
+        print(f"{side:10}" + "".join(f"{counts[verdict]:>9}" for verdict in VERDICTS))
+    only_theirs, worse = [], []
+    for (name, side), ours in sorted(found.items()):
+        theirs = found.get((name, "theirs"))
+        if side != "ours" or theirs is None:
+            continue
+        line = f"  {name}: {ours['verdict']} {ours['error']} {ours['reason'][:160]}; theirs {theirs['error']}"
+        if theirs["verdict"] == "right" and ours["verdict"] != "right":
+            only_theirs.append(line)
+        elif "" not in (ours["error"], theirs["error"]) and float(ours["error"]) > max(
+            WORSE * float(theirs["error"]), NOISE
+        ):
+            worse.append(line)
+    print("\nright there, not here:", *only_theirs or ["  none"], sep="\n")
+    print(f"\nerror more than {WORSE} times theirs, and than {NOISE}:", *worse or ["  none"], sep="\n")
+    return not only_theirs and not worse
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpus", type=Path, help="folder of the corpus")
+    parser.add_argument("rows", type=Path, help="CSV file of the rows, which is appended to")
+    parser.add_argument("--soc", default="sm8650", help="SoC to compile for (default: sm8650)")
+    parser.add_argument("--ours", action="store_true", help="run our side only")
+    parser.add_argument("--theirs", action="store_true", help="run their side only")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only models whose name it is found in")
+    parser.add_argument(
+        "--not-right", action="store_true", help="only models that the rows have as not right"
+    )
+    parser.add_argument("--again", action="store_true", help="repeat what the file has")
+    parser.add_argument("--summary", action="store_true", help="print what the file has, run nothing")
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit of one run (default: 300)")
+    given = parser.parse_args()
+    sides = [side for side in SIDES if getattr(given, side)] or SIDES
+    known = read(given.rows)
+    jobs = [
+        (row, side, given.soc)
+        for side in sides
+        for row in rows(given.corpus)
+        if row.runs
+        and row.stored.is_file()
+        and re.search(given.only, row.name)
+        and (given.again or (row.name, side) not in known)
+        and not (given.not_right and known.get((row.name, side), {}).get("verdict") == "right")
+    ]
+    if not given.summary:
+        with open(given.rows, "a", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            if file.tell() == 0:
+                writer.writeheader()
+            for entry in measure(jobs, given.seconds):
+                entry["reason"] = " ".join(str(entry["reason"]).split())[:600]
+                writer.writerow(entry)
+                file.flush()
+                os.fsync(file.fileno())
+    return int(not report(read(given.rows)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
