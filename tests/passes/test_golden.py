@@ -104,6 +104,7 @@ def test_passes_run_in_the_order_that_they_require():
         "trim_clamp",
     ]
     assert [entry.name for entry in passes.stage("htp")] == [
+        "copy_identities",
         "lift_scalar_io",
         "reinterpret_io",
         "narrow_integers",

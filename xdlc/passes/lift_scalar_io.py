@@ -10,7 +10,7 @@ from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="htp")
+@graph_pass(stage="htp", after=("copy_identities",))
 @dataclass(frozen=True, slots=True)
 class LiftScalarIo:
     """Turn inputs and outputs of shape [] into ones of shape [1], which are the same bytes.

@@ -312,3 +312,15 @@ def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
             "it would not support these ops inside either: body: 'odd' (Unique)"
         )
         assert problems["power"].where.endswith(": graph 'main': op 'power' (While)")
+
+
+@needs_htp
+def test_outputs_that_no_input_reaches_are_computed_and_make_no_cache() -> None:
+    graph = Graph("fixed")
+    graph.add_input(Tensor("x", (2,), dt.FLOAT32))
+    known = static("known", np.array([1, 2, 3], "float32"))
+    graph.append(make_op(graph, "Reshape", [known], [Tensor("y", (3,), dt.FLOAT32)], name="copy"))
+    graph.add_output(graph.tensors["y"])
+    assert run_htp(graph, {"x": np.ones(2, "float32")})["y"].tolist() == [1, 2, 3]
+    with pytest.raises(ConstraintError, match="no op reads an input"):
+        htp.compile_for(graph, "sm8650", htp.CompileOptions())

@@ -160,7 +160,8 @@ class Htp:
             return found
 
         # Tensors are created in the order of the vendor's own reader: the same model, the same bytes.
-        inputs = [register(tensor) for tensor in graph.inputs]
+        # The library runs a graph that has inputs only if an op reads one.
+        inputs = [register(tensor) for tensor in graph.inputs] if reads_inputs(graph) else []
         outputs = [register(tensor) for tensor in graph.outputs]
         for op in graph.ops:
             config = _config(lowering, op, register)
@@ -230,9 +231,14 @@ class CompiledGraph:
     def execute(self, feeds: Sequence[Any], results: Sequence[Any]) -> None:
         """Run once: read the arrays ``feeds`` and fill ``results``, both in order and of the tensors' types.
 
+        Args:
+            feeds: An array for each input, which are not used if no op reads an input.
+            results: An array for each output.
+
         Raises:
             BackendError: With the library's log.
         """
+        feeds = feeds if len(self._inputs) else ()
         for tensor, array in zip((*self._inputs, *self._outputs), (*feeds, *results), strict=True):
             tensor.mem_type = 0
             tensor.client_data, tensor.client_size = array.ctypes.data, array.nbytes
@@ -247,6 +253,11 @@ class CompiledGraph:
             None,
             doing=f"executing graph {self._name}",
         )
+
+
+def reads_inputs(graph: Graph) -> bool:
+    """Return whether any op of a graph reads an input."""
+    return any(map(graph.consumers, graph.inputs))
 
 
 def build_id() -> str:

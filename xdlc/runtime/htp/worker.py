@@ -16,12 +16,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import StorageError, UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.errors import (
+    ConstraintError,
+    StorageError,
+    UsageError,
+    XdlcError,
+    each_problem,
+    nearest_names,
+    raise_all,
+)
 from xdlc.ir import Graph, Tensor
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.child import words_of
 from xdlc.runtime.dynamic_dims import open_problem
-from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id
+from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id, reads_inputs
 from xdlc.runtime.htp.binary_info import BinaryDescription
 from xdlc.runtime.htp.forkserver import ForkLoop
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, read_feeds, results_of
@@ -165,6 +173,12 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     if objections is not None:
         return objections
     for graph in model.graphs.values():
+        if not reads_inputs(graph):
+            raise ConstraintError(
+                "no op reads an input, and the vendor's library makes no cache of such a graph",
+                where=f"graph {graph.name!r}",
+                fix="run the model without a cache: its outputs are constants",
+            )
         htp.compile(graph, options)
     binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
