@@ -4,7 +4,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -40,5 +40,10 @@ bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"
 	@test -n "$(strip $(MODELS))" || { echo 'make bench: name the models: MODELS="a.onnx b.onnx"' >&2; exit 2; }
 	$(BIN)/python bench/convert.py $(MODELS)
 
+SECONDS := 60
+TARGETS := all
+fuzz: $(VENV)/.dev ## feed every reader with damaged input: make fuzz SECONDS=60 TARGETS=tflite,keras
+	$(BIN)/python -m fuzz.run $(TARGETS) --seconds $(SECONDS) --work .fuzz
+
 clean: ## remove what the targets above made
-	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .demo .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Fuzzing of everything that reads untrusted input; see README.md."""

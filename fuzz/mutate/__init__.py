@@ -1,0 +1,72 @@
+"""Mutators: one generic mechanism for each form of data."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fuzz.mutate.archive import mutate_zip
+from fuzz.mutate.elements import mutate_xml
+from fuzz.mutate.pickled import mutate_pickle
+from fuzz.mutate.plain import mutate_bytes, mutate_numbers, mutate_text
+from fuzz.mutate.protobuf import mutate_protobuf
+from fuzz.mutate.tables import mutate_tables
+from fuzz.mutate.tree import mutate_json
+from xdlc.schema._generated import dlc3_model, dlc3_params, dlc4_model, dlc4_params, tflite
+
+Mutator = Callable[[random.Random, bytes, bytes], bytes]
+_DLC = {3: (dlc3_model.Model, dlc3_params.Params), 4: (dlc4_model.Model, dlc4_params.Params)}
+
+
+def _text(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    given = (each.decode("utf-8", "surrogateescape") for each in (data, other))
+    return mutate_text(rng, *given).encode("utf-8", "surrogatepass")
+
+
+def _numbers(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    return mutate_numbers(rng, data) if rng.random() < 0.5 else mutate_bytes(rng, data, other)
+
+
+def _member(rng: random.Random, data: bytes, other: bytes, *, params: bool) -> bytes:
+    """Return a graph or its data in a DLC with changes, rarely of the eight bytes before the flatbuffer."""
+    if len(data) < 16 or data[2] not in _DLC or rng.random() < 0.05:
+        return mutate_bytes(rng, data, other)
+    return data[:8] + mutate_tables(rng, data[8:], _DLC[data[2]][params], other[8:])
+
+
+BY_NAME: dict[str, Mutator] = {
+    "model": partial(_member, params=False),
+    "model.params": partial(_member, params=True),
+    "saved_model.pb": mutate_protobuf,
+    "dlc.metadata": _text,
+    "metadata_text": _text,
+}
+BY_SUFFIX: dict[str, Mutator] = {
+    ".tflite": lambda rng, data, other: mutate_tables(rng, data, tflite.Model, other),
+    **dict.fromkeys((".pb", ".onnx", ".caffemodel", ".binaryproto"), mutate_protobuf),
+    **dict.fromkeys((".json", ".encodings"), mutate_json),
+    **dict.fromkeys((".pkl", ".pickle"), mutate_pickle),
+    **dict.fromkeys((".txt", ".prototxt", ".pbtxt", ".py", ".yaml", ".yml", ".log", ".snpe", ".csv"), _text),
+    **dict.fromkeys(
+        (".keras", ".pt2", ".pt", ".dlc", ".npz"),
+        lambda rng, data, other: mutate_zip(rng, data, mutate, other),
+    ),
+    ".xml": mutate_xml,
+    ".h5": _numbers,
+    ".npy": _numbers,
+}
+
+
+def mutate(rng: random.Random, name: str, data: bytes, other: bytes = b"") -> bytes:
+    """Return a file or an entry of an archive with a few changes, by its name or by its first bytes."""
+    base = name.rsplit("/", 1)[-1]
+    found: Any = BY_NAME.get(base) or BY_SUFFIX.get("." + base.rsplit(".", 1)[-1])
+    if found is None:
+        found = mutate_json if data[:1] in b"{[" and data else _text if _is_text(data) else _numbers
+    return bytes(found(rng, data, other))
+
+
+def _is_text(data: bytes) -> bool:
+    return len(data) > 4 and b"\0" not in data and data.isascii()

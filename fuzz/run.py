@@ -1,0 +1,322 @@
+"""Command line of the fuzzing suite.
+
+::
+
+    python -m fuzz.run list
+    python -m fuzz.run all --seconds 60                  # each target 60 s
+    python -m fuzz.run tflite,keras --cases 200000 --seed 7 --work /tmp/w
+    python -m fuzz.run tflite --case /tmp/w/findings/tflite-1a2b3c4d   # one case again, with its traceback
+
+A worker process runs the cases of a target in a loop, within limits of processor time, address space and
+growth of memory for each; another takes its place after a crash.  Case N of a seed is always the same one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import hashlib
+import json
+import mmap
+import os
+import random
+import resource
+import shutil
+import signal
+import struct
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+import xdlc
+from fuzz.mutate import mutate
+from fuzz.targets import Files, Target, load
+from xdlc.errors import XdlcError
+
+SECONDS = 5
+"""Processor time of a case."""
+WALL = 90
+"""Seconds after which a case ends in any event."""
+MEGABYTES = 500
+"""Memory that a case may add."""
+ADDRESSES = 6 << 30
+"""Address space of a worker, in bytes."""
+PACKAGE = str(Path(xdlc.__file__).parent) + os.sep
+
+
+class Hang(BaseException):
+    """A case has used its processor time."""
+
+
+class Plan:
+    """The cases of a target.
+
+    Args:
+        target: The target.
+        seed: Number of the series of cases.
+        corpus: Folder of further input: ``target/case/file``.
+    """
+
+    def __init__(self, target: Target, seed: int, corpus: Path | None = None) -> None:
+        self.target, self.seed = target, seed
+        self.seeds = list(target.seeds())
+        for folder in (
+            sorted((corpus / target.name).iterdir()) if corpus and (corpus / target.name).exists() else ()
+        ):
+            self.seeds.append(contents(folder))
+        self._pool: dict[str, list[bytes]] = {}
+        for files in self.seeds:
+            for name, content in files.items():
+                self._pool.setdefault(Path(name).suffix, []).append(content)
+
+    def case(self, number: int) -> Files:
+        """Return a case; the first are the seeds themselves."""
+        if number < len(self.seeds):
+            return self.seeds[number]
+        rng = random.Random(f"{self.target.name} {self.seed} {number}")
+        files = self.target.generate(rng) if self.target.generate and rng.random() < 0.5 else None
+        if files and rng.random() < 0.4:
+            return files
+        files = dict(files or rng.choice(self.seeds))
+        names = [name for name in files if name not in self.target.fixed]
+        for _ in range(rng.choice((1, 1, 1, 2)) if len(names) > 1 else 1):
+            name = rng.choice(names)
+            other = rng.choice(self._pool.get(Path(name).suffix) or [b""])
+            files[name] = mutate(rng, name, files[name], other)
+        return files
+
+
+def contents(folder: Path) -> Files:
+    """Return the files below a folder."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def put(folder: Path, files: Files) -> None:
+    """Write the files of a case to an empty folder."""
+    for old in folder.iterdir() if folder.exists() else ():
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def attempt(target: Target, folder: Path, files: Files) -> str:
+    """Run a case in a folder; return its word."""
+    put(folder, files)
+    rng = random.Random(hashlib.sha256(repr(sorted(files.items())).encode()).digest())
+    try:
+        return target.run(folder, rng)
+    except XdlcError as error:
+        str(error).encode("utf-8", "backslashreplace")
+        return f"refused {error.exit_code}"
+
+
+def place(error: BaseException) -> str:
+    """Return type and innermost lines of an error, by which findings are told apart."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(PACKAGE)] or frames
+    lines = [f"{frame.filename.removeprefix(PACKAGE)}:{frame.lineno}" for frame in own[-2:]]
+    return " < ".join([type(error).__name__, *reversed(lines)])
+
+
+def work(
+    plan: Plan, folder: Path, start: int, end: int, deadline: float, board: mmap.mmap, pipe: int
+) -> None:
+    """Run cases in this process and write a line of JSON for each group of them, and for each finding."""
+
+    def over(_: int, __: FrameType | None) -> None:
+        raise Hang
+
+    warnings.simplefilter("ignore")
+    os.fsync = lambda _: None  # type: ignore[assignment]
+    signal.signal(signal.SIGPROF, over)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    faulthandler.enable(open(folder.parent / "crash.txt", "w"))  # noqa: SIM115
+    log = os.fdopen(pipe, "w", buffering=1)
+    words: Counter[str] = Counter()
+    for number in range(start, end):
+        if time.monotonic() > deadline:
+            break
+        board[:24] = struct.pack("<qdd", number, time.monotonic(), time.process_time())
+        before = (peak(), resident())
+        files = plan.case(number)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        finding = detail = ""
+        try:
+            words[attempt(plan.target, folder, files)] += 1
+        except (Exception, Hang) as error:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            words["finding"] += 1
+            finding, detail = place(error), "".join(traceback.format_exception(error))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if peak() > before[0] and peak() - before[1] > MEGABYTES << 10:
+            finding = finding or f"memory: {(peak() - before[1]) >> 10} MB"
+        if finding:
+            print(json.dumps({"number": number, "finding": finding, "detail": detail[-6000:]}), file=log)
+        if finding.startswith("memory") or number % 200 == 0:
+            print(json.dumps({"words": words, "next": number + 1}), file=log)
+            words.clear()
+        if finding.startswith("memory"):
+            break  # the peak of a process never falls
+    else:
+        number += 1
+    print(json.dumps({"words": words, "next": number, "end": True}), file=log)
+    os._exit(0)
+
+
+def peak() -> int:
+    """Return the highest resident memory of this process so far, in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def resident() -> int:
+    """Return the resident memory of this process, in KiB."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() >> 10
+
+
+def processor(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Campaign:
+    """Runs the cases of a target in workers, one at a time, and keeps the smallest case of each finding."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan, self.folder = plan, folder
+        self.words: Counter[str] = Counter()
+        self.findings: dict[str, tuple[int, int]] = {}
+        self.next = 0
+
+    def run(self, first: int, cases: int, seconds: float) -> None:
+        """Run a number of cases, or as many as a time allows."""
+        end, deadline, self.next = first + cases, time.monotonic() + seconds, first
+        while self.next < end and time.monotonic() < deadline:
+            self.worker(end, deadline)
+
+    def worker(self, end: int, deadline: float) -> None:
+        """Run cases in one worker, from the next on, until it ends."""
+        board = mmap.mmap(-1, 24)
+        board[:24] = struct.pack("<qdd", self.next, time.monotonic(), 0.0)
+        read, write = os.pipe()
+        case = self.folder / "work" / self.plan.target.name / "case"
+        case.mkdir(parents=True, exist_ok=True)
+        child = os.fork()
+        if not child:
+            try:
+                os.close(read)
+                os.setpgid(0, 0)
+                work(self.plan, case, self.next, end, deadline, board, write)
+            finally:
+                os._exit(99)
+        os.close(write)
+        os.set_blocking(read, False)
+        text, slow = b"", False
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            with_more = True
+            while with_more:
+                try:
+                    part = os.read(read, 1 << 16)
+                except BlockingIOError:
+                    part = b""
+                text, with_more = text + part, bool(part)
+            *lines, text = text.split(b"\n")
+            for line in lines:
+                self.take(json.loads(line))
+            if ended:
+                break
+            number, since, used = struct.unpack("<qdd", board[:24])
+            if time.monotonic() - since > WALL or processor(child) - used > 3 * SECONDS:
+                slow = True
+                os.killpg(child, signal.SIGKILL)
+            time.sleep(0.05)
+        os.close(read)
+        if status:
+            number = struct.unpack("<q", board[:8])[0]
+            how = "hang in C code" if slow else f"worker ended: {os.waitstatus_to_exitcode(status)}"
+            crash = (case.parent / "crash.txt").read_text()
+            where = [line.strip() for line in crash.splitlines() if PACKAGE in line][:1]
+            self.words["finding"] += 1
+            self.take({"number": number, "finding": " ".join([how, *where]), "detail": crash})
+            self.next = number + 1
+
+    def take(self, line: dict) -> None:  # type: ignore[type-arg]
+        """Take over a line of a worker."""
+        self.words.update(line.get("words", {}))
+        self.next = line.get("next", self.next)
+        if "finding" not in line:
+            return
+        files = self.plan.case(line["number"])
+        size = sum(map(len, files.values()))
+        count, smallest = self.findings.get(line["finding"], (0, size + 1))
+        self.findings[line["finding"]] = count + 1, min(smallest, size)
+        if size < smallest:
+            name = hashlib.sha256(line["finding"].encode()).hexdigest()[:8]
+            kept = self.folder / "findings" / f"{self.plan.target.name}-{name}"
+            kept.mkdir(parents=True, exist_ok=True)
+            put(kept, files)
+            kept.with_suffix(".log").write_text(
+                f"{line['finding']}\ncase {line['number']} of seed {self.plan.seed}\n{line['detail']}"
+            )
+
+
+def main() -> int:
+    """Run the command line; return 1 if there are findings."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.run", description=__doc__.split("\n")[0])
+    parser.add_argument("targets", help="names separated by commas; all; list")
+    parser.add_argument("--seconds", type=float, default=1e9, help="time for each target")
+    parser.add_argument("--cases", type=int, default=1 << 40, help="number of cases of each target")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seed", type=int, default=0, help="number of the series of cases")
+    parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder for findings")
+    parser.add_argument("--corpus", type=Path, help="folder of further input: TARGET/CASE/FILE")
+    parser.add_argument("--case", type=Path, help="folder of a case to run once, in this process")
+    parser.add_argument("--allow_root", action="store_true", help="run as root: a case may write anywhere")
+    given = parser.parse_args()
+    known = load()
+    if given.targets == "list":
+        print("\n".join(sorted(known)))
+        return 0
+    if not os.geteuid() and not given.allow_root:
+        parser.error("cases write where their content directs: run as another user, or with --allow_root")
+    names = sorted(known) if given.targets == "all" else given.targets.split(",")
+    if unknown := set(names) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+    if given.case:
+        print(attempt(known[names[0]], given.work / "work" / "case", contents(given.case)))
+        return 0
+    if given.seconds > 1e8 and given.cases > 1 << 39:
+        parser.error("state --seconds or --cases")
+    found = 0
+    for name in names:
+        campaign, begin = Campaign(Plan(known[name], given.seed, given.corpus), given.work), os.times()
+        campaign.run(given.first, given.cases, given.seconds)
+        end = os.times()
+        used = sum(end[2:4]) - sum(begin[2:4])
+        total = campaign.words.total()
+        words = ", ".join(f"{word} {count}" for word, count in campaign.words.most_common())
+        rate = total / max(used, 0.01)
+        print(f"{name}: {total} cases, {rate:.0f}/s, {len(campaign.findings)} findings; {words}")
+        for finding, (count, size) in sorted(campaign.findings.items()):
+            print(f"  {finding}: {count} times, smallest {size} bytes")
+        sys.stdout.flush()
+        found += len(campaign.findings)
+    return int(found > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

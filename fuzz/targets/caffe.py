@@ -1,0 +1,86 @@
+"""Caffe nets as text, and their weights."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.targets import Files, Target
+from fuzz.targets._steps import convert
+from fuzz.targets._sweep import SHAPES, value, words_of
+from tests.converter.caffe.nets import blob, caffemodel, data, double_blob, layer, old_blob
+from xdlc.converter.caffe.registry import layer as registry
+
+ARRAYS: dict[str, list[np.ndarray]] = {
+    "conv": [np.ones((2, 3, 3, 3), np.float32), np.ones(2, np.float32)],
+    "fc": [np.ones((4, 128), np.float32)],
+}
+NET = (
+    'name: "n"\n'
+    + data(1, 3, 8, 8)
+    + layer("Convolution", "convolution_param { num_output: 2 kernel_size: 3 pad: 1 }", top="conv")
+    + layer("ReLU", bottom="conv", top="conv", name="relu")
+    + layer("Pooling", "pooling_param { pool: MAX kernel_size: 2 stride: 1 }", bottom="conv", top="pool")
+    + layer("Split", bottom="conv", top="a b")
+    + layer("Eltwise", "eltwise_param { operation: SUM coeff: 0.5 coeff: 2 }", bottom="a b", top="sum")
+    + layer("InnerProduct", "inner_product_param { num_output: 4 bias_term: false }", bottom="sum", top="fc")
+    + layer("Softmax", "softmax_param { axis: -1 }", bottom="fc", top="y")
+)
+OLD = (
+    'name: "old" input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8\n'
+    'layers { name: "conv" type: CONVOLUTION bottom: "data" top: "conv" '
+    "convolution_param { num_output: 2 kernel_size: 3 } }\n"
+    'layers { layer { name: "relu" type: "relu" } bottom: "conv" top: "y" }\n'
+)
+
+
+def layers(rng: random.Random) -> Files:
+    """Return a net of a few layers: bottoms and parameters of any number and type."""
+    known = sorted(registry.all())
+    text, tops = data(*rng.choice(SHAPES)), ["data"]
+    if rng.random() < 0.5:
+        text, tops = text + data(*rng.choice(SHAPES), name="more"), ["data", "more"]
+    for index in range(rng.choice((1, 1, 2, 3))):
+        type = rng.choice(known)[1]
+        vocabulary = words_of(registry.all()["", type].function)
+        messages = [word for word in vocabulary if word.endswith("_param")] or ["param"]
+        fields = ""
+        for _ in range(rng.choice((0, 1, 2, 4))):
+            given = value(rng, (*vocabulary, "MAX", "SUM", "true"))
+            for one in given if isinstance(given, list) else [given]:
+                shown = one if not isinstance(one, str) or rng.random() < 0.5 else f'"{one}"'
+                fields += f"{rng.choice(vocabulary)}: {shown} "
+        params = f"{rng.choice(messages)} {{ {fields} }}" if rng.random() < 0.8 else fields
+        bottoms = " ".join(rng.choice(tops) for _ in range(rng.choice((0, 1, 1, 1, 2, 3))))
+        made = " ".join(f"t{index}_{number}" for number in range(rng.choice((1, 1, 1, 2, 3))))
+        name = rng.choice(("conv", "fc", f"l{index}"))
+        text += layer(type, params, bottoms, made, name)
+        tops += made.split()
+    return {"net.prototxt": text.encode(), "net.caffemodel": caffemodel(ARRAYS)}
+
+
+def seeds() -> Iterator[Files]:
+    """Iterate over nets of both forms of text with weights of all forms."""
+    for version in (0, 1, 2):
+        for one in (blob, old_blob, double_blob):
+            yield {
+                "net.prototxt": (NET, OLD)[version == 0].encode(),
+                "net.caffemodel": caffemodel(ARRAYS, version, one),
+            }
+    rng = random.Random(5)
+    for _ in range(60):
+        yield layers(rng)
+
+
+def run(folder: Path, rng: random.Random) -> str:
+    """Convert the net with its weights."""
+    return convert(folder / "net.prototxt", rng, weights=folder / "net.caffemodel")
+
+
+TARGETS = (
+    Target("prototxt", seeds, run, ("net.caffemodel",), layers),
+    Target("caffemodel", lambda: list(seeds())[:9], run, ("net.prototxt",)),
+)

@@ -1,0 +1,76 @@
+"""TensorFlow Lite models."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.targets import Files, Target
+from fuzz.targets._steps import convert
+from tests.converter.tflite.flexbuffer_writer import flexbuffer
+from tests.converter.tflite.models import TinyModel
+from tests.hostile.tflite_cases import small_bytes
+from xdlc.container.flatbuffer_encode import encode
+from xdlc.converter.tflite.builtins import NAMES, options_of
+
+SHAPES = ((4,), (2, 3), (1, 4, 4, 2), (1, 2, 2, 2, 2))
+CUSTOM = (
+    "TFLite_Detection_PostProcess",
+    "Convolution2DTransposeBias",
+    "MaxPoolingWithArgmax2D",
+    "FlexErf",
+    "Mine",
+)
+
+
+def operator(rng: random.Random) -> Files:
+    """Return a model of one operator: inputs of any number, shape and type, some of them constant."""
+    made, options, name = TinyModel(), {}, rng.choice((*NAMES, *CUSTOM))
+    shape = rng.choice(SHAPES)
+    inputs, outputs, given = [], [], []
+    for index in range(rng.choice((1, 1, 2, 2, 3, 3, 4, 5))):
+        dtype = rng.choice((np.float32,) * 6 + (np.int32, np.int32, np.int8, np.uint8, np.int64, np.bool_))
+        scale = 0.1 if np.dtype(dtype).itemsize == 1 and rng.random() < 0.8 else None
+        own = shape if rng.random() < 0.7 else rng.choice(((), (1,), (2,), (shape[-1],), (4,), *SHAPES))
+        if index and rng.random() < 0.6:
+            data = np.random.default_rng(index).integers(0, 3, own)
+            inputs.append(made.tensor(f"c{index}", data=data, dtype=dtype, scale=scale))
+        else:
+            inputs.append(made.tensor(f"x{index}", own, dtype, scale=scale))
+            given.append(inputs[-1])
+    for index in range(rng.choice((1, 1, 1, 2, 4))):
+        outputs.append(
+            made.tensor(f"y{index}", rng.choice((shape, shape, *SHAPES)), rng.choice((np.float32, np.int32)))
+        )
+    found = options_of(name)
+    for field in found.FIELDS if found else ():
+        if field.kind in ("int", "byte", "ubyte", "uint") and rng.random() < 0.8:
+            options[field.name] = rng.choice((0, 1, 1, 2, 3))
+    blob = flexbuffer({"axis": 1, "num_classes": 2, "max_detections": 3}) if name in CUSTOM else None
+    made.op(name, inputs, outputs, blob, **options)
+    made.graphs[0].inputs, made.graphs[0].outputs = given, outputs
+    for _ in range(2):  # branches and bodies
+        made.begin()
+        x = made.tensor("a", shape)
+        made.op("RELU", [x], [y := made.tensor("b", shape)])
+        made.graph.inputs, made.graph.outputs = [x], [y]
+    return {"m.tflite": bytes(encode(made.build()))}
+
+
+def seeds() -> Iterator[Files]:
+    """Iterate over a network, and models of one operator."""
+    yield {"m.tflite": small_bytes()}
+    rng = random.Random(5)
+    for _ in range(200):
+        yield operator(rng)
+
+
+def run(folder: Path, rng: random.Random) -> str:
+    """Convert the model."""
+    return convert(folder / "m.tflite", rng)
+
+
+TARGETS = (Target("tflite", seeds, run, generate=operator),)
