@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -12,7 +14,36 @@ from xdlc.errors import ModelError, XdlcError, nearest_names
 MAX_PROBLEMS = 100
 EXTENSION = "xdlc_"
 """Prefix of fields that only xdlc reads."""
+MAX_VALUES = 1 << 21
+"""Values of a JSON text, each of which takes about 80 bytes of memory."""
+MAX_DEPTH = 64
 _EMPTY: dict[str, Any] = {'"': "", "[": [], "{": {}}
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def json_value(text: str) -> Any:
+    """Return the value of an untrusted JSON text of bounded size: its strings can be written as UTF-8.
+
+    Raises:
+        ValueError: If it is no JSON, has more than ``MAX_VALUES`` values, nests them deeper than
+            ``MAX_DEPTH``, or has half of a surrogate pair in a string.
+    """
+    if sum(map(text.count, ",[{")) > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES} values")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"it nests values deeper than {MAX_DEPTH}") from None
+    level, depth = [value] if isinstance(value, dict | list) else [], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"it nests values deeper than {MAX_DEPTH}")
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for held in inner for each in held if isinstance(each, dict | list)]
+        depth += 1
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # its error is a ValueError
+    return value
 
 
 class Stop(Exception):

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from xdlc.container import describe, load, save
 from xdlc.container.archive import CENTRAL, END, END64, LOCAL, LOCATOR, ArchiveWriter
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.errors import ContainerError, StorageError
-from xdlc.ir import AxisScaleOffset, Graph, Model, Origin, Tensor, make_op, raw_data, static, u32
+from xdlc.errors import ContainerError, ModelError, StorageError
+from xdlc.ir import AxisScaleOffset, Graph, Model, Origin, Tensor, make_op, parse, raw_data, static, u32
 from xdlc.ir.dtype import FLOAT32, SFIXED8
 from xdlc.schema._generated import dlc4_model, dlc4_params
 
@@ -375,24 +375,26 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("model.params", b"", "has 0 bytes"),
         ("model.params", prefixed(b"\0\0\0\0NETP"), "has a v|table"),
         ("dlc.metadata2.3.0", b"{", "no JSON"),
+        ("dlc.metadata2.3.0", b'{"a": "\\ud800"}', "surrogates"),
+        ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": {"tool": 1}}]}', "malformed 'history'"),
         ("dlc.metadata2.3.0", b"\xff", "no JSON"),
         ("dlc.metadata2.3.0", b"[]", "JSON object"),
-        ("dlc.metadata2.3.0", b'{"cacheList": {}}', "list at 'cacheList'"),
-        ("dlc.metadata2.3.0", b'{"cacheList": [1]}', "JSON object"),
-        ("dlc.metadata2.3.0", b'{"relations": [{"childRecordNames": 1}]}', "childRecordNames"),
-        ("dlc.metadata2.3.0", b'{"relations": [{"parentRecordName": []}]}', "parentRecordName"),
-        ("dlc.metadata2.3.0", b"[" * 1_000_000, "too deeply|no JSON"),
+        ("dlc.metadata2.3.0", b'{"cacheList": {}}', "malformed 'cacheList'"),
+        ("dlc.metadata2.3.0", b'{"cacheList": [1]}', "malformed 'cacheList'"),
+        ("dlc.metadata2.3.0", b'{"relations": [{"childRecordNames": 1}]}', "malformed 'relations'"),
+        ("dlc.metadata2.3.0", b'{"relations": [{"parentRecordName": []}]}', "malformed 'relations'"),
+        ("dlc.metadata2.3.0", b"[" * 1_000_000, "nests values deeper"),
         ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": 1}]}', "JSON object"),
         ("dlc.metadata", b"\xff", "UTF-8"),
         ("xdlc.trace", b'{"version": 2}', "version 2"),
         ("xdlc.trace", b'{"version": 1, "graphs": {"g": {"n": [1]}}}', "origin of op 'n'"),
         ("xdlc.trace", b'{"version": 1, "graphs": {"g": {"n": "no"}}}', "origin of op 'n'"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": {}}', "list of source nodes"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b"]]}', "list of source nodes"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b", 1]]}', "list of source nodes"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": []}', "JSON object"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": 1}}', "JSON object"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": {"t": [1]}}}', "list of tensor names"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": {}}', "malformed 'nodes'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b"]]}', "malformed 'nodes'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b", 1]]}', "malformed 'nodes'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": []}', "malformed 'tensors'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": 1}}', "malformed 'tensors'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": {"t": [1]}}}', "malformed 'tensors'"),
         ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "list at 'inputs'"),
     ],
 )
@@ -438,3 +440,31 @@ def test_flipped_words_of_the_graphs(good, tmp_path_factory, name, data):
     path.write_bytes(content)
     with contextlib.suppress(ContainerError, StorageError):
         open_fully(path)
+
+
+# ---------------------------------------------------------------------------- what no container holds
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('metadata {"history": 5}', "line 1"),
+        ('metadata {"a": "\\ud800"}', "line 1"),
+        ("graph g {\n  input %x float32[2]\n  a = T(%x) {k=uint8 300} -> %y float32[2]\n}", "line 3"),
+        ('graph g {\n  input %x float32[2]\n  a = T(%x) {k=uint8 "t"} -> %y float32[2]\n}', "line 3"),
+        ("graph g {\n  input %\ud800 float32[2]\n}", "line 2"),
+        ('graph g {\n  input %"\\ud800" float32[2]\n}', "line 2"),
+    ],
+)
+def test_text_forms_that_cannot_be_written(text, place):
+    with pytest.raises(ModelError) as caught:
+        parse(text)
+    assert caught.value.where == place
+
+
+@pytest.mark.parametrize("text", ["[4294967296]", "[2] per_tensor(scale=1, offset=4294967296)"])
+def test_numbers_that_no_field_holds(tmp_path, text):
+    model = parse(f"graph g {{\n  input %x ufixed8{text}\n}}")
+    with pytest.raises(ContainerError, match="4294967296"):
+        save(model, tmp_path / "m.dlc")
+    assert not list(tmp_path.iterdir())

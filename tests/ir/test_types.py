@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xdlc import ir
+from xdlc.errors import ModelError
 from xdlc.ir import dtype as dt
 from xdlc.ir.literals import float_text
 
@@ -45,7 +46,7 @@ def test_sizes_limits_and_kinds():
     assert dt.BFLOAT16.numpy.itemsize == 2
     assert dt.SFIXED4.numpy == np.uint8
     assert dt.BOOL8.numpy == np.bool_
-    with pytest.raises(TypeError, match="string has no numpy type"):
+    with pytest.raises(ModelError, match="string has no numpy type"):
         _ = dt.STRING.numpy
 
 

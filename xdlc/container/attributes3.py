@@ -25,6 +25,7 @@ from xdlc.ir import (
     u32,
 )
 from xdlc.ir.dtype import BY_NAME
+from xdlc.ir.encoding import integers
 from xdlc.schema._generated.dlc3_model import Attribute
 
 FLAG, INTEGER, NATURAL, REAL, TEXT, FLAGS, POSITIONS, INTEGERS, REALS, TEXTS, NESTED = range(1, 12)
@@ -129,12 +130,12 @@ class StoredEncoding:
         """Return the encoding and its data type; None for one of a float.
 
         Raises:
-            ContainerError: If an offset is no number.
+            ContainerError: If an offset is no integer of 32 bits.
         """
         if not self.numbers:
             return None
         try:
-            offsets = tuple([int(offset) for _, offset, _ in self.numbers])
+            offsets = integers([int(offset) for _, offset, _ in self.numbers])
         except (ValueError, OverflowError) as error:
             raise ContainerError("has an encoding with an impossible offset", where=where) from error
         dtype = BY_NAME.get(f"ufixed{self.numbers[0][2] & BITS_MASK}")
@@ -143,7 +144,7 @@ class StoredEncoding:
         scales = tuple([delta for delta, *_ in self.numbers])
         if self.axis < 0:
             return ScaleOffset(scales[0], offsets[0]), dtype
-        return AxisScaleOffset(self.axis, scales, offsets), dtype
+        return AxisScaleOffset(self.axis, scales, tuple(offsets)), dtype
 
 
 def read_encodings(attributes: Mapping[str, Attribute], where: str) -> list[StoredEncoding]:

@@ -159,7 +159,10 @@ class _Encoder:
             position = len(out)
             for slot in slots:
                 _put_u32(out, slot, position - slot)
-            raw = text.encode("utf-8")
+            try:
+                raw = text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise ContainerError(f"has a name that is no Unicode text: {text!r}") from error
             out += struct.pack("<I", len(raw)) + raw + b"\0"
         out.extend(_ZEROS[-len(out) % STREAM_ALIGNMENT])
         position = len(out)
@@ -198,7 +201,10 @@ class _Encoder:
         out = self.out
         out.extend(_ZEROS[-len(out) % shape.align])
         position = len(out)
-        out += shape.pack(position - shape.vtable, *shape.pick(values))
+        try:
+            out += shape.pack(position - shape.vtable, *shape.pick(values))
+        except (struct.error, OverflowError) as error:
+            raise _unfit(table) from error
         for index, offset in shape.strings:
             self.strings.setdefault(values[index], []).append(position + offset)
         for index, offset, kind, element in shape.children:
@@ -209,7 +215,10 @@ class _Encoder:
             elif isinstance(value, Stream):
                 self.streams.append((slot, value.data))
             else:
-                _put_u32(out, slot, self.vector(value, element, kind == "mapped") - slot)
+                try:
+                    _put_u32(out, slot, self.vector(value, element, kind == "mapped") - slot)
+                except (struct.error, OverflowError) as error:
+                    raise _unfit(table) from error
         return position
 
     def vector(self, values: Any, element: str, packed: bool) -> int:
@@ -256,5 +265,24 @@ class _Encoder:
             out.extend(_ZEROS[-len(out) % shape.align])
             position = len(out)
             places.append(position)
-            out += pack(position - vtable, *pick(values))
+            try:
+                out += pack(position - vtable, *pick(values))
+            except (struct.error, OverflowError) as error:
+                raise _unfit(table) from error
         return places
+
+
+def _unfit(table: Table) -> ContainerError:
+    """Return the error for a table with a number that its field does not hold."""
+    what = f"{type(table).__name__.lower()} {getattr(table, 'name', None) or ''!r}"
+    for field in table.FIELDS:
+        value = getattr(table, field.name)
+        code = FORMATS.get(field.kind) or FORMATS.get(field.element or "")
+        for number in () if code is None or value is None else value if field.element else (value,):
+            try:
+                struct.pack(f"<{code}", number)
+            except (struct.error, OverflowError):
+                return ContainerError(
+                    f"has the {field.name} {number!r}, which a DLC does not hold", where=what
+                )
+    return ContainerError("has a number that a DLC does not hold", where=what)

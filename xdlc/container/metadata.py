@@ -19,6 +19,8 @@ from typing import Any
 
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
+from xdlc.ir.metadata_forms import malformed
+from xdlc.json_fields import json_value
 from xdlc.version import VERSION
 
 MAIN = "dlc.metadata2.3.0"
@@ -38,14 +40,12 @@ def read_json(data: memoryview, where: str) -> Any:
     """Return the JSON value of an entry.
 
     Raises:
-        ContainerError: If it is not UTF-8, not JSON, or nested too deeply.
+        ContainerError: If it is not UTF-8, no JSON, or too large or too deeply nested to be read.
     """
     try:
-        return json.loads(bytes(data).decode("utf-8"))
-    except (UnicodeDecodeError, ValueError) as error:
-        raise ContainerError(f"is no JSON text: {error}", where=where, fix=AGAIN) from error
-    except RecursionError as error:
-        raise ContainerError("nests JSON values too deeply", where=where, fix=AGAIN) from error
+        return json_value(str(data, "utf-8"))
+    except ValueError as error:
+        raise ContainerError(f"is no JSON text that is read: {error}", where=where, fix=AGAIN) from error
 
 
 def object_of(value: Any, where: str) -> dict[str, Any]:
@@ -72,6 +72,18 @@ def objects_of(value: Any, key: str, where: str) -> list[dict[str, Any]]:
             f"should hold a list at {key!r}, holds {type(value).__name__}", where=where, fix=AGAIN
         )
     return [object_of(item, where) for item in value]
+
+
+def formed(metadata: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return values of ``Model.metadata`` from a file, which have the forms that they should.
+
+    Raises:
+        ContainerError: If one has not.
+    """
+    key = malformed(metadata)
+    if key is not None:
+        raise ContainerError(f"has malformed {key!r}", where=where, fix=AGAIN)
+    return metadata
 
 
 def compact(content: Mapping[str, Any]) -> bytes:
@@ -113,17 +125,7 @@ def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
         ContainerError: If it is no JSON, or a list holds something else than objects or names of records.
     """
     found = object_of(read_json(data, where), where)
-    for key in ("cacheList", "relations"):
-        if key in found:
-            metadata[key] = objects_of(found[key], key, where)
-    for item in metadata.get("relations", ()):
-        children = item.get("childRecordNames", [])
-        if not isinstance(children, list) or not all(isinstance(name, str) for name in children):
-            raise ContainerError(
-                "has a relation whose 'childRecordNames' is no list of names", where=where, fix=AGAIN
-            )
-        if not isinstance(item.get("parentRecordName", ""), str):
-            raise ContainerError("has a relation whose 'parentRecordName' is no name", where=where, fix=AGAIN)
+    metadata |= formed({key: found[key] for key in ("cacheList", "relations") if key in found}, where)
 
 
 def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None:
@@ -135,7 +137,7 @@ def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None
             named = {} if command == DEFAULT_COMMAND else {"command": command}
             steps.append(named | (object_of(step, where)))
     if steps:
-        metadata["history"] = steps
+        metadata |= formed({"history": steps}, where)
 
 
 def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.metadata import AGAIN, compact, object_of, read_json
+from xdlc.container.metadata import AGAIN, compact, formed, object_of, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
+from xdlc.ir.metadata_forms import is_step
 
 TRACE = "xdlc.trace"
 TRACED = ("nodes", "tensors", "layers")
 """Keys of ``Model.metadata`` that the record holds beside the origins of ops."""
-MAX_LAYER = 0x7FFFFFFF
 
 
 def trace_text(model: Model) -> bytes | None:
@@ -50,9 +50,8 @@ def read_trace(data: memoryview, model: Model, where: str) -> None:
             f"has version {found.get('version')!r}, only 1 is known", where=where, fix="upgrade xdlc"
         )
     _read_origins(object_of(found.get("graphs"), where), model, where)
-    for key, value in _checked(found, where).items():
-        if value:
-            model.metadata[key] = value
+    held = formed({key: found[key] for key in TRACED if key in found}, where)
+    model.metadata |= {key: value for key, value in held.items() if value}
 
 
 def _read_origins(graphs: Mapping[str, Any], model: Model, where: str) -> None:
@@ -63,39 +62,6 @@ def _read_origins(graphs: Mapping[str, Any], model: Model, where: str) -> None:
             step = steps.get(op.name)
             if step is None:
                 continue
-            if not _is_step(step):
+            if not is_step(step):
                 raise ContainerError(f"has a malformed origin of op {op.name!r}", where=where, fix=AGAIN)
             op.origin = Origin(tuple(step[1:]), step[0])
-
-
-def _checked(found: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the values of ``TRACED``, of the types that they should have."""
-    nodes = found.get("nodes", [])
-    if not isinstance(nodes, list) or not all(map(_is_node, nodes)):
-        raise ContainerError("has a malformed list of source nodes", where=where, fix=AGAIN)
-    tensors = object_of(found.get("tensors", {}), where)
-    for names in tensors.values():
-        if not all(map(_is_names, object_of(names, where).values())):
-            raise ContainerError("has a malformed list of tensor names", where=where, fix=AGAIN)
-    layers = object_of(found.get("layers", {}), where)
-    if not all(type(id) is int and 0 <= id <= MAX_LAYER for id in layers.values()):
-        raise ContainerError(
-            f"has a layer id that is no number from 0 to {MAX_LAYER}", where=where, fix=AGAIN
-        )
-    return dict(zip(TRACED, (nodes, tensors, layers), strict=True))
-
-
-def _is_step(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _is_reason(value[0]) and _is_names(value[1:])
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _is_node(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and _is_names(value[:2]) and _is_reason(value[2])
-
-
-def _is_reason(value: Any) -> bool:
-    return value is None or isinstance(value, str)

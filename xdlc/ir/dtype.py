@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from xdlc.errors import ModelError
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -69,7 +71,7 @@ class DType:
         """The numpy dtype of one stored element; packed 4-bit types are bytes of two values.
 
         Raises:
-            TypeError: For strings and the undefined type.
+            ModelError: For strings and the undefined type.
         """
         import numpy
 
@@ -84,7 +86,9 @@ class DType:
         if self.kind == "bool":
             return numpy.dtype(numpy.bool_)
         if stem is None:
-            raise TypeError(f"{self.name} has no numpy type")
+            raise ModelError(
+                f"{self.name} has no numpy type", fix="give tensors and their data a type of numbers or bools"
+            )
         return numpy.dtype(f"<{stem}{self.bits // 8}")
 
     def __repr__(self) -> str:

@@ -74,16 +74,18 @@ def scalar_value(dtype: DType, text: str) -> int | float | bool:
     Raises:
         ValueError: If the word is neither, or does not fit ``dtype``.
     """
+    if dtype.kind in ("string", "undefined"):
+        raise ValueError(f"no {dtype}")
     if text in ("true", "false"):
         return text == "true"
     if dtype == FLOAT32:
         return as_float32(float(text))
     if dtype.is_float:
         return float(text)
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+    value, (low, high) = int(text), dtype.limits
+    if not low <= value <= high:
+        raise ValueError(f"it is outside {low} to {high} of {dtype}")
+    return value
 
 
 def data_shape(dtype: DType, shape: tuple[int, ...]) -> tuple[int, ...]:

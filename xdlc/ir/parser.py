@@ -15,8 +15,10 @@ from xdlc.ir.dtype import BY_NAME, UINT8, DType
 from xdlc.ir.encoding import Encoding
 from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, Origin
 from xdlc.ir.literals import ENCODING_NAMES, data_shape, numbers_data, scalar_value
+from xdlc.ir.metadata_forms import malformed
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
+from xdlc.json_fields import json_value
 
 _TOKEN = re.compile(r'\s*(?:(->|[%(){}\[\],=@])|("(?:[^"\\]|\\.)*")|((?:[A-Za-z0-9_.:/+]+|-(?!>))+))')
 
@@ -27,6 +29,11 @@ def parse(text: str) -> Model:
     Raises:
         ModelError: With the line that is wrong.
     """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = f"line {text.count(chr(10), 0, error.start) + 1}"
+        raise ModelError(f"has half of a surrogate pair: {error}", where=line) from error
     return _Parser(text).model()
 
 
@@ -81,7 +88,9 @@ class _Line:
         if token.startswith('"'):
             self.index += 1
             try:
-                return str(json.loads(token, strict=False))
+                word = str(json.loads(token, strict=False))
+                word.encode("utf-8")
+                return word
             except ValueError as error:
                 self.fail(f"bad string {token}: {error}")
         return self.bare()
@@ -155,11 +164,14 @@ class _Parser:
 
     def _metadata(self, number: int, text: str) -> None:
         try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            found = json_value(text)
+        except ValueError as error:
             raise ModelError(f"metadata is not JSON: {error}", where=f"line {number}") from error
         if not isinstance(found, dict):
             raise ModelError("metadata is not a JSON object", where=f"line {number}")
+        key = malformed(found)
+        if key is not None:
+            raise ModelError(f"metadata has malformed {key!r}", where=f"line {number}")
         self._model.metadata = found
 
     def _top(self, line: _Line) -> None:
@@ -268,6 +280,8 @@ class _Parser:
         if line.next == "[":
             return key, self._spec(line, name, dtype, Role.STATIC)
         if line.next.startswith('"'):
+            if dtype.kind != "string":
+                line.fail(f"parameter {key!r} is a text, should be of type {dtype}")
             return key, Scalar(dtype, line.word())
         return key, Scalar(dtype, line.convert(lambda word: scalar_value(dtype, word)))
 

@@ -158,7 +158,7 @@ def initial_states(graph: Graph, states: Mapping[str, Any], feeds: Mapping[str, 
             try:
                 start = numpy.asarray(held.get("initial", 0))
                 found[tensor.name] = numpy.broadcast_to(start, tensor.shape).astype(tensor.dtype.numpy)
-            except (TypeError, ValueError):  # a record that other hands wrote
+            except (TypeError, ValueError, OverflowError):  # a record that other hands wrote
                 continue
             _log.info("input %r is not fed: variable %r starts anew", tensor.name, held.get("output"))
     return found

@@ -151,8 +151,11 @@ def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
         graphs: Names of the graphs.
 
     Raises:
-        UsageError: If there are more lists than graphs, or none.
+        UsageError: If there are more lists than graphs, or none, or there is no graph.
     """
+    if not graphs:
+        fix = "take the DLC that its caches were made from"
+        raise UsageError("the model holds no graph, only records", where=str(given), fix=fix)
     parts = os.fspath(given).split(",")
     if len(parts) == 1 or os.path.isfile(given):
         return {graphs[0]: given}
