@@ -6,6 +6,7 @@ Writes to .demo/ below the current folder.  Every step prints the command that d
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import subprocess
 import sys
@@ -185,6 +186,7 @@ def main() -> int:
 
 def compare(model: Path, evaluation: Path, quantized: Path, emulated: list[str]) -> None:
     """Print how far the runs differ from the source model and from each other."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
     import xdlc

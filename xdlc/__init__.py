@@ -16,7 +16,10 @@ The verbs of the command line, in Python::
 Importing this package loads none of the heavy libraries; the verbs do, when they are called.
 """
 
-from __future__ import annotations
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    del sys.path[0]  # ``python -m xdlc`` would import from the current folder
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,14 @@
-"""Execution of IR graphs: on the host's CPU, or by the vendor's emulation of its accelerator."""
+"""Execution of IR graphs: on the host's CPU, or by the vendor's emulation of its accelerator.
+
+Since 1.29, onnxruntime for Linux sends reports of its use to a collector and keeps an identifier under the
+home folder.  Its variable ORT_DISABLE_TELEMETRY, read when the library is loaded, prevents both; its call
+``disable_telemetry_events`` comes too late.  The variable is set for this process and its children, unless
+the user has set it otherwise.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from xdlc.lazy import names_of
@@ -11,6 +18,8 @@ if TYPE_CHECKING:
     from xdlc.runtime.lowered import Lowered as Lowered
     from xdlc.runtime.ops import known_types as known_types
     from xdlc.runtime.ops import lowering as lowering
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __all__ = ["CpuSession", "Lowered", "known_types", "lowering"]
 

@@ -1,10 +1,11 @@
-"""Child processes: environment, errors as JSON, and their ends."""
+"""Child processes: command lines, environment, errors as JSON, and their ends."""
 
 from __future__ import annotations
 
 import errno
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +15,26 @@ from xdlc import errors
 from xdlc.errors import BackendError, ProblemList, StorageError, XdlcError
 
 
+def command(module: str) -> list[str]:
+    """Return the command line of a child that runs a module, and nothing of the current folder.
+
+    Args:
+        module: Its name, like ``xdlc.runtime.htp.worker``.
+    """
+    return [sys.executable, "-P", "-m", module]
+
+
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return a child's environment: it imports the very xdlc that runs here, installed or not.
+
+    Neither it nor its own children import from the current folder, unless PYTHONPATH names that.
 
     Args:
         more: Variables to set.
     """
     root = str(Path(errors.__file__).resolve().parent.parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, **(more or {}), "PYTHONPATH": os.pathsep.join(paths)}
+    return {**os.environ, **(more or {}), "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
 
 
 @contextmanager

@@ -246,4 +246,10 @@ def _changed(folder: str) -> int:
 def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     from importlib.metadata import entry_points
 
-    return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
+    found = [entry for entry in entry_points(group=GROUP) if _is_installed(entry)]
+    return tuple(sorted(found, key=lambda entry: (entry.name, entry.value)))
+
+
+def _is_installed(entry: EntryPoint) -> bool:
+    """Return whether the folder of a package has a fixed path, and is not whatever the current one is."""
+    return entry.dist is None or os.path.isabs(str(entry.dist.locate_file("")))

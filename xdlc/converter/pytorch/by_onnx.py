@@ -12,6 +12,7 @@ from typing import Any
 from xdlc.converter.formats import TORCH_EXPORT, recognize
 from xdlc.converter.pytorch.live import INSTALL, check_surroundings, first_lines
 from xdlc.errors import UnsupportedOp, UsageError
+from xdlc.runtime.child import environment
 
 _EXPORTERS = ("torch", "onnx")
 _MOST_SECONDS = 1800
@@ -58,7 +59,12 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
         "nbytes": _MEMORY + 16 * source.stat().st_size,
     }
     command = [sys.executable, "-P", str(Path(__file__).with_name("loading.py")), json.dumps(request)]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+    options: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "stdin": subprocess.DEVNULL,
+        "env": environment(),
+    }
     try:
         done = subprocess.run(command, timeout=_MOST_SECONDS, **options)
         lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was ended"]

@@ -194,7 +194,7 @@ class _Child:
 
 def worker_command() -> list[str]:
     """Return the command line of a child, to which the folder is appended."""
-    return [sys.executable, "-m", "xdlc.quant.calibration.worker"]
+    return child.command("xdlc.quant.calibration.worker")
 
 
 def main(folder: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
-from xdlc.runtime.child import ending, error_of, temporary_files
+from xdlc.runtime.child import command, ending, error_of, temporary_files
 from xdlc.runtime.child import environment as environment_of
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
@@ -62,7 +61,7 @@ def validated_op(step: str) -> tuple[str, str, str] | None:
 
 def worker_command() -> list[str]:
     """Return the command line of the child, to which the folder is appended."""
-    return [sys.executable, "-m", "xdlc.runtime.htp.worker"]
+    return command("xdlc.runtime.htp.worker")
 
 
 def environment() -> dict[str, str]:

@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import weakref
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from xdlc.errors import BackendError
-from xdlc.runtime.child import ending, environment, temporary_files
+from xdlc.runtime.child import command, ending, environment, temporary_files
 from xdlc.runtime.udo import wire
 
 _TAIL = 400
@@ -183,10 +182,9 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 
 def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "xdlc.runtime.udo.worker"]
     try:
         return subprocess.Popen(
-            [*command, str(far_end.fileno()), str(os.getpid())],
+            [*command("xdlc.runtime.udo.worker"), str(far_end.fileno()), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
