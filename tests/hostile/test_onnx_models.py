@@ -394,7 +394,7 @@ def test_cycles_and_values_of_two_sources(server: Server, tmp_path: Path, nodes:
 def test_values_that_are_there_twice(server: Server, tmp_path: Path) -> None:
     node = helper.make_node("Add", ["x", "w"], ["y"])
     made = model([node], {"w": np.ones(4, np.float32)})
-    made.graph.initializer.append(made.graph.initializer[0])
+    made.graph.initializer.add(name="w", data_type=1, dims=[1], float_data=[1])
     refused(convert(server, tmp_path, made), "two initializers")
     made = model([node], inputs=[value("x", [1, 4]), value("w", [4]), value("x", [2, 2])])
     refused(convert(server, tmp_path, made), "two inputs")

@@ -114,10 +114,16 @@ class TensorData(ABC):
         return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=order[0] == 0)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
-        """Return the same bytes under another shape."""
+        """Return the same bytes under another shape.
+
+        Raises:
+            ValueError: If it has another number of elements.
+        """
         wanted = tuple(shape)
         if wanted == self.shape:
             return self
+        if math.prod(wanted) != math.prod(self.shape):
+            raise ValueError(f"cannot reshape {list(self.shape)} to {list(wanted)}")
         if wanted[:1] == self.shape[:1] and 0 not in wanted:
             return self.transform(
                 lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted)

@@ -176,6 +176,32 @@ def test_value_with_two_sources_is_refused(models):
         xdlc.convert(models.save(models.make(nodes, {"x": [2]}, {"y": None})))
 
 
+def test_last_constant_of_a_name_counts(models):
+    """onnxruntime takes the last initializer or Constant node of a name, if they are of one type."""
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value_floats=[1.0]),
+        helper.make_node("Add", ["x", "c"], ["s"]),
+        helper.make_node("Constant", [], ["c"], value_floats=[2.0]),
+        helper.make_node("Mul", ["s", "w"], ["y"]),
+    ]
+    weights = [onnx.numpy_helper.from_array(np.full(2, value, np.float32), "w") for value in (3, 5)]
+    made = models.make(nodes, {"x": [2]}, {"y": None})
+    made.graph.initializer.extend(weights)
+    (found,) = xdlc.run(xdlc.convert(models.save(made)), {"x": np.zeros(2, np.float32)}).values()
+    np.testing.assert_array_equal(found, [10, 10])
+    made.graph.node.append(helper.make_node("Relu", ["x"], ["c"]))
+    with pytest.raises(ModelError, match="two nodes produce 'c'"):
+        xdlc.convert(models.save(made))
+
+
+def test_stored_tensors_that_nothing_reads_may_be_anything(models):
+    made = models.make([helper.make_node("Relu", ["x"], ["y"])], {"x": [2]}, {"y": None})
+    made.graph.initializer.append(helper.make_tensor("words", TensorProto.STRING, [1], [b"a"]))
+    made.graph.initializer.append(helper.make_tensor("z", TensorProto.FLOAT, [1], [1]))
+    made.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1]))
+    assert [tensor.name for tensor in xdlc.convert(models.save(made)).main.inputs] == ["x"]
+
+
 def test_old_opset_names_the_oldest_known(models):
     adding = helper.make_node("Add", ["x", "w"], ["y"], broadcast=1, axis=0)
     model = models.make([adding], {"x": [2, 3]}, {"y": None}, {"w": np.ones(2, np.float32)}, opset=6)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.onnx_models import check, floats, node
+import xdlc
+from tests.onnx_models import build, check, floats, node
 
 BOUNDARIES = np.array([5, -3, np.iinfo(np.int64).min, np.iinfo(np.int64).max])
 
@@ -64,6 +65,24 @@ def test_empty_slice_is_a_constant(models):
 @pytest.mark.parametrize("opset", [12, 17])
 def test_mask_of_dropout_keeps_all(models, opset):
     check(models, [node("Dropout", "x", "y m")], {"x": floats(2, 3)}, opset=opset, outputs=("y", "m"))
+
+
+def test_dropout_in_training_form_passes_on_what_has_no_mask(models):
+    """onnxruntime removes such a node between two others, and draws numbers if its mask is read."""
+    nodes = [node("Abs", "x", "a"), node("Dropout", "a ratio mode", "d", seed=3), node("Neg", "d")]
+    weights = {"ratio": np.float32(0.5), "mode": np.array(True)}
+    check(models, nodes, {"x": floats(2, 3)}, weights)
+    check(models, nodes, {"x": floats(2, 3), "mode": np.array(False)}, {"ratio": weights["ratio"]})
+    keeping = [node("Dropout", "x ratio mode", "y m")]
+    check(models, keeping, {"x": floats(2, 3)}, weights | {"ratio": np.float32(0)}, outputs=("y", "m"))
+    nodes = [node("Dropout", "x ratio mode", "y m"), node("Not", "m", "n")]
+    made = xdlc.convert(models.save(build(nodes, {"x": floats(2, 3)}, weights, ("y", "n"), 17)))
+    assert any(op.type == "Dropout" for op in made.main.ops)
+
+
+@pytest.mark.parametrize("slope", [(3, 1, 1), (2, 1)])
+def test_input_of_prelu_broadcasts(models, slope):
+    check(models, [node("PRelu", "x s")], {"x": floats(1, 3)}, {"s": floats(*slope)}, opset=9)
 
 
 @pytest.mark.parametrize("sizes", [(0, 3, 0), (2, 0, 1), (0, 0, 3)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.onnx_models import check, floats, node
+import xdlc
+from tests.onnx_models import RNG, build, check, floats, node
 
 
 @pytest.mark.parametrize(("axis", "outputs"), [(-1, "y m s"), (1, "y m s"), (0, "y - s"), (2, "y m")])
@@ -71,3 +72,28 @@ def test_last_of_equals(models, type, axis, keep):
     x = np.array([[[1, 2, 2, 1]], [[1, 1, 2, 2]]], np.float32)
     nodes = [node(type, axis=axis, keepdims=keep, select_last_index=1)]
     check(models, nodes, {"x": x})
+
+
+@pytest.mark.parametrize("scale", [(1,), (2, 3), (4, 1, 3)])
+def test_scale_and_bias_of_layer_normalization_broadcast(models, scale):
+    weights = {"scale": floats(*scale), "bias": floats(1, 3)}
+    check(models, [node("LayerNormalization", "x scale bias")], {"x": floats(4, 2, 3)}, weights)
+
+
+def test_batch_normalization_of_rank_1(models):
+    weights = {name: np.float32([0.5 + index]) for index, name in enumerate("sbmv")}
+    check(models, [node("BatchNormalization", "x s b m v")], {"x": floats(5)}, weights, opset=8)
+
+
+def test_batch_normalization_of_a_column(models):
+    """onnxruntime 1.31 moves the node in front of the Transpose, where its channels are five."""
+    weights = {name: RNG.uniform(0.5, 1, 5).astype(np.float32) for name in "sbmv"} | {"w": floats(5, 5)}
+    nodes = [
+        node("MatMul", "x w", "p"),
+        node("Transpose", "p", "t", perm=[1, 0]),
+        node("BatchNormalization", "t s b m v"),
+    ]
+    x = floats(1, 5)
+    converted = xdlc.convert(models.save(build(nodes, {"x": x}, weights, ["y"], 8)))
+    row = (x @ weights["w"] - weights["m"]) / np.sqrt(weights["v"] + 1e-5) * weights["s"] + weights["b"]
+    np.testing.assert_allclose(xdlc.run(converted, {"x": x})["y"], row.T, rtol=1e-5, atol=1e-5)

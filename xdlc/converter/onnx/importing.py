@@ -84,11 +84,12 @@ def import_model(
         functions.operators = operators
     reader = operators.reader = _FileReader(operators, file, udos() if has_udos else None, declared)
     nodes = reader.nodes(graph, ends)
-    reader.add_initializers(graph)
-    for entry in graph.input:
-        if entry.name not in context.values and entry.name not in context.frame.unresolved:
-            _add_input(context, entry, input_shapes)
     operators.read = {*ends, *(name for node in nodes for name in read_names(node.message))}
+    reader.add_initializers(graph, operators.read)
+    stored = _initializers(graph)
+    for entry in graph.input:
+        if entry.name not in stored:
+            _add_input(context, entry, input_shapes)
     for number, node in enumerate(nodes, 1):
         operators.import_node(node)
         if step is not None:
@@ -107,13 +108,17 @@ def import_model(
 
 def declared_inputs(graph: Any) -> list[DeclaredInput]:
     """Return the inputs of a ``GraphProto`` that are no initializers."""
-    initializers = {tensor.name for tensor in graph.initializer}
-    initializers.update(tensor.values.name for tensor in graph.sparse_initializer)
+    initializers = _initializers(graph)
     return [
         DeclaredInput(entry.name, _labels(entry), entry.type.WhichOneof("value") in (None, "tensor_type"))
         for entry in graph.input
         if entry.name not in initializers
     ]
+
+
+def _initializers(graph: Any) -> set[str]:
+    """Return the names of the stored tensors of a ``GraphProto``."""
+    return {held.name for held in graph.initializer} | {held.values.name for held in graph.sparse_initializer}
 
 
 def declared_outputs(graph: Any) -> dict[str, Labels]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -97,15 +97,24 @@ class MessageReader:
             return [readers[protobuf.LISTS[attribute.type]](item) for item in value]
         return readers[attribute.type](value) if attribute.type in readers else value
 
-    def add_initializers(self, graph: Any) -> None:
-        """Bind the initializers of a ``GraphProto``."""
+    def add_initializers(self, graph: Any, read: Collection[str] | None = None) -> None:
+        """Bind the initializers of a ``GraphProto``, those of the names in ``read`` if given.
+
+        The last one of a name counts, a sparse one more than others, as in onnxruntime.
+        """
+        found: dict[str, Callable[[], ir.TensorData]] = {}
         for proto in graph.initializer:
-            self.context.bind_constant(proto.name, partial(self.data, proto))
+            found[proto.name] = partial(self.data, proto)
         for proto in graph.sparse_initializer:
-            self.context.bind_constant(proto.values.name, partial(self.dense, proto))
+            found[proto.values.name] = partial(self.dense, proto)
+        for name, data in found.items():
+            if read is None or name in read:
+                self.context.bind_constant(name, data)
 
     def nodes(self, graph: Any, ends: Sequence[str]) -> list[Node]:
         """Return the nodes that values of a ``GraphProto`` need, producers first, layouts wanted.
+
+        Of several Constant nodes with one result, the last one counts, as in onnxruntime.
 
         Raises:
             ModelError: If a name is none, two nodes produce a value, or a node needs its own result.
@@ -113,6 +122,8 @@ class MessageReader:
         where = self.context.source.path
         protobuf.check_names(graph, where)
         protos = list(graph.node)
+        last = {tuple(proto.output): at for at, proto in enumerate(protos) if _is_constant(proto)}
+        protos = [proto for at, proto in enumerate(protos) if last.get(tuple(proto.output), -1) <= at]
         steps = [Step(name_of(proto), needed_names(proto), list(proto.output)) for proto in protos]
         nodes = [self.node(protos[index]) for index in ordered(steps, ends, where)]
         self.context.wanted |= wants_channel_last(

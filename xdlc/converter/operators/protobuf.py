@@ -229,19 +229,21 @@ def check_names(graph: Any, where: str) -> None:
     """Refuse the names of a ``GraphProto`` that are no text, which protobuf returns as bytes.
 
     Raises:
-        ModelError: If a name is none, or two initializers have one name.
+        ModelError: If a name is none, or two initializers of one name differ in type or dimensions.
     """
     entries = (entry.name for entries in (graph.input, graph.initializer) for entry in entries)
     for name in (*entries, *(name for node in graph.node for name in node.output)):
         if not isinstance(name, str):
             raise ModelError(f"the name {name!r} is not UTF-8", where=where, fix="export the model again")
-    held: set[str] = set()
+    held: dict[str, Any] = {}
     for tensor in graph.initializer:
-        if tensor.name in held:
+        other = held.setdefault(tensor.name, tensor)
+        if (tensor.data_type, tensor.dims) != (other.data_type, other.dims):
             raise ModelError(
-                f"two initializers are named {tensor.name!r}", where=where, fix="export the model again"
+                f"two initializers are named {tensor.name!r}, of other types or dimensions",
+                where=where,
+                fix="export the model again",
             )
-        held.add(tensor.name)
     for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
         if not isinstance(type, str) or not type.isprintable():
             raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")

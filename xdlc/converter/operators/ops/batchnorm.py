@@ -17,8 +17,20 @@ from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SQRT, SUBTRACT
 
 @importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("is_test",))
 def batch_normalization(node: Node, b: Builder) -> Value | list[Value]:
-    """Map onto Batchnorm, whose weight and bias hold the statistics; computed ones are written out."""
-    x = node.required(0)
+    """Map onto Batchnorm, whose weight and bias hold the statistics; computed ones are written out.
+
+    A value of rank 1 has one channel.  A column with as many elements as there are statistics is a row to
+    onnxruntime, which moves the node in front of the Transpose that made the column.
+    """
+    x, count = node.required(0), node.required(1).size
+    lies = (x.rank == 1 and count == 1) or (x.rank == 2 and x.shape[1] == 1 < count == x.size)
+    if not lies or node.attr("training_mode", 0):
+        return _normalized(node, b, x)
+    result = _normalized(node, b, b.reshape(x, (x.size // count, count)))
+    return b.reshape(result, x.shape) if isinstance(result, Value) else result
+
+
+def _normalized(node: Node, b: Builder, x: Value) -> Value | list[Value]:
     momentum, spatial = node.attr("momentum", 0.9), node.attr("spatial", 1)
     statistics = [node.required(index) for index in range(1, 5)]
     dims = x.shape[1:] if spatial == 0 else x.shape[1:2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import ANY, Node, importer
@@ -11,13 +13,16 @@ from xdlc.converter.values import Value, broadcast
 @importer("Expand", since=8, layout=ANY)
 def expand(node: Node, b: Builder) -> Value:
     """Map broadcasting onto Tile."""
-    x = node.required(0)
-    wanted = node.ints(1, "shape", "the new shape") or []
-    rank = max(x.rank, len(wanted))
+    return expanded(b, node.required(0), node.ints(1, "shape", "the new shape") or [])
+
+
+def expanded(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+    """Return ``x`` with its elements repeated as broadcasting with a value of ``shape`` does."""
+    rank = max(x.rank, len(shape))
     x = b.with_rank(x, rank)
-    wanted = [1] * (rank - len(wanted)) + wanted
+    wanted = [1] * (rank - len(shape)) + list(shape)
     target = [broadcast((dim, other)) for dim, other in zip(x.shape, wanted, strict=True)]
-    return tiled(b, x, [new // old for new, old in zip(target, x.shape, strict=True)])
+    return tiled(b, x, [new // max(old, 1) for new, old in zip(target, x.shape, strict=True)])
 
 
 @importer("Tile", since=6, layout=ANY)

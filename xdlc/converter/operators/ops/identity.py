@@ -17,12 +17,14 @@ def identity(node: Node, b: Builder) -> Value:
 
 @importer("Dropout", since=7, layout=ANY, ignores=("ratio", "seed", "is_test"), dynamic=True)
 def dropout(node: Node, b: Builder) -> list[Value]:
-    """Pass the value on: dropout works in training only, else its mask keeps everything."""
-    mode = node.static(2, "training_mode")
-    if mode is not None and bool(mode):
-        raise node.problem("training_mode is true", "export the model for inference")
-    x = node.required(0)
-    if x.is_dynamic or len(node.outputs) < 2:
+    """Pass the value on, with a mask that keeps everything; in training form only if nothing reads the mask.
+
+    onnxruntime, too, removes a Dropout between two nodes, be it in training form or not.
+    """
+    x, ratio, mode = node.required(0), node.input(1), node.input(2)
+    trains = mode is not None and not (mode.is_static and not mode.numpy().any())
+    drops = trains and not (ratio is not None and ratio.is_static and not ratio.numpy().any())
+    if x.is_dynamic or len(node.outputs) < 2 or drops:
         return [x]
     b.check_table(*x.shape)
     kept = np.ones(x.shape, np.bool_) if node.opset >= 10 else np.ones(x.shape, x.dtype.numpy)

@@ -77,9 +77,7 @@ def gemm(node: Node, b: Builder) -> Value:
             f"{x.shape[1]} columns meet {outer_first.shape[1]} rows: the inner dimensions differ"
         )
     units = outer_first.shape[0]
-    flat = bias is None or (
-        bias.is_static and bias.size in (1, units) and bias.shape[-1:] != (1,) * (units > 1)
-    )
+    flat = bias is None or (bias.is_static and bias.size == units and bias.shape[-1:] in ((), (units,)))
     if not (outer_first.is_static and flat):
         product = multiply(node, b, x, b.transpose(outer_first, (1, 0)))
         product = scaled(b, product, alpha)

@@ -29,6 +29,10 @@ def layer_normalization(node: Node, b: Builder) -> list[Value]:
     axis = node.axis(node.attr("axis", -1), x.rank)
     features = math.prod(x.shape[axis:])
     flat = b.reshape(x, (*x.shape[:axis], features))  # backends take the last axis only
+    later: list[tuple[int, Value]] = []
+    if any(value is not None and value.size != features for value in (scale, bias)):  # they broadcast
+        later = [(MULTIPLY, scale), *([(ADD, bias)] if bias is not None else [])]
+        scale, bias = b.const(np.ones(features, scale.dtype.numpy), f"{b.stem}_ones"), None
     inputs = [b.source_order(flat), b.source_order(b.reshape(scale, (features,)))]
     if bias is not None:
         inputs.append(b.source_order(b.reshape(bias, (features,))))
@@ -38,6 +42,10 @@ def layer_normalization(node: Node, b: Builder) -> list[Value]:
     }
     out = b.emit("LayerNorm", inputs, flat.shape, x.dtype, params)
     result = b.cast(b.reshape(Value(out, identity(flat.rank)), x.shape), scale.dtype)
+    for operation, value in later:
+        result = b.binary(operation, result, value)
+    if result.shape != x.shape:
+        raise node.invalid(f"its scale or bias is larger than its input {list(x.shape)}")
     stash = node.attr("stash_type", 1)
     return [result, *_statistics(node, b, x, axis, stash)] if any(node.outputs[1:]) else [result]
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops.expand import expanded
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 
 @importer("PRelu", since=7, layout=ANY)
 def prelu(node: Node, b: Builder) -> Value:
-    """Map onto Prelu; the slope broadcasts."""
-    return b.elementwise("Prelu", [node.required(0), node.required(1)])
+    """Map onto Prelu, whose slope broadcasts; in onnxruntime the input does too."""
+    slope = node.required(1)
+    return b.elementwise("Prelu", [expanded(b, node.required(0), slope.shape), slope])
 
 
 @importer("LeakyRelu", since=6, layout=ANY)
