@@ -8,12 +8,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
+from xdlc.runtime import npy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -216,27 +216,13 @@ def _fits(shape: tuple[int, ...], tensor: Tensor, start: int) -> bool:
     )
 
 
-def _header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+def _header(file: IO[bytes], where: str) -> npy.Header:
     """Read the header of an array; return its shape, whether it is column-major, and its dtype."""
-    from numpy.lib import format as npy
-
     try:
-        version = npy.read_magic(file)
-        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
-        if read is None:
-            raise ValueError(f"it has version {version}")
-        shape, fortran, dtype = read(file)
+        return npy.read_header(file, where)
     except _DAMAGE as error:
         raise _unreadable(where, error) from error
-    if any(dim < 0 for dim in shape) or prod(shape) * dtype.itemsize >= 1 << 62:
-        raise _unreadable(where, ValueError(f"it has shape {list(shape)}"))
-    return shape, fortran, dtype
 
 
 def _unreadable(where: str, error: Exception) -> StorageError:
-    reason = getattr(error, "strerror", None) or error
-    return StorageError(
-        f"cannot be read as an array: {reason}",
-        where=where,
-        fix="check the path; write the file with numpy.save or numpy.savez",
-    )
+    return npy.unreadable(where, str(getattr(error, "strerror", None) or error))

@@ -32,7 +32,7 @@ from typing import Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
-from xdlc.runtime import file_shapes
+from xdlc.runtime import file_shapes, npy
 
 Array = Any  # numpy.ndarray of any dtype
 FIX_PATH = "correct the path; relative paths start from the current folder"
@@ -68,7 +68,7 @@ class InputFile:
         held = tensor.dtype.numpy
         try:
             if self.path.suffix == ".npy":
-                array = np.load(self.path, allow_pickle=False).reshape(self.shape)
+                array = np.array(npy.load(self.path).reshape(self.shape))
             else:
                 array = np.fromfile(self.path, held if self.native else real).reshape(self.shape)
         except (OSError, ValueError) as error:
@@ -332,13 +332,11 @@ def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
 
 
 def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
-    import numpy as np
-
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StorageError(f"{path} cannot be read: {reason}", where=where, fix=FIX_PATH) from error
+        array = npy.load(path)
+    except StorageError as error:
+        error.problem, error.where = f"{path} {error.problem}", where
+        raise
     held = file_shapes.of_array(array.shape, tensor)
     if held is None or array.dtype.kind not in "biuf":
         raise UsageError(

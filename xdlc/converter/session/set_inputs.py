@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.runtime import npy
 
 Array = Any  # numpy.ndarray
 _SHOWN = 16  # elements of a value in notices and in the history
@@ -63,6 +65,8 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
     if dtype is None:
         raise UsageError("the input is no tensor of numbers", fix="omit the flag for it")
     given = _array(value)
+    if given.ndim and shape is not None:
+        _check_shape(given.shape, shape)  # before values are read from a file
     with np.errstate(all="ignore"):
         array = given.astype(dtype)
         is_whole = dtype.kind in "biu"
@@ -72,32 +76,31 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
             f"{in_words(given)} does not fit the input's data type, {dtype}",
             fix=f"give values that {dtype} holds",
         )
-    if shape is None:
-        return array
-    fixed = [dim for dim in shape if dim is not None]
-    if not array.ndim and len(fixed) == len(shape):
-        array = np.full(fixed, array)
-    fits = array.ndim == len(shape) and all(
-        dim in (None, found) for dim, found in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        wanted = ["N" if dim is None else dim for dim in shape]
-        raise UsageError(
-            f"the value has shape {list(array.shape)}, the input takes {wanted}".replace("'", ""),
-            fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",
-        )
+    if shape is not None and not array.ndim and None not in shape:
+        return np.full(shape, array)
+    if shape is not None:
+        _check_shape(array.shape, shape)
     return array
+
+
+def _check_shape(given: Sequence[int], shape: Sequence[int | None]) -> None:
+    """Check that the shape of a value is that of an input, whose dynamic dimensions are None."""
+    if len(given) == len(shape) and all(
+        dim in (None, found) for dim, found in zip(shape, given, strict=True)
+    ):
+        return
+    wanted = ["N" if dim is None else dim for dim in shape]
+    raise UsageError(
+        f"the value has shape {list(given)}, the input takes {wanted}".replace("'", ""),
+        fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",
+    )
 
 
 def _array(value: Any) -> Array:
     import numpy as np
 
     if isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".npy"):
-        try:
-            found = np.load(value, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            text = f"{os.fspath(value)} cannot be read: {getattr(error, 'strerror', None) or error}"
-            raise StorageError(text, fix="check the path") from error
+        found = npy.load(Path(value))
     else:
         try:
             found = np.asarray(json.loads(value) if isinstance(value, str) else value)
