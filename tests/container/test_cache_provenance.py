@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.container.test_caches import BINARY, entry
-from xdlc.container import add_cache, cache_provenance, load, remove_caches, save
+from xdlc.container import add_cache, cache_provenance, load, metadata, remove_caches, save
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
@@ -91,7 +91,7 @@ def test_what_is_no_such_json_is_refused(text: bytes) -> None:
 
 
 def test_a_record_beyond_all_measure_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_provenance, "MAX_BYTES", 8)
+    monkeypatch.setattr(metadata, "MAX_TEXT", 8)
     with pytest.raises(ContainerError, match="has 9 bytes, at most 8 are read"):
         cache_provenance.read(Model(records={cache_provenance.RECORD: raw_data(b"123456789")}))
 

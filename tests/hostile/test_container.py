@@ -12,11 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xdlc.container import describe, load, save
+from xdlc.container import cache_provenance, describe, load, save
+from xdlc.container.aip_record import parse_aip
 from xdlc.container.archive import CENTRAL, END, END64, LOCAL, LOCATOR, ArchiveWriter
 from xdlc.container.flatbuffer_encode import encode
+from xdlc.container.udo import definitions, kernels
 from xdlc.errors import ContainerError, ModelError, StorageError
 from xdlc.ir import AxisScaleOffset, Graph, Model, Origin, Tensor, make_op, parse, raw_data, static, u32
+from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32, SFIXED8
 from xdlc.schema._generated import dlc4_model, dlc4_params
 
@@ -440,6 +443,47 @@ def test_flipped_words_of_the_graphs(good, tmp_path_factory, name, data):
     path.write_bytes(content)
     with contextlib.suppress(ContainerError, StorageError):
         open_fully(path)
+
+
+# ---------------------------------------------------------------------------- entries that take no disk
+
+
+class Hole(TensorData):
+    """Zeros that a file system does not store, after a few bytes."""
+
+    shape, dtype = (3 << 30,), np.dtype(np.uint8)
+
+    def __init__(self, start):
+        self.start = start
+
+    def numpy(self):
+        raise AssertionError("nothing reads all of it")
+
+    def write_to(self, file):
+        file.write(self.start)
+        file.seek(self.nbytes - len(self.start), 1)
+
+
+RECORDS = {
+    "xdlc.caches": cache_provenance.read,
+    "xdlc.udo.P": definitions,
+    "xdlc.kernel.P.T.0": kernels,
+    "aip.metadata0": lambda model: parse_aip(model.records["aip.metadata0"].content(), where="aip"),
+}
+ENTRIES = ["model", "model.params", "model.encodings.bin", "xdlc.trace", "xdlc.io", "dlc.metadata"]
+
+
+@pytest.mark.parametrize("entry", [*ENTRIES, "dlc.metadata2.3.0", "dlc.metadata.history.2.3.0", *RECORDS])
+def test_sizes_are_checked_before_bytes_are_copied(tmp_path, entry):
+    aip = struct.pack("<4s4sI4sII", bytes(4), bytes(4), 1, bytes(4), 1 << 25, 3 << 30)
+    begins = {"model": prefixed(b""), "model.params": prefixed(b""), "aip.metadata0": aip}
+    path = write(tmp_path / "m.dlc", {**entries_of(), entry: Hole(begins.get(entry, b'{"a": "'))})
+    tracemalloc.start()
+    with pytest.raises(ContainerError):
+        RECORDS.get(entry, id)(load(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000_000
 
 
 # ---------------------------------------------------------------------------- what no container holds

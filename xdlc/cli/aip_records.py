@@ -18,7 +18,7 @@ def aip_records(model: Model) -> list[dict[str, Any]]:
         {
             "record": name,
             "bytes": data.nbytes,
-            **_record(parse_aip(data.numpy().tobytes(), where=f"entry {name!r}")),
+            **_record(parse_aip(data.content(), where=f"entry {name!r}")),
         }
         for name, data in model.records.items()
         if is_aip(name)
@@ -48,7 +48,7 @@ def _section(section: Section) -> dict[str, Any]:
     }
 
 
-def _maker(binary: bytes) -> str | None:
+def _maker(binary: bytes | memoryview) -> str | None:
     from xdlc.container.section_payload import is_subgraph
 
     if not binary:
@@ -56,7 +56,7 @@ def _maker(binary: bytes) -> str | None:
     return "xdlc" if is_subgraph(binary) else "vendor"
 
 
-def _subgraph(binary: bytes) -> dict[str, Any]:
+def _subgraph(binary: bytes | memoryview) -> dict[str, Any]:
     """Return the content of a sub-graph of xdlc; the vendor's code cannot be read."""
     from xdlc.container.section_payload import read_subgraph
 

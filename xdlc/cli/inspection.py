@@ -216,7 +216,7 @@ def _enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
 def _param(param: Param) -> Any:
     if not isinstance(param, Tensor):
         return _number(param.value) if isinstance(param.value, float) else param.value
-    if param.size <= SHOWN_VALUES and param.is_static:
+    if param.data is not None and max(param.size, math.prod(param.data.shape)) <= SHOWN_VALUES:
         values = param.numpy()
         return _numbers(values.tolist())
     return {"dtype": param.dtype.name, "shape": list(param.shape)}

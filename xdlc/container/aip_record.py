@@ -21,6 +21,7 @@ DIMENSION = struct.Struct("<IIII16x")
 AXES = ("height", "width", "channel")
 OUTPUT_BIT = 0x1000
 MAX_U32 = 0xFFFFFFFF
+MAX_ITEMS = 1 << 14
 
 VENDOR_RECORDS = ("aip.metadata0", "aip.metadata1")
 OWN_RECORD = "xdlc.aip.metadata0"
@@ -90,7 +91,7 @@ class Section:
     first: int
     last: int
     buffers: tuple[AipBuffer, ...]
-    binary: bytes = b""
+    binary: bytes | memoryview = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +128,11 @@ def buffer_id(layer: int, index: int, *, is_output: bool) -> int:
     return layer << 16 | (OUTPUT_BIT if is_output else 0) | index
 
 
-def parse_aip(data: bytes, *, where: str) -> AipRecord:
+def parse_aip(data: bytes | memoryview, *, where: str) -> AipRecord:
     """Return the content of an AIP record.
 
     Args:
-        data: The whole record.
+        data: The whole record; payloads of sections stay parts of it.
         where: File and entry, for errors.
 
     Raises:
@@ -145,8 +146,9 @@ def _version(raw: bytes) -> str:
 
 
 class _Reader:
-    def __init__(self, data: bytes, where: str) -> None:
-        self.data = data
+    def __init__(self, data: bytes | memoryview, where: str) -> None:
+        self.data = memoryview(data)
+        self.items = 0
         self.where = where
         self.position = 0
 
@@ -165,9 +167,12 @@ class _Reader:
         return ContainerError(problem, where=self.where, fix="the record is damaged: get the file again")
 
     def take(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
+        self.items += 1
+        if self.items > MAX_ITEMS:
+            raise self.fail(f"has more than {MAX_ITEMS} sections, buffers and dimensions")
         return form.unpack(self.bytes(form.size, what))
 
-    def bytes(self, size: int, what: str) -> bytes:
+    def bytes(self, size: int, what: str) -> memoryview:
         if size > len(self.data) - self.position:
             raise self.fail(f"ends at byte {len(self.data)} inside its {what}, which takes {size} bytes")
         self.position += size
@@ -192,7 +197,7 @@ class _Reader:
         if direction > 1:
             raise self.fail(f"has a buffer of direction {direction}, only 0 (in) and 1 (out) are known")
         try:
-            name = self.bytes(length, "buffer name").decode("utf-8")
+            name = str(self.bytes(length, "buffer name"), "utf-8")
         except UnicodeDecodeError as error:
             raise self.fail("has a buffer name that is not UTF-8") from error
         if rank > (len(self.data) - self.position) // DIMENSION.size:

@@ -26,6 +26,9 @@ VERSION = 45
 FULL = 0xFFFFFFFF
 MAX_ENTRIES = 1 << 16
 MAX_COMMENT = 0xFFFF
+MAX_DIRECTORY = 1 << 26
+MAX_CONTENT = 1 << 28
+"""Bytes of an entry that is no tensor data; the reader of an entry may take less."""
 ALIGNMENT = 8
 CACHE_ALIGNMENT = 4096
 
@@ -55,6 +58,8 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
     start, size, count, limit = _directory(source)
     if count > MAX_ENTRIES:
         raise _damaged(where, f"announces {count} entries, more than {MAX_ENTRIES}")
+    if size > MAX_DIRECTORY:
+        raise _damaged(where, f"has a directory of {size} bytes, more than {MAX_DIRECTORY}")
     if count * CENTRAL.size > size:
         raise _damaged(where, f"announces {count} entries in a directory of {size} bytes")
     directory = source.view(start, size)
@@ -94,6 +99,24 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
         if offset < end:
             raise _damaged(f"{where}: entry {other!r}", f"overlaps entry {name!r}")
     return entries
+
+
+def entry_bytes(source: MappedFile, entry: Entry, skip: int = 0, most: int = MAX_CONTENT) -> memoryview:
+    """Return the bytes of an entry, not copied.
+
+    Args:
+        source: The file.
+        entry: The entry.
+        skip: Bytes of a prefix to omit.
+        most: Bytes that it may have.
+
+    Raises:
+        ContainerError: If it is shorter than its prefix, or larger than ``most``.
+    """
+    if not skip <= entry.size <= most:
+        where = f"{source.path}: entry {entry.name!r}"
+        raise _damaged(where, f"has {entry.size} bytes, expected {skip} to {most}")
+    return source.view(entry.offset + skip, entry.size - skip)
 
 
 def _damaged(where: str, problem: str) -> ContainerError:

@@ -25,7 +25,6 @@ from xdlc.ir import Model, raw_data
 
 RECORD = "xdlc.caches"
 VERSION = 1
-MAX_BYTES = 1 << 26
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "arch_only")
@@ -82,9 +81,7 @@ def read(model: Model) -> dict[str, CacheFacts]:
     if data is None:
         return {}
     where = f"record {RECORD!r}"
-    if data.nbytes > MAX_BYTES:
-        raise ContainerError(f"has {data.nbytes} bytes, at most {MAX_BYTES} are read", where=where, fix=_FIX)
-    found = _typed(read_json(memoryview(data.numpy().tobytes()), where), dict, "the record", where)
+    found = _typed(read_json(data.content(), where), dict, "the record", where)
     if found.get("version") != VERSION:
         raise ContainerError(
             f"is of version {found.get('version')!r}, known is {VERSION}", where=where, fix=_FIX

@@ -88,7 +88,7 @@ class Cache:
 def _damage(data: TensorData) -> str | None:
     if data.nbytes < HEADER.size:
         return f"has {data.nbytes} bytes, less than its header"
-    fields = HEADER.unpack(bytes(data.numpy().reshape(-1)[: HEADER.size].data))
+    fields = HEADER.unpack(data.content()[: HEADER.size])
     described, offset, size = fields[4:]
     if HEADER.size + described > offset or offset + size > data.nbytes:
         return f"has {data.nbytes} bytes, its header needs {max(offset + size, HEADER.size + described)}"
@@ -192,7 +192,7 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
 
 
 def _equal(first: TensorData, second: TensorData) -> bool:
-    return first.nbytes == second.nbytes and bool((first.numpy() == second.numpy()).all())
+    return first.content() == second.content()
 
 
 def remove_caches(model: Model, soc: str | None = None) -> list[str]:

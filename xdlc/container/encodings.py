@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from xdlc.container.flatbuffer import REPEAT
 from xdlc.errors import ContainerError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -25,11 +26,26 @@ NONE = 0x7FFFFFFF
 BLOCK_HEAD = struct.Struct("<I4s4xHHHHiQQ")
 
 
+class Blocks:
+    """The scales of block encodings in a file.
+
+    Attributes:
+        view: The entry model.encodings.bin, empty if there is none.
+        left: Bytes that may be read: valid files share little.
+    """
+
+    __slots__ = ("left", "view")
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        self.left = REPEAT * len(view)
+
+
 def read_encoding(
     quantization: tables.Quantization | None,
     shape: tuple[int, ...],
     dtype: DType,
-    blocks: memoryview,
+    blocks: Blocks,
     where: str,
 ) -> Encoding | None:
     """Return the encoding of a tensor, None if it has none.
@@ -38,7 +54,7 @@ def read_encoding(
         quantization: Its table.
         shape: Shape of the tensor.
         dtype: Data type of the tensor.
-        blocks: The entry model.encodings.bin, empty if there is none.
+        blocks: The entry model.encodings.bin.
         where: File and tensor, for errors.
 
     Raises:
@@ -61,7 +77,7 @@ def read_encoding(
 
 
 def _decoded(
-    found: tables.Quantization, shape: tuple[int, ...], dtype: DType, blocks: memoryview, where: str
+    found: tables.Quantization, shape: tuple[int, ...], dtype: DType, blocks: Blocks, where: str
 ) -> Encoding | None:
     kind, rank = found.kind, len(shape)
     if kind in (0, 2) and found.tensor is not None:
@@ -138,18 +154,22 @@ def _read_expansion(found: tables.BlockExpansion, rank: int, where: str) -> Bloc
 
 
 def _read_block(
-    found: tables.BlockAffine, rank: int, dtype: DType, blocks: memoryview, where: str
+    found: tables.BlockAffine, rank: int, dtype: DType, blocks: Blocks, where: str
 ) -> BlockScaleOffset:
     # In the vendor's reader a block has size 1 along every axis but the block axis.
     shape = [1] * rank
     shape[_axis(found.block_axis, rank, where)] = found.block_size
     place = found.scale_offsets
-    if place is None or min(place.offset, place.nbytes, len(blocks) - place.offset - place.nbytes) < 0:
+    size = len(blocks.view)
+    if place is None or min(place.offset, place.nbytes, size - place.offset - place.nbytes) < 0:
         raise ContainerError(
-            f"has block scales outside of the {len(blocks)} bytes of model.encodings.bin", where=where
+            f"has block scales outside of the {size} bytes of model.encodings.bin", where=where
         )
+    blocks.left -= place.nbytes
+    if blocks.left < 0:
+        raise ContainerError("shares block scales, which take more than the file has of them", where=where)
     bits = found.bits if found.bits not in (0, dtype.bits) else None
-    scales, offsets = _read_pairs(blocks[place.offset : place.offset + place.nbytes], where)
+    scales, offsets = _read_pairs(blocks.view[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
 
 

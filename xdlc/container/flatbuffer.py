@@ -34,7 +34,14 @@ SIZES = {kind: struct.calcsize(f"<{code}") for kind, code in FORMATS.items()}
 MAX_DEPTH = 64
 # Largest number of reads of a buffer's bytes, on average; valid files share little.
 REPEAT = 4
-TABLE_COST = 8
+# Bytes that reading may cost, however large the buffer: each object costs more than its own bytes, and
+# takes about 10 times its cost of memory.
+MAX_COST = 1 << 26
+TABLE_COST = 24
+FLAT_COST = 16
+STRING_COST = 24
+LONG = 1024
+"""Elements of a vector of scalars that is not copied."""
 
 _u16 = struct.Struct("<H").unpack_from
 _u32 = struct.Struct("<I").unpack_from
@@ -109,7 +116,7 @@ class _Decoder:
         self.data = memoryview(data)
         self.size = len(self.data)
         self.where = where
-        self.budget = REPEAT * self.size + 4096
+        self.budget = self.allowed = min(REPEAT * self.size, MAX_COST) + 4096
         self.layouts: dict[tuple[type[Table], int], _Layout] = {}
         self.strings: dict[int, str] = {}
 
@@ -127,7 +134,10 @@ class _Decoder:
     def spend(self, amount: int) -> None:
         self.budget -= amount
         if self.budget < 0:
-            raise self.fail(f"refers to its {self.size} bytes more than {REPEAT} times over")
+            raise self.fail(
+                f"refers to its {self.size} bytes more than {REPEAT} times over, or costs more than"
+                f" {self.allowed} to read"
+            )
 
     def table(self, position: int, cls: type[Table], depth: int) -> Table:
         if depth > MAX_DEPTH:
@@ -197,6 +207,7 @@ class _Decoder:
 
     def string(self, position: int) -> str:
         start, count = self.span(position, 1)
+        self.spend(STRING_COST)
         end = start + count
         if end >= self.size or self.data[end]:
             raise self.fail(f"has a string at byte {position} without its end")
@@ -228,6 +239,8 @@ class _Decoder:
             return Blob(self.data[start : start + count], start)
         start, count = self.span(position, SIZES.get(element, 4))
         if element in FORMATS:
+            if count > LONG:
+                return self.data[start : start + count * SIZES[element]].cast(FORMATS[element])  # type: ignore[call-overload]
             return struct.unpack_from(f"<{count}{FORMATS[element]}", self.data, start)
         offsets = struct.unpack_from(f"<{count}I", self.data, start)
         places = [start + 4 * index + offset for index, offset in enumerate(offsets)]
@@ -241,7 +254,7 @@ class _Decoder:
 
     def flat_tables(self, places: list[int], cls: type[Table]) -> list[Table]:
         """Read tables of scalars only, of which encodings have one per channel."""
-        self.spend(TABLE_COST * len(places))
+        self.spend(FLAT_COST * len(places))
         data, size, last, found = self.data, self.size, -1, []
         for place in places:
             if place + 4 > size:

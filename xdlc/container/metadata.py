@@ -26,6 +26,8 @@ from xdlc.version import VERSION
 MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
 TEXT = "dlc.metadata"  # of format 3: lines key=value, among them the commands that made the file
+MAX_TEXT = 1 << 25
+MAX_LINES = 1 << 22  # bytes of the text of format 3
 AGAIN = "get the file again"
 """Fix of errors about damaged records."""
 # The epoch of zip files: the time without SOURCE_DATE_EPOCH.
@@ -42,6 +44,8 @@ def read_json(data: memoryview, where: str) -> Any:
     Raises:
         ContainerError: If it is not UTF-8, no JSON, or too large or too deeply nested to be read.
     """
+    if len(data) > MAX_TEXT:
+        raise ContainerError(f"has {len(data)} bytes, at most {MAX_TEXT} are read", where=where, fix=AGAIN)
     try:
         return json_value(str(data, "utf-8"))
     except ValueError as error:
@@ -144,10 +148,12 @@ def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     """Put the text metadata of format 3 into ``metadata["properties"]``, and its commands into the history.
 
     Raises:
-        ContainerError: If the text is not UTF-8.
+        ContainerError: If the text is not UTF-8, or too long.
     """
+    if len(data) > MAX_LINES:
+        raise ContainerError(f"has {len(data)} bytes, at most {MAX_LINES} are read", where=where, fix=AGAIN)
     try:
-        lines = bytes(data).decode("utf-8").split("\n")
+        lines = str(data, "utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise ContainerError("is not UTF-8", where=where, fix="get the file again") from error
     pairs = dict(line.split("=", 1) for line in lines if "=" in line)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from xdlc.container.archive import Entry
+from xdlc.container.archive import Entry, entry_bytes
 from xdlc.container.attributes3 import FORMS, by_name, children, elements, read_encodings, to_params
 from xdlc.container.flatbuffer import decode
 from xdlc.container.read4 import MAX_ELEMENTS, MAX_RANK, PREFIX
@@ -49,13 +49,16 @@ def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) 
         ContainerError: If an entry is missing or breaks a rule: names the entry and the rule.
     """
     where = str(source.path)
-    content = decode(_body(source, entries["model"]), dlc3_model.Model, f"{where}: entry 'model'")
+    content = decode(
+        entry_bytes(source, entries["model"], PREFIX), dlc3_model.Model, f"{where}: entry 'model'"
+    )
     weights: dict[str | None, Sequence[dlc3_params.Weight]] = {}
     first = 0
     if "model.params" in entries:
         entry = entries["model.params"]
         first = entry.offset + PREFIX
-        params = decode(_body(source, entry), dlc3_params.Params, f"{where}: entry 'model.params'")
+        body = entry_bytes(source, entry, PREFIX, most=source.size)
+        params = decode(body, dlc3_params.Params, f"{where}: entry 'model.params'")
         weights = {node.name: node.weights or () for node in params.nodes or ()}
     reader = _LayerReader(source, first, weights)
     try:
@@ -67,12 +70,6 @@ def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) 
 def unread(graph: Graph) -> list[Tensor]:
     """Return the tensors that ops write and none reads: format 3 has no other mark of an output."""
     return [tensor for op in graph.ops for tensor in op.outputs if not graph.consumers(tensor)]
-
-
-def _body(source: MappedFile, entry: Entry) -> memoryview:
-    if entry.size < PREFIX:
-        raise ContainerError(f"has {entry.size} bytes", where=f"{source.path}: entry {entry.name!r}")
-    return source.view(entry.offset + PREFIX, entry.size - PREFIX)
 
 
 class _LayerReader:

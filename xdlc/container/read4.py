@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdlc.container.archive import Entry
-from xdlc.container.encodings import read_encoding
+from xdlc.container.archive import Entry, entry_bytes
+from xdlc.container.encodings import Blocks, read_encoding
 from xdlc.container.flatbuffer import decode
 from xdlc.container.opnames import to_qnn
 from xdlc.errors import ContainerError, ModelError
@@ -39,6 +39,8 @@ NO_TYPE = 0x7FFFFFFF
 # numpy's limits; QNN's own are lower.
 MAX_RANK = 64
 MAX_ELEMENTS = 1 << 59
+MAX_UNTYPED = 1 << 24
+"""Bytes of strings, and of data of no type."""
 
 Locate = Callable[[dlc4_params.Elements, str], tuple[int, int]]
 
@@ -58,14 +60,16 @@ def read_graphs(
         ContainerError: If an entry is missing or breaks a rule: names the entry and the rule.
     """
     where = str(source.path)
-    content = decode(_body(source, entries[MODEL]), dlc4_model.Model, f"{where}: entry {MODEL!r}")
+    content = decode(
+        entry_bytes(source, entries[MODEL], PREFIX), dlc4_model.Model, f"{where}: entry {MODEL!r}"
+    )
     if not content.graphs:
         return
     if PARAMS not in entries:
         raise ContainerError(f"has a model but no entry {PARAMS!r}", where=where, fix="get the file again")
     params, locate = _open_params(source, entries, version)
     by_name = {graph.name: graph for graph in params.graphs or ()}
-    blocks = _view(source, entries.get(ENCODINGS))
+    blocks = Blocks(entry_bytes(source, entries[ENCODINGS]) if ENCODINGS in entries else memoryview(b""))
     for graph in content.graphs:
         key = graph.name if graph.params_name is None else graph.params_name
         if graph.name is None or key not in by_name:
@@ -91,23 +95,12 @@ def sizes(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
     return (packed, math.prod(shape)) if dtype.bits == 4 else (packed,)
 
 
-def _view(source: MappedFile, entry: Entry | None) -> memoryview:
-    return source.view(entry.offset, entry.size) if entry else memoryview(b"")
-
-
-def _body(source: MappedFile, entry: Entry) -> memoryview:
-    if entry.size < PREFIX:
-        raise ContainerError(f"has {entry.size} bytes", where=f"{source.path}: entry {entry.name!r}")
-    return source.view(entry.offset + PREFIX, entry.size - PREFIX)
-
-
 def _open_params(
     source: MappedFile, entries: dict[str, Entry], version: tuple[int, int]
 ) -> tuple[dlc4_params.Params, Locate]:
     """Return the index of the data, and the function that finds the file range of one tensor's data."""
     entry = entries[PARAMS]
     where = f"{source.path}: entry {PARAMS!r}"
-    body = _body(source, entry)
     first = entry.offset + PREFIX
     if version != (4, 0):
         data = entries.get(DATA, Entry(DATA, 0, 0))
@@ -125,16 +118,17 @@ def _open_params(
                 )
             return data.offset + found.offset, found.nbytes
 
-        return decode(body, dlc4_params.Params, where), in_data
+        return decode(entry_bytes(source, entry, PREFIX), dlc4_params.Params, where), in_data
+    body = entry_bytes(source, entry, PREFIX, most=source.size)
     buffers: list[tuple[int, int]] = []
     if bytes(body[4:8]) == dlc4_large.Large.IDENTIFIER:
         large = decode(body, dlc4_large.Large, where)
-        if large.params is None:
+        if not isinstance(large.params, Blob):
             raise ContainerError("has no index of its buffers", where=where)
         for buffer in large.buffers or ():
             content = buffer.content
             buffers.append((first + content.start, len(content)) if isinstance(content, Blob) else (first, 0))
-        body = memoryview(bytes(large.params))
+        body = large.params.view
 
     def in_params(elements: dlc4_params.Elements, name: str) -> tuple[int, int]:
         if elements.buffer >= 0:
@@ -156,7 +150,7 @@ class _GraphReader:
         content: dlc4_model.Graph,
         params: dlc4_params.GraphParams,
         locate: Locate,
-        blocks: memoryview,
+        blocks: Blocks,
     ) -> None:
         self.source = source
         self.content = content
@@ -231,6 +225,10 @@ class _GraphReader:
     ) -> TensorData:
         offset, nbytes = self.locate(elements, where)
         if dtype.bits == 0 or dtype.kind == "undefined":
+            if nbytes > MAX_UNTYPED:
+                raise ContainerError(
+                    f"has {nbytes} bytes of {dtype}, at most {MAX_UNTYPED} are read", where=where
+                )
             return MappedData(self.source, offset, (nbytes,), UINT8.numpy)
         if nbytes not in sizes(shape, dtype):
             raise ContainerError(

@@ -25,7 +25,7 @@ HEADER = struct.Struct("<4sHH")
 AGAIN = "prepare the sections again with --enable_hta"
 
 
-def is_subgraph(payload: bytes) -> bool:
+def is_subgraph(payload: bytes | memoryview) -> bool:
     """Return whether a section's payload is xdlc's; the vendor's is code of the accelerator."""
     return payload[: len(MAGIC)] == MAGIC
 
@@ -39,7 +39,7 @@ def write_subgraph(graph: Graph) -> bytes:
     return HEADER.pack(MAGIC, VERSION, 0) + model_bytes(Model({graph.name: graph}))
 
 
-def read_subgraph(payload: bytes, *, where: str) -> Graph:
+def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
     """Return the sub-graph in a section's payload.
 
     Args:

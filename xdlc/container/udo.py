@@ -26,8 +26,10 @@ from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, TensorData, raw_data
 from xdlc.ir.dtype import BY_NAME, INT64
 from xdlc.ir.graph import is_udo
+from xdlc.json_fields import json_value
 from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.collections import reduced
+from xdlc.opdefs.loader import MAX_XML_BYTES
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.source_match import Kernel
 
@@ -44,8 +46,16 @@ def definitions(model: Model) -> dict[str, Collection]:
     for record, data in model.records.items():
         if record.startswith(DEFINITIONS):
             package = record.removeprefix(DEFINITIONS)
-            found[package] = _definitions(data.numpy().tobytes(), record, package)
+            found[package] = _definitions(_read(data, record, MAX_XML_BYTES), record, package)
     return found
+
+
+def _read(data: TensorData, record: str, most: int) -> bytes:
+    """Return the bytes of a record of a limited size."""
+    if data.nbytes > most:
+        problem = f"has {data.nbytes} bytes, of at most {most}"
+        raise ContainerError(problem, where=f"record {record!r}", fix=_FIX)
+    return bytes(data.content())
 
 
 @lru_cache(maxsize=64)
@@ -75,7 +85,7 @@ def definition(model: Model, op: Op) -> OpDef | None:
     data = model.records.get(record)
     if data is None or not is_udo(op):
         return None
-    collection = _definitions(data.numpy().tobytes(), record, op.package)
+    collection = _definitions(_read(data, record, MAX_XML_BYTES), record, op.package)
     return next((entry for entry in collection.opdefs if entry.name == op.type), None)
 
 
@@ -106,6 +116,7 @@ BINARIES = "xdlc.kernel_binary."
 _FORMAT = 2
 _DIGEST = re.compile("[0-9a-f]{64}")
 _LARGEST_TEXT = 1 << 24
+_LARGEST_BINARIES = 1 << 27  # of all kernels of a model
 _MOST_AXES = 16
 _LETTERS = frozenset("isfo")
 _TEXTS = ("package", "type", "name", "entry", "arguments", "machine", "tool")
@@ -147,7 +158,8 @@ def add_kernel(model: Model, package: str, type: str, ops: Iterable[str], kernel
     digest = hashlib.sha256(kernel.binary).hexdigest()
     head = {"format": _FORMAT, "package": package, "type": type, "ops": list(ops), "binary": digest}
     content, binary = _json(head | _fields(kernel), kernel), raw_data(kernel.binary)
-    _parsed(content, record, _Binaries({f"{BINARIES}{digest}": binary}))  # what is written can be read
+    text = _read(raw_data(content), record, _LARGEST_TEXT)
+    _parsed(text, record, _Binaries({f"{BINARIES}{digest}": binary}))  # what is written can be read
     model.records[f"{BINARIES}{digest}"] = binary
     model.records[record] = raw_data(content)
     return record
@@ -168,7 +180,7 @@ def kernels(model: Model, damaged: dict[str, ContainerError] | None = None) -> l
         if not record.startswith(KERNELS):
             continue
         try:
-            found.append(_parsed(data.numpy().tobytes(), record, binaries))
+            found.append(_parsed(_read(data, record, _LARGEST_TEXT), record, binaries))
         except ContainerError as error:
             if damaged is None:
                 raise
@@ -250,12 +262,15 @@ class _Binaries:
     def __init__(self, records: Mapping[str, TensorData]) -> None:
         self._records = records
         self._read: dict[str, tuple[bytes, str]] = {}
+        self._left = _LARGEST_BINARIES
 
     def find(self, digest: str) -> tuple[bytes, str]:
         """Return the binary that is stored under a digest, and its own digest; nothing if there is none."""
         if digest not in self._read:
-            data = self._records.get(f"{BINARIES}{digest}")
-            binary = b"" if data is None else data.numpy().tobytes()
+            record = f"{BINARIES}{digest}"
+            data = self._records.get(record)
+            binary = b"" if data is None else _read(data, record, self._left)
+            self._left -= len(binary)
             self._read[digest] = binary, hashlib.sha256(binary).hexdigest()
         return self._read[digest]
 
@@ -267,10 +282,9 @@ def _parsed(content: bytes, record: str, binaries: _Binaries) -> StoredKernel:
         if not holds:
             raise ContainerError(problem, where=where, fix=_FIX)
 
-    require(len(content) <= _LARGEST_TEXT, f"has {len(content)} bytes, of at most {_LARGEST_TEXT}")
     try:
-        head = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        head = json_value(content.decode("utf-8"))
+    except ValueError as error:
         raise ContainerError(f"is no JSON: {error}", where=where, fix=_FIX) from error
     require(isinstance(head, dict), "is no JSON object")
     require(head.get("format") == _FORMAT, f"is of format {head.get('format')!r}, {_FORMAT} is known")

@@ -52,6 +52,13 @@ class TensorData(ABC):
     def numpy(self) -> Array:
         """Return the elements as an array, which callers must not write to."""
 
+    def content(self) -> memoryview:
+        """Return the bytes; those of a file or an array are not copied."""
+        import numpy
+
+        whole: Array = numpy.ascontiguousarray(self.numpy())
+        return memoryview(whole.reshape(-1).view(numpy.uint8))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the elements for pickle: a file or a function may not be there then."""
         return ArrayData, (self.numpy(),)

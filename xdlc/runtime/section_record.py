@@ -134,7 +134,7 @@ def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
         ContainerError: If there is none, or it is damaged.
     """
     found = [
-        (name, parse_aip(records[name].numpy().tobytes(), where=f"record {name!r}"))
+        (name, parse_aip(records[name].content(), where=f"record {name!r}"))
         for name in (OWN_RECORD, *VENDOR_RECORDS)
         if name in records
     ]

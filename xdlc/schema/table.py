@@ -63,20 +63,21 @@ class Blob:
     """A vector as a range of bytes, not copied until ``bytes()`` is called.
 
     Attributes:
+        view: The bytes.
         start: First byte, counted from the start of the flatbuffer.
     """
 
-    __slots__ = ("_view", "start")
+    __slots__ = ("start", "view")
 
     def __init__(self, view: memoryview, start: int = 0) -> None:
-        self._view = view
+        self.view = view
         self.start = start
 
     def __len__(self) -> int:
-        return len(self._view)
+        return len(self.view)
 
     def __bytes__(self) -> bytes:
-        return bytes(self._view)
+        return bytes(self.view)
 
     def __repr__(self) -> str:
         return f"<{len(self)} bytes at {self.start}>"

@@ -159,7 +159,7 @@ def sections_in(records: Mapping[str, TensorData]) -> list[str]:
     found = []
     for name in filter(is_aip, records):
         try:
-            sections = parse_aip(records[name].numpy().tobytes(), where=name).sections
+            sections = parse_aip(records[name].content(), where=name).sections
             layers = [f"{one.first}-{one.last}" for one in sections if one.engine is Engine.HTA]
             held = f" with the HTA sections of layers {', '.join(layers) or 'none'}"
         except ContainerError:
