@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,12 +39,11 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_part_of_a_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path, data: bytes) -> None:
-        path.touch()
+    def fail(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_bytes", fail)
+        patched.setattr(os, "fsync", fail)
         invoke("install", tmp_path, "--tools", "snpe-net-run", code=8)
     assert not [*tmp_path.iterdir()]
     invoke("install", tmp_path, "--tools", "snpe-net-run")

@@ -6,6 +6,7 @@ import pytest
 
 from xdlc.cli.output_path import check_target, folder_for
 from xdlc.errors import StorageError, UsageError
+from xdlc.ir.files import check_readable, kept_apart
 
 
 def test_check_target(tmp_path: Path) -> None:
@@ -15,9 +16,11 @@ def test_check_target(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is a folder"):
         check_target(tmp_path)
     (tmp_path / "a.dlc").touch()
-    assert check_target(tmp_path / "a.dlc", keep=[tmp_path / "b.dlc"]) == tmp_path / "a.dlc"
-    with pytest.raises(UsageError, match="would replace the input"):
-        check_target(tmp_path / "a.dlc", keep=[tmp_path / "." / "a.dlc"])
+    assert check_target(tmp_path / "a.dlc") == tmp_path / "a.dlc"
+    with kept_apart():
+        check_readable(tmp_path / "a.dlc")
+        with pytest.raises(UsageError, match="would replace the input"):
+            check_target(tmp_path / "." / "a.dlc")
 
 
 def test_a_folder_that_nothing_came_into_is_taken_away(tmp_path: Path) -> None:

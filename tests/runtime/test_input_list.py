@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from xdlc.errors import ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UFIXED8, UINT8, DType
+from xdlc.runtime import input_list
 from xdlc.runtime.input_list import read_input_list
 
 
@@ -213,7 +215,7 @@ def test_all_wrong_files_are_listed_with_their_lines(tmp_path: Path) -> None:
     text = str(caught.value)
     assert f"{path}:2: {short} has 4 bytes, input 'x' takes 8 (1x2 of float32)" in text
     assert f"{path}:4: {tmp_path / 'missing.raw'} cannot be read: No such file or directory" in text
-    assert f"{path}:5: {tmp_path} is not a file" in text
+    assert f"{path}:5: {tmp_path} cannot be read: Is a directory" in text
     assert f"{path}:6: the model has no input 'z'" in text
 
 
@@ -247,7 +249,7 @@ def test_lines_without_a_usable_path(tmp_path: Path) -> None:
 
 
 def test_missing_and_empty_list(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="input list cannot be read"):
+    with pytest.raises(StorageError, match="cannot be read"):
         read_input_list(tmp_path / "none.txt", graph(Tensor("x", (1,), FLOAT32)))
     with pytest.raises(UsageError, match="names no inference"):
         read_input_list(listing(tmp_path, "# conv1"), graph(Tensor("x", (1,), FLOAT32)))
@@ -259,3 +261,29 @@ def test_file_that_shrinks_after_the_check(tmp_path: Path) -> None:
     write(a, [1])
     with pytest.raises(StorageError, match=r"a\.raw"):
         next(found.samples())
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["x " * 1000, "x\n" * (input_list.MOST_LINES + 1), "'a'\n" * (input_list.MOST_QUOTED // 3 + 1)],
+)
+def test_lists_are_bounded(tmp_path: Path, content: str) -> None:
+    (tmp_path / "list.txt").write_text(content)
+    with pytest.raises(UsageError):
+        read_input_list(tmp_path / "list.txt", graph(Tensor("x", (1,), FLOAT32)))
+
+
+def test_a_list_and_what_it_names_are_plain_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe.npy")
+    inputs = graph(Tensor("x", (1,), FLOAT32))
+    for name in ("pipe", "pipe.npy"):
+        with pytest.raises(StorageError):
+            read_input_list(listing(tmp_path, tmp_path / name), inputs)
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(StorageError):
+            read_input_list(path, inputs)
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError):
+        read_input_list(tmp_path / "large", inputs)

@@ -99,7 +99,7 @@ def test_an_unknown_number_is_explained_by_its_range() -> None:
     with pytest.raises(UsageError):
         xdlc.explain(None)  # type: ignore[arg-type]
     assert xdlc.explain("x y " * 2000) == xdlc.explain("a\0b") == []
-    assert xdlc.explain("9" * 9999) == xdlc.explain(Path("/dev/zero")) == []
+    assert xdlc.explain("9" * 9999) == []
     with pytest.raises(UsageError) as caught:
         xdlc.explain("QNN_GRAPH_ERROR_FINALISE_FAILED")
     assert "QNN_GRAPH_ERROR_FINALIZE_FAILED" in (caught.value.fix or "")
@@ -129,7 +129,7 @@ def test_logs_that_are_none(tmp_path: Path) -> None:
         file.truncate(vendor_errors.MOST_BYTES + 1)
     with pytest.raises(UsageError):
         xdlc.explain(log)
-    for path in (str(tmp_path / "missing.log"), tmp_path, "a/\0b"):
+    for path in (str(tmp_path / "missing.log"), tmp_path, "a/\0b", Path("/dev/zero")):
         with pytest.raises(StorageError):
             xdlc.explain(path)
 

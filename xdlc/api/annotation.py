@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from xdlc.api.options import Notify, PathLike, check_lists, verb
 from xdlc.container.metadata import add_step
-from xdlc.errors import StorageError, UsageError
+from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
+from xdlc.ir.files import read_bytes
 
 if TYPE_CHECKING:
     from xdlc.quant.overrides.importing import Source
@@ -108,12 +109,7 @@ def _remove_unused(graph: Graph) -> list[str]:
 
 
 def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LONGEST_COPYRIGHT + 1)
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
-        raise StorageError(problem, where=str(path), fix="check the path and its permissions") from error
+    data = read_bytes(path, LONGEST_COPYRIGHT)
     return _checked(data.decode("utf-8", "replace"), LONGEST_COPYRIGHT, str(path))
 
 

@@ -15,6 +15,7 @@ from xdlc.api.models import executable, load, loaded
 from xdlc.api.options import Notify, PathLike, verb
 from xdlc.errors import ContainerError, StorageError, UsageError, raise_all
 from xdlc.ir import Model
+from xdlc.ir.files import kept_apart
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.session import HtpSession
@@ -112,7 +113,8 @@ def with_stored_cache(
         raise StorageError(problem, where=str(folder), fix=fix) from error
     bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
     made = prepare(bare, [choice.soc], partition=cpu_fallback)
-    made.save(path)
+    with kept_apart([path]):  # a damaged one was read
+        made.save(path)
     notify(f"the cache is compiled and stored: {path}")
     return made
 

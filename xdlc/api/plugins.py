@@ -17,6 +17,7 @@ from xdlc.api.conversion import convert
 from xdlc.api.execution import run
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 from xdlc.ir import Model
+from xdlc.ir.files import replace_files
 from xdlc.json_fields import choice
 
 _MOST_ELEMENTS = 1 << 24
@@ -209,27 +210,25 @@ def write_kernels(model: Model, folder: str | Path = "kernel_meta") -> list[Path
     """
     from xdlc.container.udo import kernels
 
-    found, target, paths = kernels(model), Path(folder), list[Path]()
+    found, target, contents = kernels(model), Path(folder), dict[Path, bytes]()
     if not found:
         fix = "convert it with a plugin whose build_kernel returns compile_c"
         raise UsageError("the model carries no kernels", fix=fix)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        for held in found:
-            kernel = held.kernel
-            path = target / f"{re.sub(r'[^0-9A-Za-z_]', '_', kernel.name) or 'kernel'}.json"
-            path = path.with_stem(f"{path.stem}_{len(paths) // 2}") if path in paths else path
-            library = path.with_suffix(".so")
-            description = {
-                key: getattr(kernel, key) for key in ("name", "entry", "arguments", "machine", "tool")
-            }
-            description |= {key: getattr(held, key) for key in ("package", "type", "ops")}
-            values = [value.tolist() if hasattr(value, "tolist") else value for value in kernel.values]
-            description |= {"values": values, "binary": library.name, "sha256": held.digest}
-            path.write_text(f"{json.dumps(description, indent=2)}\n")
-            library.write_bytes(kernel.binary)
-            paths += [path, library]
     except OSError as error:
         problem, fix = f"cannot be written: {error.strerror or error}", "check the path and its permissions"
         raise StorageError(problem, where=str(error.filename or target), fix=fix) from error
-    return paths
+    for held in found:
+        kernel = held.kernel
+        path = target / f"{re.sub(r'[^0-9A-Za-z_]', '_', kernel.name) or 'kernel'}.json"
+        path = path.with_stem(f"{path.stem}_{len(contents) // 2}") if path in contents else path
+        library = path.with_suffix(".so")
+        description = {key: getattr(kernel, key) for key in ("name", "entry", "arguments", "machine", "tool")}
+        description |= {key: getattr(held, key) for key in ("package", "type", "ops")}
+        values = [value.tolist() if hasattr(value, "tolist") else value for value in kernel.values]
+        description |= {"values": values, "binary": library.name, "sha256": held.digest}
+        contents[path] = f"{json.dumps(description, indent=2)}\n".encode()
+        contents[library] = kernel.binary
+    replace_files(list(contents.items()))
+    return list(contents)

@@ -11,8 +11,9 @@ import yaml
 
 from xdlc.boundary.layout import inferred
 from xdlc.boundary.options import Request
-from xdlc.errors import ModelError, StorageError, UsageError, raise_all
+from xdlc.errors import ModelError, UsageError, raise_all
 from xdlc.ir import Model, ScaleOffset
+from xdlc.ir.files import read_bytes
 from xdlc.json_fields import Fields, Node, Scope, Stop
 
 MOST_BYTES, MOST_DEPTH = 1 << 16, 16
@@ -154,11 +155,7 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
 
 
 def _loaded(path: Path, where: str) -> Any:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise StorageError(f"cannot be read: {error.strerror}", where=where) from error
+    content = read_bytes(path, MOST_BYTES)
     fix = "start from the file that --dump_custom_io_config_template or --dump_config_template writes"
     try:
         if len(content) > MOST_BYTES:

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from xdlc.cli import bars, params
-from xdlc.cli.output_path import check_target, derived_path, storage_errors
+from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models_of
 from xdlc.errors import UsageError
+from xdlc.ir.files import replace_text
 
 _SHARED = (
     click.option(
@@ -278,18 +279,13 @@ def _share_flags(command: Tool, own: Collection[str], given: Sequence[Frontend])
         claimed.update(param.opts)
 
 
-def _inputs(source: Path, options: dict[str, Any]) -> list[Path]:
-    """Return the files that a conversion reads as the model."""
-    return [source, *(value for value in options["importer_options"].values() if isinstance(value, Path))]
-
-
 def _convert(
     source: Path, target: Path | None, dlc_version: str, options: dict[str, Any], stored: dict[str, Any]
 ) -> Path:
     from xdlc import api
     from xdlc.cli.report import contract, host_only, inserted, user_defined
 
-    target = check_target(target or derived_path(source, ".dlc"), keep=_inputs(source, options))
+    target = check_target(target or derived_path(source, ".dlc"))
     with bars.steps("converting") as step:
         model = api.convert(source, notify=notice, step=step, **options)
         if stored:
@@ -313,7 +309,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):
         if target is not None:
-            write_template(model, target, keep=_inputs(source, options), has_sections=has_sections)
+            write_template(model, target, has_sections=has_sections)
 
 
 def _dry_run(
@@ -323,13 +319,12 @@ def _dry_run(
     from xdlc.cli.problems import as_json, lines
 
     if target is not None:
-        check_target(target, keep=_inputs(source, options))
+        check_target(target)
     with bars.steps("checking"):
         report = api.check(source, soc, **options)
     for line in lines(report, every_node=every_node):
         click.echo(line)
     if target is not None:
-        with storage_errors(target):
-            target.write_text(as_json(report), encoding="utf-8")
+        replace_text(target, as_json(report))
         click.echo(f"written: {target}")
     click.get_current_context().exit(report.exit_code)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from xdlc.errors import StorageError, UsageError
+from xdlc.errors import StorageError
+from xdlc.ir.files import check_output
 
 
 @contextmanager
@@ -23,18 +24,18 @@ def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Itera
         ) from error
 
 
-def check_target(path: Path, *, keep: Sequence[Path] = ()) -> Path:
+def check_target(path: Path) -> Path:
     """Return the path of a file to be written, after a check that it can be.
 
     Work of minutes should not end in an error that was there from the start.
 
     Args:
         path: The file to be written.
-        keep: Files that it must not replace.
 
     Raises:
-        UsageError: If ``path`` is a file to keep.
-        StorageError: If the folder is missing or not writable, or the path is a folder or a device.
+        UsageError: If ``path`` is a file that the tool reads, or writes already.
+        StorageError: If the folder is missing or not writable, or the path is a folder, a device or
+            read-only.
     """
     with storage_errors(path):
         if not path.parent.is_dir():
@@ -45,11 +46,8 @@ def check_target(path: Path, *, keep: Sequence[Path] = ()) -> Path:
             raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
         if path.exists() and not path.is_file():
             raise StorageError("cannot be written: it is no regular file", where=str(path), fix="name a file")
-        if path.exists() and any(kept.exists() and path.samefile(kept) for kept in keep):
-            raise UsageError(
-                "the output would replace the input", where=str(path), fix="choose another output path"
-            )
     check_folder(path.parent, path)
+    check_output(path)
     return path
 
 

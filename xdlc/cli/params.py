@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 import click
 
-from xdlc.errors import UsageError
+from xdlc.errors import StorageError, UsageError
+from xdlc.ir.files import checked_path
 
 Function = Callable[..., None]
 
@@ -198,11 +198,13 @@ class WordsOption(click.Option):
 
 
 class FilePath(click.Path):
-    """A path that is not empty."""
+    """A path that is not empty, and that the file system can hold."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not os.fspath(value):
-            self.fail("the path is empty", param, ctx)
+        try:
+            checked_path(value)
+        except StorageError as error:
+            self.fail(f"the path {error.problem}", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -84,7 +84,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     options = {name: value for name, value in flags.items() if value is not None}
     for path in (request.report, request.export_encodings):
         if path is not None and str(path) != BESIDE:
-            check_target(path, keep=[request.source])
+            check_target(path)
     given = request.report_list
     with bars.steps("reading") as step:
         model = api.executable(request.source)

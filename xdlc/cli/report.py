@@ -12,11 +12,12 @@ from xdlc.cli import text
 from xdlc.cli.aip_records import aip_lines
 from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
-from xdlc.cli.output_path import check_target, storage_errors
+from xdlc.cli.output_path import check_target
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import show
 from xdlc.cli.udo_packages import package_lines
 from xdlc.ir import HOST_PACKAGE, Model, Op
+from xdlc.ir.files import replace_text
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
 
@@ -257,21 +258,19 @@ def user_defined(model: Model) -> Iterator[str]:
         yield f"user-defined ops: {found.total()}: {types}"
 
 
-def write_template(model: Model, target: Path, *, keep: Sequence[Path], has_sections: bool = False) -> None:
+def write_template(model: Model, target: Path, *, has_sections: bool = False) -> None:
     """Write the file for ``--custom_io`` of a model, or with sections that for ``--config``.
 
     Args:
         model: The model.
         target: The file.
-        keep: Files that it must not replace.
         has_sections: Whether it has the sections of ``--config``.
 
     Raises:
-        UsageError: If the target is a file to keep.
+        UsageError: If the target is an input.
         StorageError: If it cannot be written.
     """
     from xdlc.boundary.files import template
 
-    with storage_errors(check_target(target, keep=keep)):
-        target.write_text(template(model, has_sections=has_sections), encoding="utf-8")
+    replace_text(check_target(target), template(model, has_sections=has_sections))
     show(f"written: {target}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xdlc.cli.output_path import folder_for, storage_errors
+from xdlc.cli.output_path import folder_for
 from xdlc.cli.text import short as shortened
 from xdlc.errors import UsageError
+from xdlc.ir.files import replace_file
 
 LONGEST_NAME = 255  # bytes, on the usual file systems
 
@@ -84,17 +84,7 @@ def write(
         _write_file(folder / file, np.ascontiguousarray(array, None if native else real).tobytes())
 
 
-def write_text(target: Path, text: str) -> None:
-    """Write a file of text as a whole or not at all."""
-    _write_file(target, text.encode())
-
-
 def _write_file(target: Path, content: bytes) -> None:
     """Write a file as a whole or not at all."""
-    unfinished = target.with_name(f".{os.getpid()}.part")
-    with folder_for(target), storage_errors(target):
-        try:
-            unfinished.write_bytes(content)
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with folder_for(target):
+        replace_file(target, content, lasting=False)

@@ -17,15 +17,18 @@ import click
 
 from xdlc import __version__
 from xdlc.cli import bars, usage_errors, vendor_flags, words
+from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
+from xdlc.ir.files import check_readable, kept_apart
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
 _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
+_REPLACED = "xdlc.replaced"
 
 
 class Tool(click.Command):
@@ -33,6 +36,7 @@ class Tool(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = (*ctx.command_path.split(), *args)
+        _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread, notices = words.understood(args, ctx)
             try:
@@ -65,7 +69,13 @@ class Tool(click.Command):
     def _invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
-            with _usage_errors(ctx), _warnings_for_people(), _stopping_in_order():
+            with (
+                _usage_errors(ctx),
+                _warnings_for_people(),
+                _stopping_in_order(),
+                kept_apart(ctx.meta.get(_REPLACED, ())),
+            ):
+                _note_inputs(ctx)
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
@@ -90,6 +100,7 @@ class ToolGroup(click.Group):
     """Tools under one name, whose own usage errors read like theirs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             return super().parse_args(ctx, words.understood(args, ctx)[0])
 
@@ -106,6 +117,23 @@ class ToolGroup(click.Group):
     def meaning(self, _name: str) -> UsageError | str | None:
         """Return the fix for an unknown command that another tool has, or its own error, if there is one."""
         return None
+
+
+def _escape_what_streams_lack() -> None:
+    """Let standard output and errors print characters that their encoding lacks as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", "") in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _note_inputs(ctx: click.Context) -> None:
+    """Remember the files of the command line that are read, so that no output is one of them."""
+    for param in ctx.command.params:
+        if isinstance(param, PathsOption) or param.type in (INPUT_FILE, MODEL):
+            given = ctx.params.get(param.name or "")
+            for path in given if isinstance(given, tuple) else (given,):
+                if path is not None and os.path.isfile(path):
+                    check_readable(path)
 
 
 @contextmanager
@@ -206,6 +234,7 @@ def run_next(path: Path) -> None:
         second: click.Context = ctx.meta[_NEXT]
         second.meta.update({key: ctx.meta[key] for key in (_LEVEL, _DEBUG, _WORDS) if key in ctx.meta})
         second.params |= {"source": path, "target_dlc": path}
+        second.meta[_REPLACED] = (path,)
         with second:
             second.command.invoke(second)
 

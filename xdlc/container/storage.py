@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import itertools
 import os
-import stat
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,17 +15,17 @@ from xdlc.container import io_record, metadata
 from xdlc.container.archive import ALIGNMENT, CACHE_ALIGNMENT, ArchiveWriter, Entry, read_entries
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
 from xdlc.container.trace import TRACE, read_trace, trace_text
-from xdlc.errors import ContainerError, StorageError, UsageError
+from xdlc.errors import ContainerError
 from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.data import MemoryFile
 from xdlc.ir.dtype import UINT8
+from xdlc.ir.files import replace_file
 
 MAGIC = 0x0AD5
 FORMAT = "4.1"
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
 CONTENT = (MODEL, PARAMS, DATA, ENCODINGS, TRACE, io_record.IO)
 DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
-BUFFER = 1 << 20
 
 
 @contextlib.contextmanager
@@ -220,61 +218,3 @@ def _writer(model: Model, version: str) -> Callable[[IO[bytes]], None]:
         archive.close(DIRECTORY_ORDER)
 
     return write
-
-
-_serial = itertools.count()
-
-
-def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], None]) -> None:
-    """Write a temporary file, flush it to the disk, and replace ``path`` by it.
-
-    Args:
-        path: The file to make or replace; a symbolic link is followed.
-        write: Writes the content.
-
-    Raises:
-        UsageError: If ``path`` names a folder, a device or a pipe.
-        StorageError: If any step fails; no temporary file remains, and an old file is unchanged.
-    """
-    target = os.path.realpath(path)
-    _refuse_other_files(target, os.fspath(path))
-    temporary = os.path.join(os.path.dirname(target), f".{os.getpid()}.{next(_serial)}.part")
-    try:
-        with open(temporary, "xb", buffering=BUFFER) as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise StorageError(
-                f"cannot be written: {error.strerror or error}",
-                where=os.fspath(path),
-                fix="free space on the disk, or choose a folder that you may write to",
-            ) from error
-        raise
-    _sync_folder(os.path.dirname(target))
-
-
-def _refuse_other_files(target: str, given: str) -> None:
-    """Refuse to replace a folder, a device or a pipe."""
-    try:
-        kind = os.stat(target).st_mode
-    except (OSError, ValueError):
-        return  # missing or not accessible: writing reports it
-    if not stat.S_ISREG(kind):
-        raise UsageError(
-            "is a folder, a device or a pipe, not a file", where=given, fix="name a file to write to"
-        )
-
-
-def _sync_folder(path: str) -> None:
-    """Flush a folder, if the system can, so that a new name in it is durable."""
-    with contextlib.suppress(OSError):
-        folder = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -54,7 +54,7 @@ def beside(model: Path, location: str, where: str) -> Path:
         where: Place of the reference, for errors.
 
     Raises:
-        ModelError: If it is no path, leaves the folder, or does not exist.
+        ModelError: If it is no path, leaves the folder, does not exist, or has hard links.
     """
     folder = model.resolve().parent
     try:
@@ -77,5 +77,11 @@ def beside(model: Path, location: str, where: str) -> Path:
             f"its external data file {location!r} does not exist",
             where=where,
             fix=f"put {location!r} beside {model.name}",
+        )
+    if wanted.stat().st_nlink > 1:
+        raise ModelError(
+            f"its external data file {location!r} has further names (hard links), maybe outside its folder",
+            where=where,
+            fix=f"copy the file: cp {location} copy && mv copy {location}",
         )
     return wanted

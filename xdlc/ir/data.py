@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from xdlc.errors import ModelError, StorageError
+from xdlc.ir.files import open_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,7 +181,7 @@ class MappedFile:
         self.file: IO[bytes] | None = None
         self._map: mmap.mmap | memoryview
         try:
-            self.file = open(self.path, "rb")  # noqa: SIM115 - lives as long as the data taken from it
+            self.file = open_file(path)  # lives as long as the data taken from it
             self.size = os.fstat(self.file.fileno()).st_size
             self._map = (
                 mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else memoryview(b"")
@@ -197,7 +198,14 @@ class MappedFile:
             file.close()
 
     def view(self, offset: int, nbytes: int) -> memoryview:
-        """Return a read-only view of a range that the caller has checked."""
+        """Return a read-only view of a range that the caller has checked.
+
+        Raises:
+            StorageError: If the file has become shorter, so that its pages cannot be read.
+        """
+        if self.file is not None and os.fstat(self.file.fileno()).st_size < self.size:
+            fix = "run it again, when nothing writes the file"
+            raise StorageError("became shorter while it was read", where=str(self.path), fix=fix)
         return memoryview(self._map)[offset : offset + nbytes]
 
     def release(self, offset: int, nbytes: int) -> None:

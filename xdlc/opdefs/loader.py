@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
-from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
+from xdlc.errors import ModelError, UsageError, nearest_names
+from xdlc.ir.files import read_bytes
 from xdlc.opdefs import xml_elements
 from xdlc.opdefs.model import Collection, OpDef, Supplement
 from xdlc.opdefs.xml_elements import dtype_of
@@ -79,11 +80,7 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
         StorageError: If it cannot be read.
         ModelError: If it is too large to be a definition of operations.
     """
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_XML_BYTES + 1)
-    except OSError as error:
-        raise StorageError(f"cannot be read: {error.strerror or error}", where=os.fspath(path)) from error
+    content = read_bytes(path, MAX_XML_BYTES)
     if len(content) > MAX_XML_BYTES:
         raise ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=os.fspath(path))
     return content

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
+from xdlc.ir.files import check_readable, open_file
 from xdlc.runtime import npy
 
 if TYPE_CHECKING:
@@ -127,18 +128,12 @@ def _npy(path: Path, graph: Graph) -> list[_Column]:
             fix=f"save an .npz with one array for each of: {names}",
         )
 
-    def opened() -> IO[bytes]:
-        try:
-            return open(path, "rb")
-        except OSError as error:
-            raise _unreadable(str(path), error) from error
-
-    return [_column(opened, graph.inputs[0], str(path))]
+    return [_column(lambda: open_file(path), graph.inputs[0], str(path))]
 
 
 def _npz(path: Path, graph: Graph) -> list[_Column]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
     except _DAMAGE as error:
         raise _unreadable(str(path), error) from error
@@ -167,6 +162,7 @@ def _npz(path: Path, graph: Graph) -> list[_Column]:
 def _member(path: Path, name: str) -> Callable[[], IO[bytes]]:
     def opened() -> IO[bytes]:
         try:
+            check_readable(path)
             with zipfile.ZipFile(path) as archive:
                 return archive.open(name)  # stays open when the archive is closed
         except _DAMAGE as error:

@@ -32,10 +32,14 @@ from typing import Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
+from xdlc.ir.files import open_file, read_bytes
 from xdlc.runtime import file_shapes, npy
 
 Array = Any  # numpy.ndarray of any dtype
 FIX_PATH = "correct the path; relative paths start from the current folder"
+MOST_BYTES, MOST_LINES, MOST_PROBLEMS = 16 << 20, 200_000, 1000
+MOST_QUOTED = 1 << 20
+"""Characters of all lines with quotes, which are divided slowly."""
 _WORD = 32  # bits from which on integers below 2 ** 27 are tiny as float32
 _LEAST_FLOAT = 1e-30
 
@@ -70,7 +74,8 @@ class InputFile:
             if self.path.suffix == ".npy":
                 array = np.array(npy.load(self.path).reshape(self.shape))
             else:
-                array = np.fromfile(self.path, held if self.native else real).reshape(self.shape)
+                with open_file(self.path) as file:
+                    array = np.fromfile(file, held if self.native else real).reshape(self.shape)
         except (OSError, ValueError) as error:
             raise StorageError(f"cannot be read: {error}", where=str(self.path), fix=FIX_PATH) from error
         wanted = real if tensor.dtype.is_fixed and not self.native else held
@@ -190,6 +195,8 @@ def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] 
             lines.append(_files(line, f"{path}:{number}", graph, native, problems))
         except UsageError as error:
             problems.append(error)
+        if len(problems) >= MOST_PROBLEMS:
+            break
     raise_all(problems, where=str(path))
     if not lines:
         raise UsageError(
@@ -208,12 +215,14 @@ def read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _text(path: Path) -> str:
+    data = read_bytes(path, MOST_BYTES)
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"the input list has more than {MOST_BYTES} bytes", where=str(path), fix="divide it")
     try:
-        return path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise StorageError(
-            f"the input list cannot be read: {reason}", where=str(path), fix="check the path"
+            "the input list cannot be read: it is not UTF-8 text", where=str(path), fix="check the path"
         ) from error
 
 
@@ -229,6 +238,10 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
             tensors += line[1:].split()
         elif line:
             numbered.append((number, line))
+    quoted = sum(len(line) for _, line in numbered if "'" in line or '"' in line)
+    if len(numbered) > MOST_LINES or quoted > MOST_QUOTED:
+        problem = f"has more than {MOST_LINES} lines, or {MOST_QUOTED} characters in lines with quotes"
+        raise UsageError(f"the input list {problem}", fix="divide it, or name files without blanks")
     return tuple(ops), tuple(tensors), numbered
 
 
@@ -237,7 +250,10 @@ def _files(
 ) -> dict[str, InputFile]:
     inputs = {tensor.name: tensor for tensor in graph.inputs}
     found: dict[str, InputFile] = {}
-    for word in _words(line, where):
+    words = _words(line, where)
+    if len(words) > 2 * len(inputs) + 8:
+        raise UsageError(f"has {len(words)} words for {len(inputs)} input(s)", where=where, fix=FIX_PATH)
+    for word in words:
         name, mark, rest = word.partition(":=")
         if not mark:
             if len(inputs) != 1:
@@ -278,20 +294,21 @@ def _words(line: str, where: str) -> Sequence[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"has an open quote: {line!r}", where=where, fix="close the quote") from error
+        raise UsageError(f"has an open quote: {line[:200]!r}", where=where, fix="close the quote") from error
+
+
+def _size(path: Path, where: str) -> int:
+    try:
+        with open_file(path) as file:
+            return os.fstat(file.fileno()).st_size
+    except StorageError as error:
+        raise StorageError(f"{path} {error.problem}", where=where, fix=FIX_PATH) from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
+    size = _size(path, where)
     if path.suffix == ".npy":
         return _checked_npy(path, tensor, native, where)
-    try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise StorageError(f"{path} is not a file", where=where, fix=FIX_PATH)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read: {error.strerror or error}", where=where, fix=FIX_PATH
-        ) from error
     is_stored = native or file_shapes.holds_integers(tensor)
     if is_stored and not native:
         native = _holds_stored(path, size, tensor)
@@ -324,10 +341,8 @@ def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
         return True
     if _shape(size, tensor, native=True) is None or tensor.dtype.bits < _WORD:
         return False
-    try:
-        values = np.fromfile(path, "<f4")
-    except OSError as error:
-        raise StorageError(f"cannot be read: {error}", where=str(path), fix=FIX_PATH) from error
+    with open_file(path) as file:
+        values = np.fromfile(file, "<f4")
     return not np.any(np.isfinite(values) & (np.abs(values) >= _LEAST_FLOAT))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from xdlc.errors import StorageError
+from xdlc.ir.files import open_file
 
 Array = Any  # numpy.ndarray of any dtype
 _MAGIC = b"\x93NUMPY"
@@ -88,7 +89,7 @@ def load(path: Path) -> Array:
 
     where = os.fspath(path)
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             shape, is_fortran, dtype = read_header(file, where)
             nbytes, start = math.prod(shape) * dtype.itemsize, file.tell()
             if os.fstat(file.fileno()).st_size - start < nbytes:

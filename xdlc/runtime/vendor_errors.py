@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from xdlc.errors import StorageError, UsageError, nearest_names
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir.files import read_bytes
 from xdlc.runtime.htp.validator_patterns import PATTERNS
 
 MOST_BYTES, LONGEST_LINE, MOST_READ = 16 << 20, 600, 10_000
@@ -186,15 +187,9 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
 
 
 def _of_file(path: Path) -> list[Explanation]:
-    try:
-        size = path.stat().st_size
-        is_read = size <= MOST_BYTES and (path.is_file() or path.is_dir())  # no device
-        data = path.read_bytes() if is_read else b""
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise StorageError(problem, where=str(path), fix="check the path") from error
-    if size > MOST_BYTES:
-        _refuse(str(path), f"has {size} bytes, and more than {MOST_BYTES} are not read")
+    data = read_bytes(path, MOST_BYTES)
+    if len(data) > MOST_BYTES:
+        _refuse(str(path), f"has more than {MOST_BYTES} bytes, which are not read")
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     lines = data.decode("utf-16" if wide else "utf-8-sig", "replace").splitlines()
     return _grouped((line[:LONGEST_LINE] for line in lines), str(path))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import stat
 from collections.abc import Sequence
 
 from xdlc.errors import BackendError, StorageError
+from xdlc.ir.files import open_file
 
 MAX_BYTES = 400 << 20
 """Largest library."""
@@ -27,20 +27,16 @@ def release_of(path: str | os.PathLike[str]) -> str:
     Raises:
         StorageError: If it cannot be read, is no plain file, or larger than ``MAX_BYTES``.
     """
-    try:
-        held = os.stat(path)
-        if not stat.S_ISREG(held.st_mode) or held.st_size > MAX_BYTES:
-            problem = f"is no plain file of at most {MAX_BYTES >> 20} MiB"
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_BYTES:
+            problem = f"has more than {MAX_BYTES >> 20} MiB"
             raise StorageError(problem, where=os.fspath(path), fix="name a library")
-        if not held.st_size:  # which mmap refuses
+        if not size:  # which mmap refuses
             return ""
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             found = _OWN.search(content) or _BUILD.search(content)
             return found[1].decode() if found else ""
-    except OSError as error:
-        raise StorageError(
-            f"cannot be read: {error.strerror}", where=os.fspath(path), fix="name a library"
-        ) from error
 
 
 def same_release(one: str, other: str) -> bool:

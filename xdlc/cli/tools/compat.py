@@ -11,9 +11,9 @@ import click
 from xdlc import __version__
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
-from xdlc.cli.result_files import write_text
 from xdlc.cli.tool import ToolGroup, show, tool
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir.files import replace_text
 
 _MARK = "# launcher of xdlc compat"
 
@@ -53,9 +53,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path, made in files.items():
-        write_text(path, made)
-        with storage_errors(path):
-            path.chmod(0o755)
+        replace_text(path, made, executable=True)
     show(f"written: {len(files)} launchers in {folder}")
     show(f"before the vendor's on the path: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
 

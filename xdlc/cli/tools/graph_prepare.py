@@ -194,7 +194,7 @@ def main(
     if dump_custom_io_config_template is not None:
         from xdlc.cli.report import write_template
 
-        write_template(api.executable(source), dump_custom_io_config_template, keep=[source])
+        write_template(api.executable(source), dump_custom_io_config_template)
         return
     if udo_package_path is not None:
         notice(

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from xdlc.cli import params
-from xdlc.cli.output_path import check_target, storage_errors
+from xdlc.cli.output_path import check_target
 from xdlc.cli.text import clean
 from xdlc.cli.tool import tool
 from xdlc.errors import UsageError
+from xdlc.ir.files import replace_text
 
 
 @tool("xdlc-info")
@@ -81,11 +82,12 @@ def main(
     from xdlc.cli.inspection import inspect
     from xdlc.cli.report import report
 
+    if save is not None:
+        check_target(save)
     model = api.load(source)
     found = inspect(model, source)
     if save is not None:
-        with storage_errors(check_target(save, keep=[source])):
-            save.write_text(op_table.as_csv(model, found), encoding="utf-8")
+        replace_text(save, op_table.as_csv(model, found))
     if as_json:
         import json
 

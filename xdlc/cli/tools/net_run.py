@@ -16,6 +16,7 @@ from xdlc.cli.params import kernel_flags
 from xdlc.cli.text import clean
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
+from xdlc.ir.files import replace_text
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -275,7 +276,7 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
             step("running", number, 0 if seconds else count or len(inputs))
         profile = profiler.result()
     if options["level"] != "off":
-        result_files.write_text(target / "profile.csv", profile.csv())
+        replace_text(target / "profile.csv", profile.csv())
         for line in str(profile).splitlines():
             show(clean(line))
     repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""

@@ -54,7 +54,7 @@ def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
     """
     from xdlc import api
 
-    target = check_target(target or derived_path(source, "_optimized.dlc"), keep=[source])
+    target = check_target(target or derived_path(source, "_optimized.dlc"))
     with bars.steps("optimizing"):
         made = api.optimize(source, passes)
     with bars.steps("writing"):

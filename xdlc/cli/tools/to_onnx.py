@@ -43,7 +43,7 @@ def main(source: Path, target: Path | None, **options: Any) -> None:
     """
     from xdlc import api
 
-    target = check_target(target or derived_path(source, ".onnx"), keep=[source])
+    target = check_target(target or derived_path(source, ".onnx"))
     with bars.steps("writing"):
         written = api.to_onnx(source, target, **options)
     for path in written:

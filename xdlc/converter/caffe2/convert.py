@@ -17,6 +17,7 @@ from xdlc.converter.importer import GraphInput, convert_graph
 from xdlc.converter.pipeline import Step
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.errors import XdlcError
+from xdlc.ir.files import read_bytes
 
 _MOST_INFO = 1 << 16
 
@@ -82,14 +83,15 @@ def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
     """
     place, found = predict.with_name("value_info.json"), {}
     try:
-        if place.stat().st_size > _MOST_INFO:
+        if not place.exists():
+            return {}
+        content = read_bytes(place, _MOST_INFO)
+        if len(content) > _MOST_INFO:
             raise ValueError("it is too long")
-        for name, (number, dims) in json.loads(place.read_text()).items():
+        for name, (number, dims) in json.loads(content).items():
             if not all(isinstance(size, int) and 0 <= size < 1 << 31 for size in dims):
                 raise ValueError(f"shape {dims}")
             found[name] = GraphInput(name, ir.dtype.from_numpy(dtype_of(number, str(place))), list(dims))
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, XdlcError) as error:
         notices.append(f"{place} is ignored: it does not map names to data types and shapes ({error})")
         return {}

@@ -6,9 +6,8 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from xdlc.container.storage import replace_file
 from xdlc.errors import UsageError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -20,6 +19,7 @@ from xdlc.ir import (
     ScaleOffset,
     Tensor,
 )
+from xdlc.ir.files import replace_text
 from xdlc.quant.op_specs import is_real, rule_of, single_name, why_float
 from xdlc.quant.overrides import format_0, format_1, format_2
 from xdlc.quant.overrides.matching import source_names
@@ -83,13 +83,8 @@ def save_encodings(model: Model, path: str | os.PathLike[str], version: str = fo
         StorageError: If the file cannot be written.
     """
     text = json.dumps(export_encodings(model, version), indent=2, ensure_ascii=False) + "\n"
-    target = Path(path)
-
-    def write(file: IO[bytes]) -> None:
-        file.write(text.encode())
-
-    replace_file(target, write)
-    return target
+    replace_text(path, text)
+    return Path(path)
 
 
 def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:

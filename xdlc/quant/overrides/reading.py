@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
+from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.ir.files import read_bytes
 from xdlc.quant.overrides import format_0, format_1, format_2
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.override import Override
@@ -97,13 +98,7 @@ def _format(top: Fields) -> tuple[Iterator[tuple[Any, str, Any]], Reader]:
 
 
 def _text(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise StorageError(
-            f"cannot be read: {error.strerror or error}", where=path, fix="check the path and its permissions"
-        ) from error
+    data = read_bytes(path, LARGEST)
     if len(data) > LARGEST:
         raise UsageError(
             f"is larger than {LARGEST >> 20} MiB, which no file of encodings is",

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from xdlc.container.storage import replace_file
 from xdlc.errors import StorageError, UsageError
+from xdlc.ir.files import replace_text
 from xdlc.quant.report.model import CLIP_WARN, QuantReport, TensorReport
 from xdlc.quant.report.summary import advice, printable, summary
 
@@ -113,9 +113,4 @@ def write(report: QuantReport, path: str | os.PathLike[str]) -> None:
         UsageError: If the suffix is another, or the path is no file.
         StorageError: If the file cannot be written.
     """
-    content = FORMS[check_path(path)](report).encode("utf-8", "backslashreplace")
-
-    def put(file: IO[bytes]) -> None:
-        file.write(content)
-
-    replace_file(path, put)
+    replace_text(path, FORMS[check_path(path)](report))

@@ -56,9 +56,10 @@ def export(
         UsageError: If there is no such graph or mode.
         StorageError: If a file cannot be written.
     """
-    from xdlc.runtime.export.aimet import save_encodings
+    from xdlc.ir.files import replace_files
+    from xdlc.runtime.export.aimet import encodings_file
     from xdlc.runtime.export.naming import carry_names
-    from xdlc.runtime.export.onnx_file import save
+    from xdlc.runtime.export.onnx_file import parts
     from xdlc.runtime.htp_fusion import came_quantized
     from xdlc.runtime.lower import lower
 
@@ -77,10 +78,11 @@ def export(
         udos=_udos(model),
     )
     proto, held = carry_names(lowered)
-    written = save(proto, lowered.initializers, path, external_data=external_data)
+    files = parts(proto, lowered.initializers, path, external_data=external_data)
     if encodings == "aimet":
-        written += save_encodings(lowered.graph, held, path)
-    return written
+        files.insert(0, encodings_file(lowered.graph, held, path))
+    replace_files(files)
+    return tuple(file for file, _ in reversed(files))
 
 
 def _udos(model: Model | Graph) -> dict[tuple[str, str], OpDef]:

@@ -10,9 +10,8 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
-from xdlc.container.storage import replace_file
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import (
     AxisScaleOffset,
@@ -30,10 +29,10 @@ SUFFIX = ".encodings"
 LPBQ_BITS = 4  # of a stored value; the blocks' integer scales add theirs
 
 
-def save_encodings(
+def encodings_file(
     graph: Graph, held: Mapping[str, Iterable[str]], path: str | os.PathLike[str]
-) -> tuple[Path]:
-    """Write the encodings beside the model, under its name and ``.encodings``, and return the path.
+) -> tuple[Path, bytes]:
+    """Return the file of encodings beside the model, under its name and ``.encodings``, and its text.
 
     Args:
         graph: The graph.
@@ -42,7 +41,6 @@ def save_encodings(
 
     Raises:
         UnsupportedOp: If an encoding has no form in the file.
-        StorageError: If the file cannot be written.
     """
     activations: dict[str, dict[str, Any]] = {}
     params: dict[str, dict[str, Any]] = {}
@@ -57,14 +55,7 @@ def save_encodings(
         "param_encodings": list(params.values()),
         "excluded_layers": [],
     }
-    beside = Path(path).with_suffix(SUFFIX)
-    text = json.dumps(content, indent=2) + "\n"
-
-    def write(file: IO[bytes]) -> None:
-        file.write(text.encode())
-
-    replace_file(beside, write)
-    return (beside,)
+    return Path(path).with_suffix(SUFFIX), (json.dumps(content, indent=2) + "\n").encode()
 
 
 def _entry(tensor: Tensor) -> dict[str, Any]:

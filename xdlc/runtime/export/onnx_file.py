@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from xdlc.container.storage import replace_file
-
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
     from xdlc.ir import TensorData
+    from xdlc.ir.files import Writer
 
 LARGEST = (1 << 31) - 1
 """Bytes of the largest protobuf message."""
@@ -27,24 +26,20 @@ _BYTES = 2
 _OVERHEAD = 64  # bytes around a weight: tags, lengths, type, dims; its name comes on top
 
 
-def save(
+def parts(
     proto: ModelProto,
     weights: Mapping[str, TensorData],
     path: str | os.PathLike[str],
     *,
     external_data: bool = False,
-) -> tuple[Path, ...]:
-    """Write a model; return the paths written, the model first.
+) -> list[tuple[Path, Writer]]:
+    """Return the files of a model, each with the function that writes it, the model last.
 
     Args:
         proto: The model; the initializers that ``weights`` holds have types and shapes only.
         weights: Data of the large initializers by name.
         path: The file to write.
         external_data: Write the weights to ``<path>.data``; always so where they are too large.
-
-    Raises:
-        StorageError: If a file cannot be written.
-        UsageError: If a path is no regular file.
     """
     target = Path(path)
     inside = proto.ByteSize() + sum(
@@ -53,11 +48,11 @@ def save(
     if weights and (external_data or inside > LARGEST):
         beside = target.with_name(f"{target.name}.data")
         _refer(proto, weights, beside.name)
-        replace_file(beside, lambda file: _write_data(file, weights))
-        replace_file(target, lambda file: _write(file, proto, {}))
-        return target, beside
-    replace_file(target, lambda file: _write(file, proto, weights))
-    return (target,)
+        return [
+            (beside, lambda file: _write_data(file, weights)),
+            (target, lambda file: _write(file, proto, {})),
+        ]
+    return [(target, lambda file: _write(file, proto, weights))]
 
 
 def _refer(proto: ModelProto, weights: Mapping[str, TensorData], location: str) -> None:

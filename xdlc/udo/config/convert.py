@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO
 
 from xdlc import opdefs
-from xdlc.container.storage import replace_file
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir.dtype import UINT8, UINT16, DType
+from xdlc.ir.files import check_output, check_readable, kept_apart, replace_files
 from xdlc.json_fields import choice
 from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
@@ -45,19 +43,14 @@ class Converted:
     problems: tuple[XdlcError, ...] = ()
 
     def write(self) -> list[Path]:
-        """Write the files, each whole or not at all, and return their paths.
+        """Write the files, all of them or none, and return their paths.
 
         Raises:
             StorageError: If one cannot be written.
         """
         paths = [Path(path) for path in self.texts if path != STDOUT]
-        for path in paths:
-            replace_file(path, partial(_write, self.texts[str(path)].encode()))
+        replace_files([(path, self.texts[str(path)].encode("utf-8", "backslashreplace")) for path in paths])
         return paths
-
-
-def _write(data: bytes, file: IO[bytes]) -> None:
-    file.write(data)
 
 
 def schema(target: str | os.PathLike[str]) -> Converted:
@@ -270,8 +263,10 @@ def _other_form(configs: Sequence[Config]) -> str:
 
 
 def _check_target(target: str, paths: Sequence[str | os.PathLike[str]]) -> None:
-    for path in paths:
-        if target != STDOUT and os.path.exists(target) and os.path.samefile(path, target):
-            raise UsageError(
-                "the output would replace the input", where=target, fix="choose another output path"
-            )
+    if target == STDOUT or os.path.isdir(target):
+        return
+    with kept_apart([]):
+        for path in paths:
+            if not os.path.isdir(path):
+                check_readable(path)
+        check_output(target)

@@ -13,7 +13,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from xdlc.errors import ModelError, StorageError, raise_all
+from xdlc.errors import ModelError, raise_all
+from xdlc.ir import files
 from xdlc.json_fields import Node, Scope, Stop, joined, shown
 
 MAX_BYTES = 4 << 20
@@ -48,14 +49,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         ModelError: If it is larger than ``MAX_BYTES``.
     """
     where = os.fspath(path)
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise StorageError(
-            f"cannot be read: {reason or error}", where=where, fix="check the path and its permissions"
-        ) from error
+    content = files.read_bytes(path, MAX_BYTES)
     if len(content) > MAX_BYTES:
         raise ModelError(
             f"is larger than {MAX_BYTES >> 20} MiB", where=where, fix="name a configuration of operations"

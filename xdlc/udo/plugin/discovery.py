@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names
+from xdlc.errors import UsageError, XdlcError, nearest_names
+from xdlc.ir.files import read_bytes
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.user_code import user_code
 from xdlc.udo.udo_set import plugin_entries
@@ -86,14 +87,8 @@ def _load_file(path: Path) -> ModuleType:
         StorageError: If the file cannot be read.
         UsageError: If it cannot be imported.
     """
-    try:
-        size = path.stat().st_size
-        source = path.read_bytes() if size <= MAX_FILE else b""
-    except OSError as error:
-        raise StorageError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix="check the path of the plugin"
-        ) from error
-    if size > MAX_FILE:
+    source = read_bytes(path, MAX_FILE)
+    if len(source) > MAX_FILE:
         raise UsageError(f"is larger than {MAX_FILE >> 20} MiB", where=str(path), fix="name a plugin's file")
     whole = path.resolve()
     digest = hashlib.sha256(str(whole).encode() + source).hexdigest()[:16]

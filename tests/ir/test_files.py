@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xdlc.errors import StorageError, UsageError
+from xdlc.ir import MappedFile
+from xdlc.ir.files import (
+    check_output,
+    check_readable,
+    kept_apart,
+    read_bytes,
+    replace_file,
+    replace_files,
+    replace_text,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, tmp_path / "none", "/dev/zero"):
+        with pytest.raises(StorageError) as caught:
+            check_readable(path)
+        assert caught.value.where == str(path)
+    for path in ("a\0b", "", "\ud800"):
+        with pytest.raises(StorageError):
+            check_readable(path)
+        with pytest.raises(StorageError):
+            check_output(path)
+
+
+def test_bytes_up_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "a", 5) == b"12345"
+    assert read_bytes(tmp_path / "a", 2) == b"123"
+
+
+def test_a_mapped_file_that_became_shorter(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(8192))
+    file = MappedFile(tmp_path / "a")
+    os.truncate(tmp_path / "a", 10)
+    with pytest.raises(StorageError, match="became shorter"):
+        file.view(4096, 4)
+
+
+def test_inputs_and_outputs_are_kept_apart_by_inode(tmp_path: Path) -> None:
+    one, link, soft = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    one.write_bytes(b"old")
+    os.link(one, link)
+    soft.symlink_to(one)
+    with kept_apart():
+        check_readable(one)
+        for path in (one, link, soft):
+            with pytest.raises(UsageError, match="would replace the input"):
+                check_output(path)
+            with pytest.raises(UsageError, match="would replace the input"):
+                replace_file(path, b"new")
+    with kept_apart():
+        check_output(one)
+        with kept_apart(), pytest.raises(UsageError, match="would replace the input"):
+            check_readable(link)
+        with pytest.raises(UsageError, match="two outputs"):
+            check_output(soft)
+        check_output(tmp_path / "new")
+        with pytest.raises(UsageError, match="two outputs"):
+            check_output(tmp_path / "." / "new")
+    with kept_apart([one]):
+        check_readable(one)
+        check_output(one)
+        replace_file(one, b"new")
+    assert one.read_bytes() == b"new"
+    assert link.read_bytes() == b"old"
+
+
+def test_an_output_that_was_written_may_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with kept_apart():
+        replace_file(check_output(tmp_path / "a"), b"new")
+        assert read_bytes(tmp_path / "a", 9) == b"new"
+
+
+def test_mode_and_links_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    old = os.umask(0o022)
+    try:
+        replace_text(path, "x\ud800")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        path.chmod(0o660)
+        (tmp_path / "link").symlink_to(path)
+        replace_file(tmp_path / "link", b"new")
+        replace_text(tmp_path / "tool", "#!", executable=True)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert stat.S_IMODE((tmp_path / "tool").stat().st_mode) == 0o755
+    assert names(tmp_path) == ["a", "link", "tool"]
+    path.chmod(0o440)
+    with pytest.raises(StorageError, match="read-only"):
+        replace_file(path, b"newer")
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bool) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths if exists else ():
+        path.write_bytes(b"old")
+    moved, fail = os.replace, [0, 1]
+
+    def replace(source: str, target: str) -> None:
+        fail[0] += 1
+        if fail[0] == 2:
+            raise OSError(5, "Input/output error")
+        moved(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(StorageError, match="Input/output"):
+        replace_files([(path, b"new") for path in paths])
+    assert names(tmp_path) == (["a", "b"] if exists else [])
+    assert {path.read_bytes() for path in paths if exists} <= {b"old"}
+    replace_files([(path, b"new") for path in paths])
+    assert [path.read_bytes() for path in paths] == [b"new", b"new"]
+    assert names(tmp_path) == ["a", "b"]

@@ -1,0 +1,300 @@
+"""Files of users: plain ones only are read, and replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import IO
+
+from xdlc.errors import StorageError, UsageError
+
+PathLike = str | os.PathLike[str]
+Writer = Callable[[IO[bytes]], object] | bytes
+"""Content of a file, or what writes it."""
+_Identity = tuple[int, int]
+
+BUFFER = 1 << 20
+_READ = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOCTTY"))
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
+_NEW |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+_FIX_READ = "check the path and its permissions"
+
+
+class _Used:
+    """Files that a call reads, and those that it will write, by device and inode."""
+
+    def __init__(self, both: Sequence[PathLike]) -> None:
+        self.both = {os.path.realpath(path) for path in both}
+        self.read: set[_Identity] = set()
+        self.written: dict[str, _Identity | None] = {}
+
+
+_used: ContextVar[_Used | None] = ContextVar("_used", default=None)
+
+
+@contextmanager
+def kept_apart(both: Sequence[PathLike] | None = None) -> Iterator[None]:
+    """Refuse in a context to write a file that is read, to read one to be written, and to write one twice.
+
+    Args:
+        both: Files that are read and then replaced on purpose; None for a context within another one, which
+            goes on.
+    """
+    if both is None and _used.get() is not None:
+        yield
+        return
+    token = _used.set(_Used(both or ()))
+    try:
+        yield
+    finally:
+        _used.reset(token)
+
+
+def checked_path(path: PathLike) -> str:
+    """Return a path as text that the file system can hold.
+
+    Raises:
+        StorageError: If it is empty, has a NUL character, or one that the file system's encoding lacks.
+    """
+    text = os.fspath(path)
+    try:
+        if not text or b"\0" in os.fsencode(text):
+            raise ValueError("is empty, or has a null character")
+    except ValueError as error:
+        raise StorageError(f"is no path: {error}", where=ascii(text)[1:-1], fix="name a file") from error
+    return text
+
+
+def open_file(path: PathLike) -> IO[bytes]:
+    """Open a file of a user, or one that untrusted input names, for reading; a pipe or a device never blocks.
+
+    Raises:
+        UsageError: If it is a file that the running call will write.
+        StorageError: If it is no path, cannot be read, or is a folder, a device, a pipe or a socket.
+    """
+    where = checked_path(path)
+    descriptor = -1
+    try:
+        held = os.stat(where)  # to open a device may have effects
+        if stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode):
+            descriptor = os.open(where, _READ)
+            held = os.fstat(descriptor)
+        if not stat.S_ISREG(held.st_mode):
+            problem = "Is a directory" if stat.S_ISDIR(held.st_mode) else "it is a device, a pipe or a socket"
+            raise OSError(0, problem)
+        _note_read(where, held)
+        return os.fdopen(descriptor, "rb")
+    except (OSError, UsageError) as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if isinstance(error, UsageError):
+            raise
+        problem = f"cannot be read: {error.strerror or error}"
+        raise StorageError(problem, where=where, fix=_FIX_READ) from error
+
+
+def read_bytes(path: PathLike, most: int) -> bytes:
+    """Return the content of a file, or ``most + 1`` bytes of a larger one, which the caller refuses.
+
+    Raises:
+        XdlcError: As ``open_file`` does.
+    """
+    with open_file(path) as file:
+        try:
+            return file.read(most + 1)
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror or error}"
+            raise StorageError(problem, where=os.fspath(path), fix=_FIX_READ) from error
+
+
+def check_readable(path: PathLike) -> None:
+    """Check that another library can read a file by its path: as ``open_file``, with its errors."""
+    open_file(path).close()
+
+
+def _note_read(where: str, held: os.stat_result) -> None:
+    used = _used.get()
+    if used is None or os.path.realpath(where) in used.both:
+        return
+    identity = held.st_dev, held.st_ino
+    if identity in used.written.values():
+        raise _replaces(where)
+    used.read.add(identity)
+
+
+def _replaces(where: str) -> UsageError:
+    return UsageError("the output would replace the input", where=where, fix="choose another output path")
+
+
+def check_output(path: PathLike) -> str:
+    """Return the path at which a file will be written, links followed; ``kept_apart`` remembers it.
+
+    Raises:
+        UsageError: If it is a folder, a device or a pipe, or a file that the running call reads, or writes
+            already.
+        StorageError: If it is no path, or the file may not be written to.
+    """
+    where = checked_path(path)
+    target, identity = _target(where)
+    used = _used.get()
+    if used is not None and target not in used.both:
+        if target in used.written or (identity and identity in used.written.values()):
+            fix = "give each output a path of its own"
+            raise UsageError("two outputs would be written to one file", where=where, fix=fix)
+        used.written[target] = identity
+    return target
+
+
+def _target(where: str) -> tuple[str, _Identity | None]:
+    """Return the real path of a file to be written, and what there is now."""
+    target = os.path.realpath(where)
+    try:
+        held = os.stat(target)
+    except OSError:
+        return target, None  # missing or not accessible: writing reports it
+    if not stat.S_ISREG(held.st_mode):
+        raise UsageError(
+            "is a folder, a device or a pipe, not a file", where=where, fix="name a file to write to"
+        )
+    if not held.st_mode & 0o222 or not os.access(target, os.W_OK):
+        fix = "choose another path, or permit writing to the file"
+        raise StorageError("cannot be written: it is read-only", where=where, fix=fix)
+    identity, used = (held.st_dev, held.st_ino), _used.get()
+    if used is not None and identity in used.read and target not in used.both:
+        raise _replaces(where)
+    return target, identity
+
+
+def replace_text(path: PathLike, text: str, *, executable: bool = False) -> None:
+    """Replace a file by a text in UTF-8, in which half a surrogate pair is escaped; as ``replace_file``."""
+    content = text.encode("utf-8", "backslashreplace")
+    replace_files([(path, content)], executable=executable)
+
+
+def replace_file(path: PathLike, write: Writer, *, lasting: bool = True) -> None:
+    """Write a temporary file, flush it to the disk, and replace ``path`` by it.
+
+    Args:
+        path: The file to make or replace; a symbolic link is followed, owner and mode of a file are kept.
+        write: The content, or what writes it.
+        lasting: Whether the file has to be on the disk when the call returns.
+
+    Raises:
+        UsageError: If ``path`` names a folder, a device or a pipe, or a file that the running call reads.
+        StorageError: If any step fails; no temporary file remains, and an old file is unchanged.
+    """
+    replace_files([(path, write)], lasting=lasting)
+
+
+def replace_files(
+    parts: Sequence[tuple[PathLike, Writer]], *, lasting: bool = True, executable: bool = False
+) -> None:
+    """Replace files that belong together, all or none, as ``replace_file`` does one.
+
+    The first ones are replaced immediately before the last, which is the one that refers to them: only a
+    process that is killed between two such steps leaves new and old files side by side.
+    """
+    made: list[tuple[str, str]] = []
+    where = ""
+    try:
+        for path, write in parts:
+            where = checked_path(path)
+            target, _ = _target(where)
+            descriptor, temporary = _temporary(target, 0o777 if executable else 0o666)
+            made.append((temporary, target))
+            with os.fdopen(descriptor, "wb", BUFFER) as file:
+                file.write(write) if isinstance(write, bytes) else write(file)
+                file.flush()
+                if lasting:
+                    os.fsync(file.fileno())
+        _move(made)
+    except BaseException as error:
+        for temporary, _ in made:
+            with suppress(OSError):
+                os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise StorageError(
+                f"cannot be written: {error.strerror or error}",
+                where=where,
+                fix="free space on the disk, or choose a folder that you may write to",
+            ) from error
+        raise
+    used = _used.get()
+    for _, target in made:
+        if used is not None:  # what is there now is the call's own, which it may read
+            used.written[target] = None
+    for folder in {os.path.dirname(target) for _, target in made} if lasting else ():
+        _sync_folder(folder)
+
+
+def _temporary(target: str, mode: int) -> tuple[int, str]:
+    """Open a new file beside the target, private until it has the owner and the mode of what it replaces."""
+    name = os.path.join(os.path.dirname(target), f".xdlc-{os.urandom(12).hex()}.part")
+    try:
+        held = os.stat(target)
+    except FileNotFoundError:
+        return os.open(name, _NEW, mode), name
+    descriptor = os.open(name, _NEW, 0o600)
+    if hasattr(os, "fchmod"):
+        try:
+            _take_over(descriptor, held, mode & 0o111)
+        except BaseException:
+            os.close(descriptor)
+            os.unlink(name)
+            raise
+    return descriptor, name
+
+
+def _take_over(descriptor: int, held: os.stat_result, more: int) -> None:
+    """Set owner and mode as another file has them, with more rights, as far as the system permits."""
+    own, mode = os.fstat(descriptor), stat.S_IMODE(held.st_mode) & 0o777 | more
+    if own.st_gid != held.st_gid:
+        try:
+            os.fchown(descriptor, -1, held.st_gid)
+        except PermissionError:
+            mode &= 0o707  # the rights of that group are not another's
+    if own.st_uid != held.st_uid:
+        with suppress(PermissionError):
+            os.fchown(descriptor, held.st_uid, -1)
+    os.fchmod(descriptor, mode)
+
+
+def _move(made: Sequence[tuple[str, str]]) -> None:
+    """Replace each target by its temporary file; if one fails, put back the earlier ones."""
+    kept: list[tuple[str, str]] = []
+    done: list[str] = []
+    try:
+        for temporary, target in made[:-1]:
+            if os.path.exists(target):
+                beside = f"{temporary.removesuffix('.part')}.old"
+                os.link(target, beside)
+                kept.append((beside, target))
+        for temporary, target in made:
+            os.replace(temporary, target)
+            done.append(target)
+    except BaseException:
+        held = {target for _, target in kept}
+        for beside, target in kept:
+            if target in done:
+                os.replace(beside, target)
+        for target in done:
+            if target not in held:
+                os.unlink(target)
+        raise
+    finally:
+        for beside, _ in kept:
+            with suppress(OSError):
+                os.unlink(beside)
+
+
+def _sync_folder(path: str) -> None:
+    """Flush a folder, if the system can, so that a new name in it is durable."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
