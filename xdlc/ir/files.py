@@ -59,12 +59,13 @@ def checked_path(path: PathLike) -> str:
     Raises:
         StorageError: If it is empty, has a NUL character, or one that the file system's encoding lacks.
     """
-    text = os.fspath(path)
+    text, problem = os.fspath(path), ""
     try:
-        if not text or b"\0" in os.fsencode(text):
-            raise ValueError("is empty, or has a null character")
-    except ValueError as error:
-        raise StorageError(f"is no path: {error}", where=ascii(text)[1:-1], fix="name a file") from error
+        problem = "is empty" if not text else "has a null character" if b"\0" in os.fsencode(text) else ""
+    except UnicodeError as error:
+        problem = f"is not of the file system's characters: {error}"
+    if problem:
+        raise StorageError(problem, where=ascii(text)[1:-1], fix="name a file")
     return text
 
 
