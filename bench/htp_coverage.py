@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from references import NoTensors, Row, open_session, rows, stored_reference
+from references import NoTensors, Reference, Row, rows, stored_reference
 from workers import run
 
 import xdlc
@@ -51,19 +51,12 @@ def judge(job: tuple[Row, str, str]) -> dict[str, Any]:
     """Run one model on one side; return the verdict, the largest error, and why it is refused."""
     row, side, soc = job
     try:
-        feeds = stored_reference(row.stored).feeds
-        session = open_session(row.path)
-        expected = {
-            value.name: found
-            for value, found in zip(session.get_outputs(), session.run(None, feeds), strict=True)
-        }
-        if not all(isinstance(found, np.ndarray) for found in expected.values()):
-            raise NoTensors("an output is no tensor")
+        reference = stored_reference(row.stored)
     except NoTensors as why:
         return {"verdict": "refused", "reason": f"not tensors of numbers: {why}"}
     try:
         with np.errstate(all="ignore"):
-            found = (_ours if side == "ours" else _theirs)(row, feeds, expected, soc)
+            found = (_ours if side == "ours" else _theirs)(row, reference, soc)
     except xdlc.XdlcError as error:
         verdict = "died" if type(error).__name__ == "ChildDiedError" else "refused"
         return {"verdict": verdict, "reason": f"{type(error).__name__}: {error}"}
@@ -71,15 +64,16 @@ def judge(job: tuple[Row, str, str]) -> dict[str, Any]:
         if side == "ours":
             raise
         return {"verdict": "refused", "reason": f"{type(error).__name__}: {error}"}
-    worst = max((distance(found[name], values) for name, values in expected.items()), default=0.0)
+    worst = max((distance(found[name], reference, name) for name in reference.outputs), default=0.0)
     return {"verdict": "right" if worst <= RIGHT else "off", "error": worst}
 
 
-def distance(found: Any, expected: Any) -> float:
+def distance(found: Any, reference: Reference, name: str) -> float:
     """Return the relative L2 error; infinite if the shape or the places of infinities and NaN differ."""
-    if found.shape != expected.shape:
+    if found.shape != reference.shapes[name]:
         return math.inf
-    found, expected = found.astype(np.float64), expected.astype(np.float64)
+    found = found.astype(np.float64).reshape(-1)[:: reference.strides.get(name, 1)]
+    expected = reference.outputs[name].astype(np.float64).reshape(-1)
     finite = np.isfinite(expected)
     if (
         not np.array_equal(found[~finite], expected[~finite], equal_nan=True)
@@ -90,7 +84,8 @@ def distance(found: Any, expected: Any) -> float:
     return float(np.linalg.norm(found[finite] - expected[finite]) / (norm or 1.0))
 
 
-def _ours(row: Row, feeds: Mapping[str, Any], expected: Mapping[str, Any], soc: str) -> dict[str, Any]:
+def _ours(row: Row, reference: Reference, soc: str) -> dict[str, Any]:
+    feeds, expected = reference.feeds, reference.outputs
     model = xdlc.convert(row.path, input_dims={name: array.shape for name, array in feeds.items()})
     with xdlc.session(model, "htp", soc=soc) as session:
         results = session.run(feeds)
@@ -105,7 +100,8 @@ def _ours(row: Row, feeds: Mapping[str, Any], expected: Mapping[str, Any], soc: 
     return {name: results[f"{name}:0" if name not in results else name] for name in expected}
 
 
-def _theirs(row: Row, feeds: Mapping[str, Any], expected: Mapping[str, Any], soc: str) -> dict[str, Any]:
+def _theirs(row: Row, reference: Reference, soc: str) -> dict[str, Any]:
+    feeds, expected = reference.feeds, reference.outputs
     import onnx
     import onnxruntime
     import onnxruntime_qnn
