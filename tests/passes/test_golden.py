@@ -107,6 +107,7 @@ def test_passes_run_in_the_order_that_they_require():
         "copy_identities",
         "lift_scalar_io",
         "reinterpret_io",
+        "store_integers",
         "narrow_integers",
         "exact_casts",
         "widen_bytes",

@@ -1,4 +1,4 @@
-"""Narrowing of 64-bit integers to 32 bits, the width of HTP's integers."""
+"""Narrowing of 64-bit numbers to 32 bits, the width of HTP's integers and its widest floats."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Origin, Param, Role, Tensor
-from xdlc.ir.dtype import INT32, INT64, UINT32, UINT64, DType
+from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
 from xdlc.passes.base import graph_pass
 
-NARROW = {INT64: INT32, UINT64: UINT32}
+NARROW = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 
 
-@graph_pass(stage="htp", after=("reinterpret_io",))
+@graph_pass(stage="htp", after=("store_integers",))
 @dataclass(frozen=True, slots=True)
 class NarrowIntegers:
-    """Turn int64 into int32 and uint64 into uint32, after a look at every value that is known.
+    """Turn int64 into int32, uint64 into uint32 and float64 into float32; known integers have to fit.
 
-    Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 there is no such
-    Cast in HTP, so that these become uint32 themselves.
+    Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 and float64 there is
+    no such Cast in HTP, so that these become uint32 and float32 themselves.
 
     Attributes:
         name: Name of the pass.
@@ -39,12 +39,13 @@ class NarrowIntegers:
         """
         if self.check:
             raise_all(list(misfits(graph)))
+        copies = [_copy(graph, op) for op in graph.ops if _is_cast(op, FLOAT64, FLOAT32, either=True)]
         ports = [_split_input(graph, tensor) for tensor in graph.inputs]
         ports += [_split_output(graph, tensor) for tensor in graph.outputs]
         kept = {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
         tensors = [_narrow_tensor(tensor) for tensor in graph.tensors.values() if tensor not in kept]
         params = [_narrow_params(op) for op in graph.ops if op.package == ir.NATIVE_PACKAGE]
-        return any([*ports, *tensors, *params])
+        return any([*copies, *ports, *tensors, *params])
 
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:
@@ -74,7 +75,7 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
 def _misfit(param: Param | None) -> int | None:
     """Return the value farthest outside of 32 bits, if any is."""
     narrow = NARROW.get(param.dtype) if param is not None else None
-    if param is None or narrow is None:
+    if param is None or narrow is None or narrow.is_float:
         return None
     if isinstance(param, Tensor):
         if param.data is None or not param.size:
@@ -129,15 +130,18 @@ def cast_between(graph: Graph, source: Tensor, result: Tensor, reason: str) -> O
     )
 
 
-def _is_cast(op: Op, source: DType, result: DType) -> bool:
+def _copy(graph: Graph, op: Op) -> bool:
+    """Copy what both sides of a Cast hold as float32."""
+    graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
+    return True
+
+
+def _is_cast(op: Op, source: DType, result: DType, *, either: bool = False) -> bool:
     given = op.inputs[0] if op.inputs else None
-    return (
-        op.type == "Cast"
-        and op.package == ir.NATIVE_PACKAGE
-        and given is not None
-        and given.dtype is source
-        and op.outputs[0].dtype is result
-    )
+    if op.type != "Cast" or op.package != ir.NATIVE_PACKAGE or given is None:
+        return False
+    ends = (given.dtype, op.outputs[0].dtype)
+    return ends == (source, result) or (either and ends == (result, source))
 
 
 def _narrow_tensor(tensor: Tensor) -> bool:

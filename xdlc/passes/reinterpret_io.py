@@ -40,7 +40,7 @@ def _store_input(graph: Graph, tensor: Tensor) -> bool:
     forms = {(op.outputs[0].dtype, op.outputs[0].encoding) for op in readers if _is_reinterpret(op)}
     if tensor.dtype.is_fixed or len(forms) != 1 or not all(map(_is_reinterpret, readers)):
         return False
-    if graph.is_output(tensor):
+    if graph.is_output(tensor) or not all(isinstance(encoding, ir.ScaleOffset) for _, encoding in forms):
         return False
     tensor.dtype, tensor.encoding = forms.pop()
     for op in readers:

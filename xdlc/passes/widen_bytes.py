@@ -66,7 +66,7 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
                 graph.insert_before(op, cast_between(graph, tensor, wide[tensor], reason))
         inputs[place] = wide[tensor]
     graph.set_inputs(op, inputs)
-    for index, result in enumerate(op.outputs if _moves(op) else ()):
+    for index, result in enumerate(op.outputs if moves(op) else ()):
         wide[result] = _as_int32(result, graph.unique_name(f"{result.name}_int32"))
         graph.set_output(op, index, wide[result])
         if result.name in graph.tensors:  # something reads it
@@ -81,22 +81,22 @@ def _places(op: Op) -> list[int]:
         return []
     is_comparison = op.type == "ElementWiseBinary" and op.param("operation") in _COMPARISONS
     is_real = op.type == "Cast" and op.outputs[0].dtype is FLOAT32
-    places = range(len(op.inputs)) if is_comparison or is_real else value_sources(op) if _moves(op) else ()
+    places = range(len(op.inputs)) if is_comparison or is_real else value_sources(op) if moves(op) else ()
     # HTP's Cast of bytes to float32 outputs 0 or 1, whatever the byte (emulation of SDK 2.51, v69 to v79).
     narrow = (UINT8,) if is_real else (BOOL8, UINT8)
     return [at for at in places if (tensor := op.inputs[at]) is not None and tensor.dtype in narrow]
 
 
-def _moves(op: Op) -> bool:
+def moves(op: Op) -> bool:
     """Return whether all results have elements of the operands alone."""
     return bool(value_sources(op)) and not traits(op).fills and len({out.dtype for out in op.outputs}) == 1
 
 
 def _needs_int32(op: Op, places: Sequence[int]) -> bool:
-    if _moves(op) and not opdefs.verify_op(op, backend="htp"):
+    if moves(op) and not opdefs.verify_op(op, backend="htp"):
         return False
     inputs = [_twin(tensor) if place in places else tensor for place, tensor in enumerate(op.inputs)]
-    outputs = [_twin(tensor) for tensor in op.outputs] if _moves(op) else op.outputs
+    outputs = [_twin(tensor) for tensor in op.outputs] if moves(op) else op.outputs
     return not opdefs.verify_op(Op(op.type, inputs, outputs, op.params, name=op.name), backend="htp")
 
 

@@ -111,9 +111,9 @@ CASES = [
         "write the op as its definition requires",
     ),
     (
-        Op("ElementWiseUnary", [tensor("x", 4)], [tensor("y", 4, dtype=dt.FLOAT64)], OPERATION, name="op"),
-        "Tensor 0 and 0 have mismatching datatypes. 0x232 != 0x264.",
-        "input 0 ('x') is float32 and output 0 ('y') is float64, ElementWiseUnary of HTP requires one data",
+        Op("ElementWiseUnary", [tensor("x", 4)], [tensor("y", 4, dtype=dt.FLOAT16)], OPERATION, name="op"),
+        "Tensor 0 and 0 have mismatching datatypes. 0x232 != 0x216.",
+        "input 0 ('x') is float32 and output 0 ('y') is float16, ElementWiseUnary of HTP requires one data",
         "cast one",
     ),
     (

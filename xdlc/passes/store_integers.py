@@ -1,0 +1,164 @@
+"""Integers of 8 signed and of 16 bits as fixed point, which is how HTP stores such widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import AxisScaleOffset, Graph, Op, Origin, ScaleOffset, Tensor
+from xdlc.ir.dtype import FLOAT32, INT8, INT16, INT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
+from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
+from xdlc.passes.base import graph_pass
+from xdlc.passes.widen_bytes import moves
+
+_STORED = {INT8: SFIXED8, INT16: SFIXED16, UINT16: UFIXED16, UINT8: UFIXED8}
+_WHOLE = ScaleOffset(1.0, 0)
+
+
+@graph_pass(stage="htp", after=("reinterpret_io",))
+@dataclass(frozen=True, slots=True)
+class StoreIntegers:
+    """Turn int8, int16 and uint16 into fixed point of the same stored values; uint8 for scales per axis.
+
+    That is done where the ops around them move values, cast them, or reinterpret them as fixed point; callers
+    feed and fetch the same bytes.  The scale is that of the reinterpretation, or else 1.  Casts become
+    Quantize and Dequantize (``exact_casts``), which HTP may compute in half precision: integers of 16 bits
+    are not cast to other integers so.  Scales per axis, which HTP's Dequantize does not support, become
+    factors.
+
+    Attributes:
+        name: Name of the pass.
+    """
+
+    name: str = "store_integers"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        ends = (tensor for op in graph.ops for tensor in (*op.inputs, *op.outputs) if tensor is not None)
+        seen: set[Tensor] = set()
+        changed = False
+        for tensor in dict.fromkeys((*graph.inputs, *ends, *graph.outputs)):
+            if tensor.dtype in _STORED and tensor not in seen:
+                group, ops = _group(graph, tensor)
+                seen |= group
+                changed |= _store(graph, group, ops)
+        return changed
+
+
+def _group(graph: Graph, first: Tensor) -> tuple[set[Tensor], list[Op]]:
+    """Return the narrow integers that share values with a tensor, and the ops that touch them."""
+    group, waiting = {first}, [first]
+    ops: dict[Op, None] = {}
+    while waiting:
+        tensor = waiting.pop()
+        for op in (*graph.consumers(tensor), *([tensor.producer] if tensor.producer is not None else [])):
+            ops[op] = None
+            if op.type not in ("Cast", "Reinterpret"):
+                new = _narrow((*op.inputs, *op.outputs)) - group
+                group |= new
+                waiting += new
+    return group, sorted(ops, key=lambda op: op.name)
+
+
+def _narrow(tensors: Iterable[Tensor | None]) -> set[Tensor]:
+    return {tensor for tensor in tensors if tensor is not None and tensor.dtype in _STORED}
+
+
+def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
+    readings = [op for op in ops if op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"]
+    casts = [op for op in ops if op.package == ir.NATIVE_PACKAGE and op.type == "Cast"]
+    others = [op for op in ops if op not in readings and op not in casts]
+    if not all(op.package == ir.NATIVE_PACKAGE and moves(op) for op in others):
+        return False
+    if not all(map(_is_exact, casts)):
+        return False
+    sides = [side for op in readings for side in (*op.inputs, *op.outputs) if side is not None]
+    encodings = {side.encoding for side in sides if side not in group}
+    encoding = encodings.pop() if len(encodings) == 1 else None
+    by_axis = bool(readings) and all(_is_dequantized(graph, op) for op in readings)
+    if not by_axis and any(tensor.dtype is UINT8 for tensor in group):
+        return False  # HTP has bytes of its own
+    if by_axis or not readings:
+        encoding = _WHOLE
+    elif casts or not isinstance(encoding, ScaleOffset):
+        return False
+    for tensor in group:
+        tensor.dtype, tensor.encoding = _STORED[tensor.dtype], encoding
+    for op in readings:
+        if by_axis:
+            _scale_by_axis(graph, op)
+        else:
+            graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
+    for op in casts:
+        source = op.inputs[0]
+        if source is not None and source.dtype.is_float:  # Quantize rounds
+            whole = _insert(graph, op, "Cast", [source], INT32, source.shape)
+            graph.set_inputs(op, [whole])
+    return True
+
+
+def _is_exact(op: Op) -> bool:
+    """Return whether Quantize and Dequantize compute a Cast exactly, or with the precision of its floats."""
+    source, result = op.inputs[0], op.outputs[0]
+    if source is None or source.is_static or len(_narrow((source, result))) != 1:
+        return False
+    narrow, other = (source, result) if source.dtype in _STORED else (result, source)
+    return not other.dtype.is_fixed and (
+        narrow.dtype.bits == 8 or (narrow is source and other.dtype.is_float)
+    )
+
+
+def _is_dequantized(graph: Graph, op: Op) -> bool:
+    result = op.outputs[0]
+    readers = graph.consumers(result)
+    axis = isinstance(result.encoding, AxisScaleOffset) and result.encoding.bits is None
+    return axis and not graph.is_output(result) and all(reader.type == "Dequantize" for reader in readers)
+
+
+def _scale_by_axis(graph: Graph, op: Op) -> None:
+    """Dequantize the stored values with scale 1, and apply offsets and scales of an axis as factors."""
+    source, encoding = op.inputs[0], op.outputs[0].encoding
+    assert source is not None
+    assert isinstance(encoding, AxisScaleOffset)
+    shape = [1] * source.rank
+    shape[encoding.axis] = len(encoding.scales)
+
+    def vector(values: Sequence[float]) -> Tensor:
+        name = graph.unique_name(f"{op.name}_factors")
+        return ir.static(name, numpy.array(values, numpy.float32).reshape(shape))
+
+    for reader in graph.consumers(op.outputs[0]):
+        real = _insert(graph, reader, "Dequantize", [source], FLOAT32, source.shape)
+        if any(encoding.offsets):
+            added: dict[str, ir.Param] = {"operation": ir.u32(ADD)}
+            operands = [real, vector(encoding.offsets)]
+            real = _insert(graph, reader, "ElementWiseBinary", operands, FLOAT32, source.shape, added)
+        factors: dict[str, ir.Param] = {"operation": ir.u32(MULTIPLY)}
+        scaled = [real, vector(encoding.scales)]
+        last = Op(
+            "ElementWiseBinary", scaled, reader.outputs, factors, name=reader.name, origin=reader.origin
+        )
+        graph.replace_op(reader, last)
+    graph.remove(op)
+
+
+def _insert(
+    graph: Graph,
+    anchor: Op,
+    type: str,
+    inputs: Sequence[Tensor],
+    dtype: ir.DType,
+    shape: Sequence[int],
+    params: dict[str, ir.Param] | None = None,
+) -> Tensor:
+    """Insert an op before another, and return its result."""
+    axes = inputs[0].dynamic_axes
+    name = graph.unique_name(f"{anchor.name}_{type.lower()}_out")
+    result = graph.add_tensor(Tensor(name, tuple(shape), dtype, dynamic_axes=axes))
+    origin = Origin(anchor.origin.nodes, "HTP stores integers of this width as fixed point")
+    name = f"{anchor.name}_{type.lower()}"
+    graph.insert_before(anchor, ir.make_op(graph, type, inputs, [result], params, name=name, origin=origin))
+    return result
