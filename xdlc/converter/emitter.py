@@ -197,20 +197,16 @@ class Emitter:
             UnsupportedOp: If it is too large; the host may compute it when the graph runs.
         """
         check_table(*dims)
-        self._laid_out = self._within(TABLES_LIMIT, self._laid_out, dims)
+        count = math.prod(dims)
+        if self._laid_out + count > TABLES_LIMIT:
+            raise UnsupportedOp(f"takes a table of {count} elements, after others of {self._laid_out} in all")
+        self._laid_out += count
 
-    def check_fill(self, *dims: int) -> None:
-        """Refuse equal elements that a few bytes of the model request, once all are too many.
+    def takes_fill(self, data: ir.TensorData) -> bool:
+        """Return whether repeated elements that a few bytes of the model request are few enough in all.
 
         They are made when they are written, and not held together: weights of test models are such.
-
-        Raises:
-            UnsupportedOp: If there are too many; the host may make them when the graph runs.
         """
-        self._filled = self._within(FILLS_LIMIT, self._filled, dims)
-
-    def _within(self, limit: int, before: int, dims: Sequence[int]) -> int:
-        count = math.prod(dims)
-        if before + count > limit:
-            raise UnsupportedOp(f"takes a table of {count} elements, after others of {before} in all")
-        return before + count
+        fits = self._filled + data.nbytes <= FILLS_LIMIT
+        self._filled += data.nbytes if fits else 0
+        return fits

@@ -19,8 +19,8 @@ TABLE_LIMIT = 1 << 24
 TABLES_LIMIT = 1 << 26
 """Most elements of all such tables of a model."""
 
-FILLS_LIMIT = 1 << 27
-"""Most elements of all tensors of a model that repeat one value."""
+FILLS_LIMIT = 1 << 30
+"""Most bytes of all tensors of a model that repeat smaller ones."""
 RANK_LIMIT = 64
 EXTENT_LIMIT = (1 << 31) - 1
 SIZE_LIMIT = 1 << 40

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Origin, make_op
     from xdlc.ir.model import Model
+    from xdlc.ir.repeated_data import Repeated, fill
     from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
     from xdlc.ir.text import parse, to_text
 
@@ -55,6 +56,7 @@ __all__ = [
     "Op",
     "Origin",
     "Param",
+    "Repeated",
     "Role",
     "Scalar",
     "ScaleOffset",
@@ -66,6 +68,7 @@ __all__ = [
     "b8",
     "dtype",
     "f32",
+    "fill",
     "i32",
     "make_op",
     "packed",
@@ -87,6 +90,7 @@ _NAMES = {
     ),
     ".graph": "HOST_PACKAGE NATIVE_PACKAGE Graph Op Origin make_op",
     ".model": "Model",
+    ".repeated_data": "Repeated fill",
     ".tensor": "Param Role Scalar Tensor b8 f32 i32 static string u32 u32s",
     ".text": "parse to_text",
 }

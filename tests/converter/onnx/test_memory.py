@@ -38,3 +38,23 @@ def test_embedded_weights_pass_one_by_one(models, tmp_path, type):
     )
     assert int(done.stdout) < 30 * 1024
     assert path.stat().st_size > 75 * 1024 * 1024
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss counts kilobytes on Linux only")
+def test_weights_that_the_model_fills_are_written_in_pieces(models, tmp_path):
+    """Those of the test models of the onnx package, of which light_vgg19 has 500 MB."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["s"], ["w"]),
+        helper.make_node("Tile", ["t", "r"], ["v"]),
+        helper.make_node("Gemm", ["x", "w"], ["a"], transB=1, alpha=0.5),
+        helper.make_node("Gemm", ["a", "v"], ["y"]),
+    ]
+    weights = {"s": np.array([4096, 4096]), "t": np.ones((2, 3), np.float32), "r": np.array([2048, 999])}
+    path = models.save(models.make(nodes, {"x": [1, 4096]}, {"y": [1, 2997]}, weights))
+    target = tmp_path / "m.dlc"
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, path, target], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 40 * 1024
+    assert target.stat().st_size > 100 * 1024 * 1024

@@ -227,3 +227,27 @@ def test_clip_of_doubles_is_exact(models):
 def test_cast_to_half_and_back_rounds(models):
     nodes = [node("Cast", "x", "h", to=10), node("Relu", "h", "r"), node("CastLike", "r x")]
     check(models, nodes, {"x": np.array([0.1, 3.14159, -1], np.float32)}, reference=True, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        node("Affine", alpha=2.0, beta=0.5),
+        node("Scale", scale=2.0),
+        node("ScaledTanh", alpha=2.0, beta=0.5),
+        node("ParametricSoftplus", alpha=2.0, beta=0.5),
+        node("ImageScaler", scale=2.0, bias=[1.0, 2.0, 3.0]),
+        node("Crop", border=[1, 2, 1, 0]),
+        node("Crop", border=[1, 2, 1, 0], scale=[2, 3]),
+        node("DynamicSlice", "x s e a"),
+    ],
+)
+def test_operators_that_onnx_removed(models, node):
+    weights = {"s": np.array([1]), "e": np.array([-1]), "a": np.array([2])}
+    check(
+        models,
+        [node],
+        {"x": floats(1, 3, 6, 6)},
+        weights if node.op_type == "DynamicSlice" else None,
+        opset=7,
+    )

@@ -109,4 +109,4 @@ def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:
     if number is None or (dtype.kind in "iu" and number != value):
         problem = f"its value {value!r:.40} is no number of {dtype.name}"
         raise ModelError(problem, where=op.where, fix="export the net again")
-    return ir.Transform([], lambda: np.broadcast_to(number, tuple(dims)), dims, dtype)
+    return ir.fill(ir.ArrayData(number), dims)

@@ -36,13 +36,13 @@ _LINEAR = _types(
     """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd
     BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CastLike Ceil Celu CenterCropPad Clip Compress Concat Cos
-    Cosh CumSum DepthToSpace Div DynamicQuantizeLinear Elu Equal Exp Expand EyeLike Floor Gather Gelu
+    Cosh CumSum DepthToSpace Div DynamicQuantizeLinear Elu Equal Exp EyeLike Floor Gather Gelu
     Greater GreaterOrEqual HammingWindow HannWindow HardSigmoid HardSwish Hardmax IsInf IsNaN
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization Max Mean
     MeanVarianceNormalization Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow QuantizeLinear Range
     RMSNormalization Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
     ReduceProd ReduceSum ReduceSumSquare Relu Round Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice
-    Softmax Softplus Softsign SpaceToDepth Split Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Trilu
+    Softmax Softplus Softsign SpaceToDepth Split Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu TopK Trilu
     Unique Where Xor
     """
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 from xdlc import ir
 from xdlc.converter.session.node import Node
@@ -87,8 +86,7 @@ def _zeros(node: Node, tensors: Iterable[Value]) -> Iterator[Value]:
 
     for value in tensors:
         shape = tuple(1 if extent is None else extent for extent in value.dims or ())
-        zero = ir.ArrayData(numpy.zeros((), value.dtype.numpy))
-        data = zero.transform(partial(numpy.broadcast_to, shape=shape), shape=shape)
+        data = ir.fill(ir.ArrayData(numpy.zeros((), value.dtype.numpy)), shape)
         held = ir.Tensor(
             f"{node.name}_empty", shape, value.dtype, value.tensor.encoding, data, ir.Role.STATIC
         )

@@ -117,9 +117,7 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
         raise ModelError(f"has {values.size} values for {count} elements", where=where, fix=_DAMAGED)
     if values.size <= 1:  # one value, or zeros
         value = values[0] if values.size else dtype.type(0)
-        return ir.ArrayData(np.full((), value, dtype)).transform(
-            lambda scalar: np.broadcast_to(scalar, shape), shape=shape
-        )
+        return ir.fill(ir.ArrayData(np.full((), value, dtype)), shape)
     tail = np.full(count - values.size, values[-1])  # a short list repeats its last value
     return ir.ArrayData(np.concatenate([values, tail]).reshape(shape))
 

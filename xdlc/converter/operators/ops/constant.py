@@ -7,7 +7,7 @@ import numpy as np
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
-from xdlc.ir import TensorData
+from xdlc.ir import ArrayData, TensorData, fill
 
 
 @importer("Constant")
@@ -31,15 +31,12 @@ def constant_of_shape(node: Node, b: Builder) -> Value:
     shape = tuple(node.ints(0, "shape", "the shape") or ())
     if any(dim < 0 for dim in shape):
         raise node.problem(f"its shape {list(shape)} has a negative dimension")
-    b.check_fill(*shape)
     given = node.attr("value")
-    fill = given.numpy().reshape(()) if given is not None else np.zeros((), np.float32)
-    scalar = b.const(fill).tensor.data
-    if scalar is None:
-        raise node.problem("its value is no tensor")
-    return b.const(
-        scalar.transform(lambda array: np.broadcast_to(array, shape), shape=shape), node.outputs[0]
-    )
+    value = given.numpy().reshape(()) if given is not None else np.zeros((), np.float32)
+    filled = fill(ArrayData(value), shape)
+    if not b.takes_fill(filled):
+        raise node.problem(f"its shape {list(shape)} has too many elements to be written out")
+    return b.const(filled, node.outputs[0])
 
 
 @importer("Shape")

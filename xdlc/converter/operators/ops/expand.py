@@ -32,13 +32,19 @@ def tile(node: Node, b: Builder) -> Value:
     repeats = node.ints(1, "repeats", "the repeats") or []
     if len(repeats) != x.rank:
         raise node.problem(f"{len(repeats)} repeats for rank {x.rank}")
+    if any(count < 0 for count in repeats):
+        raise node.invalid(f"repeats {repeats} has a negative number")
     return tiled(b, x, repeats)
 
 
 def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
-    """Append a Tile, unless nothing is repeated."""
+    """Append a Tile, unless nothing is repeated; constants are repeated when they are written."""
     if all(count == 1 for count in repeats):
         return x
+    if x.tensor.data is not None and x.tensor.encoding is None and x.bits is None:
+        repeated = ir.Repeated(x.tensor.data, repeats)
+        if b.takes_fill(repeated):
+            return b.static_like(x, repeated)
     lying = [repeats[axis] for axis in x.order]
     params = {"multiples": ir.u32s(lying)}
     shape = [dim * count for dim, count in zip(x.tensor.shape, lying, strict=True)]

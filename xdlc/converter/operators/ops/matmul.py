@@ -95,7 +95,9 @@ def scaled(b: Builder, value: Value, factor: float) -> Value:
         return value
     if value.tensor.data is not None:
         data = value.tensor.data
-        return b.static_like(value, data.transform(lambda array: (array * factor).astype(data.dtype)))
+        return b.static_like(
+            value, data.transform(lambda array: (array * factor).astype(data.dtype), by_rows=True)
+        )
     import numpy
 
     return b.binary(MULTIPLY, value, b.const(numpy.asarray(factor, value.dtype.numpy)))

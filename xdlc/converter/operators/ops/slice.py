@@ -10,7 +10,7 @@ from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("Slice", layout=ANY)
+@importer("Slice", "DynamicSlice", layout=ANY)
 def slice_(node: Node, b: Builder) -> Value:
     """Map onto StridedSlice, its ranges in the axis order of the tensor."""
     value = node.required(0)

@@ -1,0 +1,38 @@
+"""Data that repeat others: same elements as an array of them, in no more memory than a piece."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+from xdlc import ir
+from xdlc.ir import repeated_data
+
+BASES = [((), ()), ((1,), (7,)), ((1, 1), (3, 0)), ((2, 3), (2, 2)), ((1, 3, 2), (1, 1, 4)), ((2, 1), (1, 5))]
+
+
+@pytest.mark.parametrize("chunk", [1, 16, 1 << 20])
+@pytest.mark.parametrize(("shape", "multiples"), BASES)
+def test_elements(monkeypatch, shape, multiples, chunk):
+    for module in (ir.data, repeated_data):
+        monkeypatch.setattr(module, "ROWS_CHUNK", chunk)
+    base = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    data, wanted = ir.Repeated(ir.ArrayData(base), multiples), np.tile(base, multiples)
+    forms = [(data, wanted), (data.transpose(range(len(shape))[::-1]), wanted.T)]
+    forms += [(data.reshape((wanted.size, 1)), wanted.reshape(-1, 1)), (data.cast(int), wanted.astype(int))]
+    for made, array in [*forms, (pickle.loads(pickle.dumps(data)), wanted)]:
+        assert made.shape == array.shape
+        np.testing.assert_array_equal(made.numpy(), array)
+        file = io.BytesIO()
+        made.write_to(file)
+        assert file.getvalue() == array.tobytes()
+
+
+def test_fill_stays_one_element():
+    data = ir.fill(ir.ArrayData(np.float32(3)), (1 << 20, 1 << 10)).reshape((1 << 10, 1 << 20))
+    assert data.transpose((1, 0)).cast(np.int8).numpy().strides == (0, 0)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        data.reshape((5,))
