@@ -242,7 +242,7 @@ class Campaign:
             number, since, used = struct.unpack("<qdd", board[:24])
             if time.monotonic() - since > WALL or processor(child) - used > 3 * SECONDS:
                 slow = True
-                os.killpg(child, signal.SIGKILL)
+                os.kill(child, signal.SIGABRT)  # faulthandler writes where it is
             time.sleep(0.05)
         os.close(read)
         if status:
@@ -292,7 +292,7 @@ def main() -> int:
         print("\n".join(sorted(known)))
         return 0
     if not os.geteuid() and not given.allow_root:
-        parser.error("cases write where their content directs: run as another user, or with --allow_root")
+        parser.error("run as another user, or with --allow_root: cases are not confined")
     names = sorted(known) if given.targets == "all" else given.targets.split(",")
     if unknown := set(names) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")

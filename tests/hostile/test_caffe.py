@@ -77,6 +77,7 @@ BROKEN: dict[str, str] = {
     "names of Python": D + layer("ReLU", top="__proto__", name="__class__"),
     "a layer that is a number": "layer: 1",
     "a type that is a message": D + "layer { type {} }",
+    "input that is a number": "input: 3 " + "input_dim: 1 " * 4 + layer("ReLU"),
     "padding without a bottom": 'layers { layer { type: "padding" } top: "p" } '
     'layers { layer { type: "pool" } bottom: "p" top: "y" }',
 }

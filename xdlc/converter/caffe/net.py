@@ -220,7 +220,7 @@ class _Net:
         sizes = shapes or [dims[start : start + 4] for start in range(0, len(dims), 4)]
         if len(set(names)) != len(names) or len(names) > _MOST_ENDS:
             raise ModelError("states an input twice", where=self._where, fix="remove one")
-        if names and sizes and (len(sizes) != len(names) or (not shapes and len(dims) % 4)):
+        if sizes and (len(sizes) != len(names) or (not shapes and len(dims) % 4)):
             problem = f"states {len(shapes)} input_shape and {len(dims)} input_dim for {len(names)} inputs"
             raise ModelError(problem, where=self._where, fix="state four input_dim, or one shape, each")
         self._add_tops(names, sizes)

@@ -1,0 +1,58 @@
+"""Caffe2 nets with the nets that fill their weights."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.targets import Files, Target
+from fuzz.targets._steps import built, convert
+from fuzz.targets._sweep import SHAPES, array, value, words_of
+from tests.converter.caffe2.nets import FILLS, TinyNet
+from xdlc.converter.caffe2.registry import operator
+
+
+def operators(rng: random.Random) -> Files:
+    """Return a net of a few operators: inputs and arguments of any number and type."""
+    made, names = TinyNet(), ["data"]
+    for index in range(rng.choice((0, 1, 2, 3))):
+        names.append(made.fill(f"w{index}", array(rng, rng.choice(SHAPES), rng.choice(sorted(FILLS)))))
+    made.init("ConstantFill", ["c"], shape=[2, 3], value=0.5)
+    for index in range(rng.choice((1, 1, 2, 3))):
+        type = rng.choice(sorted(operator.all()))[1]
+        vocabulary = words_of(operator.all()["", type].function)
+        args = {rng.choice(vocabulary): value(rng, vocabulary) for _ in range(rng.choice((0, 1, 2, 4)))}
+        for key in ("type", "inputs", "outputs", "name", "self"):
+            args.pop(key, None)
+        inputs = [rng.choice((*names, "c")) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))]
+        outputs = [f"y{index}{end}" for end in ("", "b", "c")[: rng.choice((1, 1, 1, 2, 3))]]
+        made.op(type, inputs, outputs, **{key: one for key, one in args.items() if one != []})
+        names += outputs
+    return built(lambda folder: made.write(folder, ("data",), (names[-1],)))
+
+
+def seeds() -> Iterator[Files]:
+    """Iterate over a network, and nets of a few operators."""
+    made = TinyNet()
+    made.fill("w", np.ones((2, 3, 3, 3), np.float32), packed=True)
+    made.fill("b", np.ones(2, np.float32))
+    made.op("Conv", ["data", "w", "b"], ["conv"], kernel=3, stride=1, pad=1, order="NCHW", name="conv")
+    made.op("Relu", ["conv"], ["conv"]).op("MaxPool", ["conv"], ["p"], kernels=[2, 2]).op(
+        "Softmax", ["p"], ["y"]
+    )
+    yield built(made.write)
+    rng = random.Random(5)
+    for _ in range(60):
+        yield operators(rng)
+
+
+def run(folder: Path, rng: random.Random) -> str:
+    """Convert the net with its weights, for a shape of its input."""
+    shape = rng.choice(SHAPES[1:]) if rng.random() < 0.7 else (1, 3, 8, 8)
+    return convert(folder / "predict_net.pb", rng, {"data": shape}, weights=folder / "init_net.pb")
+
+
+TARGETS = (Target("netdef", seeds, run, generate=operators),)
