@@ -314,3 +314,12 @@ LEGACY: dict[str, Callable[[h5py.File], None]] = {
 def test_legacy_files(server: Server, tmp_path: Path, name: str) -> None:
     end = convert(server, changed(tmp_path / "m.h5", LEGACY[name]))
     assert name == "a link to another file" or end.status
+
+
+@pytest.mark.slow
+def test_a_file_that_the_library_never_ends_to_read(server: Server, tmp_path: Path) -> None:
+    path = legacy(tmp_path / "m.h5", plain(), {})
+    content = path.read_bytes()
+    size = content.index(b"GCOL") + 24  # of the first object in the heap of texts
+    path.write_bytes(content[:size] + (-16 & (1 << 64) - 1).to_bytes(8, "little") + content[size + 8 :])
+    assert "SIGPROF" in convert(server, path).errors

@@ -48,6 +48,9 @@ class DiedError(Exception):
 class Process:
     """A child process.
 
+    Args:
+        module: What it runs, with the number of a socket and the id of this process as arguments.
+
     It is ended with ``end``, when nothing refers to it any more, and when this process ends.
 
     Raises:
@@ -55,7 +58,7 @@ class Process:
         BackendError: If the system starts no process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "xdlc.runtime.udo.worker") -> None:
         self.owner = os.getpid()
         with temporary_files(), contextlib.ExitStack() as unless_started:
             self._log = unless_started.enter_context(tempfile.TemporaryFile())
@@ -64,7 +67,7 @@ class Process:
             self._line, far_end = _pair()
             unless_started.enter_context(self._line)
             with far_end:
-                self._process = process = _start(far_end, self._log)
+                self._process = process = _start(module, far_end, self._log)
             unless_started.pop_all()  # closed by _end
         self._reported = 0  # bytes of the log
         self._finalizer = weakref.finalize(self, _end, process, self._line, self._log, self.owner)
@@ -181,10 +184,10 @@ def _pair() -> tuple[socket.socket, socket.socket]:
         raise
 
 
-def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(module: str, far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [*command("xdlc.runtime.udo.worker"), str(far_end.fileno()), str(os.getpid())],
+            [*command(module), str(far_end.fileno()), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -194,7 +197,7 @@ def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise BackendError(
-            f"no process can be started for UDOs: {error.strerror or error}",
+            f"no child process can be started: {error.strerror or error}",
             fix="end other processes, or raise the system's limits",
         ) from error
 
