@@ -137,7 +137,7 @@ _PER_OP = ("moderate", "detailed")
 @params.dimension_flags
 @click.option(
     "--num_inferences",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000),
     metavar="N",
     help="Number of inferences: the list is repeated, or cut. Results are those of the first pass.",
 )
