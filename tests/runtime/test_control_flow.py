@@ -121,6 +121,17 @@ def test_shapes_that_change_from_iteration_to_iteration(tmp_path, count):
         np.testing.assert_array_equal(found["y"], wanted)
 
 
+def test_a_state_that_doubles_is_refused_before_it_fills_the_memory():
+    model = growing()
+    body = model.graphs["main_body"]
+    (concat,) = [op for op in body.ops if op.type == "Concat"]
+    body.set_inputs(concat, [concat.inputs[0], *concat.inputs])
+    feeds = {"x": np.zeros((1, 2), np.float32), "n": np.array([40], np.int32)}
+    with pytest.raises(BackendError, match="carries have grown to") as caught:
+        CpuSession(model, loop_timeout=15).run(feeds)
+    assert caught.value.where.endswith("(While)")
+
+
 def test_tensors_between_steps_can_be_given_out():
     found = CpuSession(if_model(), outputs=["s", "b", "h", "x"]).run({"c": np.array([True]), "x": X})
     assert list(found) == ["y", "s", "b", "h", "x"]

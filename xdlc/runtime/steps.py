@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Array = Any  # numpy.ndarray
 Values = dict[str, Array]
+_LOOP_BYTES = 1 << 27
 
 
 class Step(Protocol):
@@ -111,11 +112,12 @@ class Repeat:
         """Run the body while the condition holds.
 
         Raises:
-            BackendError: If a loop takes longer than its time-out.
+            BackendError: If a loop takes longer than its time-out, or its values take too much memory.
         """
         where = place(self.op)
         given = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
         carried, constants = given[: self.counts.carried], given[self.counts.carried :]
+        memory = LoopMemory(where, given)
         pieces: dict[int, list[Array]] = {index: [] for index in self.grown}
         with watch.loop(where) as loop:
             goes_on = truth(self.condition.run(given, watch)[0], where)
@@ -128,11 +130,53 @@ class Repeat:
                     rows.append(carried[index])
                 goes_on = truth(condition, where)
                 loop.done += 1
+                memory.add(carried, pieces)
         for index, tensor in enumerate(self.op.outputs):
             held = carried[index]
             if index in pieces:
                 held = self.grown[index].joined(given[index], pieces[index])
             values[tensor.name] = held
+
+
+class LoopMemory:
+    """Memory that the values of a loop take, which is bounded.
+
+    The bound is 128 MiB, or 4 times what the loop begins with if that is more.  A state that has grown
+    twice is expected to grow likewise once more, so that one which doubles is refused in time.
+
+    Args:
+        where: The loop, as errors name it.
+        given: Its inputs.
+    """
+
+    def __init__(self, where: str, given: Iterable[Array]) -> None:
+        self._where = where
+        self._first = self._older = self._last = sum(array.nbytes for array in given)
+        self._most = max(_LOOP_BYTES, 4 * self._first)
+        self._collected = 0
+
+    def add(self, carried: Sequence[Array], collected: Collection[int]) -> None:
+        """Count the values after an iteration.
+
+        Args:
+            carried: The next states.
+            collected: Positions of those that are kept from every iteration.
+
+        Raises:
+            BackendError: If they take too much memory, or will after the next iteration.
+        """
+        self._collected += sum(carried[index].nbytes for index in collected)
+        held = sum(array.nbytes for index, array in enumerate(carried) if index not in collected)
+        size = self._collected + held
+        factor = max(min(size / max(self._last, 1), self._last / max(self._older, 1)), 1.0)
+        self._older, self._last = self._last, size
+        if size * factor > self._most:
+            raise BackendError(
+                f"the values that the loop carries have grown to {size} bytes, and the largest size is "
+                f"{self._most}: 128 MiB, or 4 times the {self._first} bytes that it begins with",
+                where=self._where,
+                fix="make the condition of the loop end it earlier, or let an iteration pass on less",
+            )
 
 
 def place(op: Op) -> str:

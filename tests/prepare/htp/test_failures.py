@@ -120,6 +120,15 @@ def test_a_kill_while_an_op_is_validated_does_not_condemn_the_op(
     assert "memory" in str(problem.fix)
 
 
+def test_a_crash_that_does_not_repeat_costs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    step = '\'["validate", "cnn", "conv2d_a", "Conv2d"]\''
+    crash = f"open({str(tmp_path / 'flag')!r}, 'x'); step({step}); os.kill(os.getpid(), signal.SIGSEGV)"
+    inject(monkeypatch, tmp_path, f"if not os.path.exists({str(tmp_path / 'flag')!r}): {crash}")
+    result = prepare_all(cnn(quantized=True), [FAILING])
+    assert not result.problems
+    assert [cache.soc for cache in caches(result.model)] == [FAILING]
+
+
 def test_one_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     inject(monkeypatch, tmp_path, "time.sleep(60)")
     (problem,) = prepare_all(cnn(quantized=True), [FAILING], timeout=1).problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect, bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -54,17 +55,18 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
 
 def _misplaced(ranges: Sequence[Range]) -> list[XdlcError]:
     problems: list[XdlcError] = []
+    placed: list[Range] = []  # by layer id, none of which overlap
     for index, one in enumerate(ranges):
-        for other in ranges[:index]:
+        place = bisect(placed, one)
+        near = placed[max(place - 1, 0) : place + 1]
+        other = next((each for each in near if each.first <= one.last and one.first <= each.last), None)
+        if other is None:
+            placed.insert(place, one)
+        else:
             low, high = max(one.first, other.first), min(one.last, other.last)
-            if low <= high:
-                shared = f"layer {low}" if low == high else f"layers {Range(low, high)}"
-                problems.append(
-                    _problem(
-                        f"the ranges {other} and {one} overlap in {shared}",
-                        "put each layer into one range",
-                    )
-                )
+            shared = f"layer {low}" if low == high else f"layers {Range(low, high)}"
+            problem = f"the ranges {other} and {one} overlap in {shared}"
+            problems.append(_problem(problem, "put each layer into one range"))
         if index and one.last < ranges[index - 1].first:
             problems.append(
                 _problem(
@@ -85,11 +87,12 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
     Raises:
         UsageError: If a range reaches beyond the last layer or covers no op; several make a ProblemList.
     """
-    end = max(ids.values(), default=-1)
+    layers, every = list(ids.values()), list(ids)
+    end = max(layers, default=-1)
     problems: list[XdlcError] = []
     found = []
     for one in ranges:
-        ops = tuple([op for op, id in ids.items() if one.first <= id <= one.last])
+        ops = tuple(every[bisect_left(layers, one.first) : bisect(layers, one.last)])
         if one.last > end:
             problems.append(
                 _problem(

@@ -9,6 +9,7 @@ lines ``["started", folder, pid]`` and ``["ended", folder, status]``.  End of in
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -26,6 +27,7 @@ from typing import Any, NoReturn
 from xdlc.errors import BackendError
 from xdlc.runtime.htp.process import Running, start
 
+_SET_PARENT_DEATH_SIGNAL = 1
 _PATIENCE = 10.0
 """Seconds that the process has to end after its input is closed."""
 
@@ -34,7 +36,7 @@ class ForkServer:
     """Starts children quickly; use as a context manager, which ends those that are left.
 
     The process is started with the first child.  Should it die, the children that it has started are
-    ended with it, and further ones are started afresh.
+    ended with it, and they and further ones are started afresh, each as a process of its own.
 
     Args:
         model: The DLC that most children will compile.
@@ -46,7 +48,8 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._listener: threading.Thread | None = None
-        self._ends: dict[str, SimpleQueue[int]] = {}
+        self._ends: dict[str, SimpleQueue[int | None]] = {}
+        self._own: list[subprocess.Popen[bytes]] = []
         self._pids: dict[str, int] = {}
         self._is_dead = self._is_closed = False
 
@@ -64,10 +67,11 @@ class ForkServer:
             if self._process is None:
                 self._start()
             if not self._is_dead:
-                ends = self._ends[str(folder)] = SimpleQueue[int]()
+                ends = self._ends[str(folder)] = SimpleQueue[int | None]()
                 self.send("start", str(folder))
                 return _Copy(self, str(folder), ends)
-        return start(folder)
+            self._own.append(start(folder))
+            return self._own[-1]
 
     def send(self, *words: str) -> None:
         """Send the process a line, unless it is closed; the listener notices if it has died."""
@@ -77,9 +81,11 @@ class ForkServer:
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
 
     def close(self) -> None:
-        """End the process and all of its children."""
+        """End the process and all children."""
         with self._lock:
             self._is_closed = True
+        for own in self._own:
+            own.kill()
         if self._process is None or self._listener is None or self._folder is None:
             return
         assert self._process.stdin is not None
@@ -113,7 +119,7 @@ class ForkServer:
                 if folder in self._pids:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(self._pids[folder], signal.SIGKILL)
-                ends.put(status)
+                ends.put(status if self._is_closed else None)
 
     def _receive(self, verb: str, folder: str, number: int) -> None:
         with self._lock:
@@ -127,20 +133,33 @@ class ForkServer:
 class _Copy:
     """A child of the process."""
 
-    def __init__(self, server: ForkServer, folder: str, ends: SimpleQueue[int]) -> None:
+    def __init__(self, server: ForkServer, folder: str, ends: SimpleQueue[int | None]) -> None:
         self._server, self._folder, self._ends = server, folder, ends
         self._status: int | None = None
+        self._again: Running | None = None
 
     def wait(self, timeout: float | None = None) -> int:
+        if self._again is not None:
+            return self._again.wait(timeout)
         if self._status is None:
             try:
                 self._status = self._ends.get(timeout=timeout)
             except Empty as error:
                 raise subprocess.TimeoutExpired(self._folder, timeout or 0.0) from error
+        if self._status is None:  # the server has died, which is no fault of what the child works on
+            folder = Path(self._folder)
+            if (folder / "answer.json").exists():
+                self._status = 0
+                return 0
+            (folder / "step").unlink(missing_ok=True)
+            self._again = self._server.launch(folder)
+            return self._again.wait(timeout)
         return self._status
 
     def kill(self) -> None:
-        if self._status is None:
+        if self._again is not None:
+            self._again.kill()
+        elif self._status is None:
             self._server.send("kill", self._folder)
 
 
@@ -185,17 +204,20 @@ class ForkLoop:
 
     def _do(self, verb: str, folder: str) -> None:
         if verb == "start":
-            pid = os.fork()
+            server, pid = os.getpid(), os.fork()
             if not pid:
-                self._copy(folder)
+                self._copy(folder, server)
             self._copies[pid] = folder
             self._report("started", folder, pid)
         else:
             for pid in [pid for pid, held in self._copies.items() if held == folder]:
                 os.kill(pid, signal.SIGKILL)
 
-    def _copy(self, folder: str) -> NoReturn:
+    def _copy(self, folder: str, server: int) -> NoReturn:
         try:
+            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            if os.getppid() != server:
+                os._exit(1)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

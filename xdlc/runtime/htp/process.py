@@ -216,7 +216,8 @@ def query(
 ) -> dict[str, Any]:
     """Run a request that validates ops first; return its answer.
 
-    A crash of the validator rejects the op that it validated; the remaining ops are still validated.
+    A crash of the validator is repeated; if it crashes on the same op again, that op is rejected, and the
+    remaining ones are still validated.
 
     Args:
         request: What to do.
@@ -249,6 +250,7 @@ def validated(
     library_folder()
     crashed: list[tuple[str, str]] = list(request.get("skip", ()))
     unsupported: list[UnsupportedOp] = []
+    suspected: set[tuple[str, str]] = set()
     current = {**request, "skip": crashed}
     while True:
         try:
@@ -258,6 +260,9 @@ def validated(
             if found is None or found[:2] in crashed or death.is_killed:
                 death.where = f"{where}: {soc}"
                 raise
+            if not death.is_late and found[:2] not in suspected:
+                suspected.add(found[:2])
+                continue
             crashed.append((found[0], found[1]))
             current = {**current, "command": "validate"}
             unsupported.append(UnsupportedOp(*found, death.problem, "remove or rewrite this op"))
