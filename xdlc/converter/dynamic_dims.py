@@ -12,6 +12,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.errors import XdlcError
+from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 
 def resolve(model: ir.Model) -> None:
@@ -44,8 +45,6 @@ Found = tuple[ir.Tensor, Sequence[int | None]]
 
 def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
     """Return what shape inference finds for computed tensors with dynamic dimensions."""
-    import onnx
-
     from xdlc.runtime.export.naming import describe
     from xdlc.runtime.lower import lower
 
@@ -56,8 +55,8 @@ def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
     proto = lowered.proto
     describe(lowered, proto, {})
     try:
-        found = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    except Exception:  # inference, type and validation errors have no common base
+        found = infer_shapes(proto)
+    except RefusedError:
         return []
     shapes = {entry.name: entry.type.tensor_type for entry in (*found.graph.value_info, *found.graph.output)}
     made: list[Found] = []

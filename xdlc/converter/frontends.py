@@ -90,10 +90,13 @@ def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
 
 
 def deferred(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of a module that is imported at the first call: tools list all frontends."""
+    """Return a function of an importer that is imported at the first call: tools list all frontends."""
 
     def call(*arguments: Any, **options: Any) -> Any:
-        return getattr(import_module(module), name)(*arguments, **options)
+        from xdlc.runtime.onnx_evaluator import limited
+
+        with limited():
+            return getattr(import_module(module), name)(*arguments, **options)
 
     return call
 

@@ -17,6 +17,7 @@ CASES = {
     "sum of numbers": ("Add", [np.float32(2), np.float32(0.1)], {}),
     "broadcast difference": ("Sub", [ROWS[:, None], ROWS], {}),
     "product that wraps round": ("Mul", [np.int64([1 << 62, 3]), np.int64(4)], {}),
+    "integer quotient": ("Div", [np.int32([-7, 7, -8, -1]), np.int32([2, 2, 4, 9])], {}),
     "division by 0": ("Div", [np.float64([0, 1]), np.float64([0, 0])], {}),
     "greatest of numbers and none": ("Max", [np.float32([1, np.nan]), np.float32([2, 2])], {}),
     "least": ("Min", [ROWS, np.float32(0)], {}),
@@ -34,7 +35,7 @@ CASES = {
 OTHERS = {
     "halves": ("Add", [np.float16([1]), np.float16([2])], {}),
     "shapes that do not fit": ("Add", [ROWS, np.float32([1, 2, 3])], {}),
-    "integer quotient": ("Div", [np.int32([1]), np.int32([2])], {}),
+    "quotient by 0": ("Div", [np.int32([1, 2]), np.int32([2, 0])], {}),
     "an index that is too large": ("Gather", [ROWS, np.array([3])], {}),
     "other rows": ("Concat", [ROWS, ROWS[:2]], {"axis": 1}),
     "nothing": ("Gather", [ROWS, np.zeros(0, np.int64)], {}),

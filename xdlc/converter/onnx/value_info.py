@@ -12,6 +12,7 @@ from xdlc.converter.operators.protobuf import all_nodes, domain_of, inner_graphs
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Dims
 from xdlc.errors import UnsupportedOp
+from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 _UNDEFINED = 0
 
@@ -155,9 +156,7 @@ def inferred(proto: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> di
         proto: The model.
         input_shapes: Shapes of its inputs, None for dynamic dimensions.
     """
-    import onnx
-
-    model = onnx.ModelProto()
+    model = protobuf.messages().ModelProto()
     model.CopyFrom(proto)
     del model.graph.value_info[:]
     imported = {plain_domain(entry.domain) for entry in model.opset_import}
@@ -170,7 +169,7 @@ def inferred(proto: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> di
                 if size is not None:
                     dim.dim_value = size
     try:
-        found = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # what it finds is welcome; a model that it cannot follow is judged node by node
+        found = infer_shapes(model)
+    except RefusedError:  # what it finds is welcome; a model that it cannot follow is judged node by node
         return {}
     return {info.name: spec_of(info.type) for info in (*found.graph.value_info, *found.graph.output)}

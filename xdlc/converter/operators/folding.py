@@ -12,16 +12,16 @@ stays an op of the graph.
 from __future__ import annotations
 
 import math
-import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.numpy_folding import evaluation
+from xdlc.converter.operators.protobuf import numpy_dtype
 from xdlc.converter.operators.registry import MICROSOFT, Node
 from xdlc.errors import ModelError
 from xdlc.runtime.host_kernels import HOST_OPSET
+from xdlc.runtime.onnx_evaluator import RefusedError, alone, evaluate, infer_shapes
 
 if TYPE_CHECKING:
     from xdlc.ir.data import Array, TensorData
@@ -54,14 +54,9 @@ _SLOW_STEP = 1 << 6  # bytes that numpy works through meanwhile
 _PRODUCTS = _types("Gemm MatMul MatMulInteger")
 _PRODUCT_STEPS = 8  # multiplications for which numpy needs as long as for a byte
 _VARIADIC = _types("Concat Max Mean Min Sum")
-# Types as onnxruntime names them that pass through numpy.
-_PLAIN = {"tensor(bool)", "tensor(double)", "tensor(float)", "tensor(float16)"} | {
-    f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
 # The size of a result depends on the values, but is at most so many 64-bit integers for each element.
 _BY_VALUES = {"NonZero": 64, "Unique": 4, "Compress": 1}
 _FOLDED = _LINEAR | _SLOW | _PRODUCTS
-_SHAPE_LIKE = 1 << 10  # elements of an input whose values may decide a shape
 _START = 1 << 26  # bytes of work that any model may request
 _PER_BYTE = 4  # bytes of work for each byte of a model
 
@@ -109,29 +104,37 @@ class Folding:
         if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
             return None
         try:
-            model = _model(node, opset, given)
-            work = _work(
-                node.op_type, [given[name] for name in node.input if name], _result_sizes(model, given)
-            )
-            if work is None or work > self._left:
-                return None
-            self._used += work
-            results = _by_onnxruntime(model, given)
-        except Exception as error:  # those of onnx and of onnxruntime have no common base
+            results = self._computed(node, opset, given)
+        except RefusedError as error:
             raise ModelError(
-                f"its inputs are constant, but it cannot be evaluated: {_reason(error)}",
+                f"its inputs are constant, but it cannot be evaluated: {error}",
                 fix="correct the attributes or constant inputs of this node: onnxruntime refuses them, too",
             ) from error
         if results is None:
-            more = work * _SLOW_STEP if node.op_type in _SLOW else 0
-            if more > self._left:
-                return None
-            self._used += more
-            results = _by_reference(model, given)
-        if results is None or any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
-            return None  # sequences, optionals and strings
+            return None
         found = iter(results)
         return [next(found) if name else None for name in node.output]
+
+    def _computed(self, node: Any, opset: int, given: Mapping[str, TensorData]) -> list[Array] | None:
+        operands = [given[name] for name in node.input if name]
+        kept = type(node)()
+        kept.CopyFrom(node)
+        if node.domain == MICROSOFT:
+            kept.domain, opset = "", HOST_OPSET
+        model = alone(kept, opset, {name: (data.dtype, data.shape) for name, data in given.items()}, given)
+        work = _work(node.op_type, operands, _result_sizes(model, given))
+        if work is None or work > self._left:
+            return None
+        self._used += work
+        is_odd = any(0 in data.shape for data in operands) or (node.op_type == "Div" and _overflows(operands))
+        results = None if is_odd else evaluate(model, given, work)  # its Unique, too, ends the process then
+        if results is not None:
+            return results
+        more = work * _SLOW_STEP if node.op_type in _SLOW else 0
+        if more > self._left:
+            return None
+        self._used += more
+        return evaluate(model, given, work + more, by_reference=True)
 
 
 def foldable(node: Node) -> bool:
@@ -139,60 +142,6 @@ def foldable(node: Node) -> bool:
     if node.domain == MICROSOFT:
         return node.type == "QuantizeLinear"  # ONNX's with more types
     return not node.domain and node.type in _FOLDED
-
-
-def _model(node: Any, opset: int, given: Mapping[str, TensorData]) -> Any:
-    """Return a model of a node alone."""
-    import onnx
-
-    kept = onnx.NodeProto()
-    kept.CopyFrom(node)
-    if node.domain == MICROSOFT:
-        kept.domain, opset = "", HOST_OPSET
-    graph = onnx.helper.make_graph(
-        [kept],
-        "fold",
-        [
-            onnx.helper.make_tensor_value_info(
-                name, onnx.helper.np_dtype_to_tensor_dtype(data.dtype), data.shape
-            )
-            for name, data in given.items()
-        ],
-        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
-        [
-            onnx.numpy_helper.from_array(data.numpy(), name)
-            for name, data in given.items()
-            if math.prod(data.shape) <= _SHAPE_LIKE
-        ],
-    )
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
-
-
-def _by_onnxruntime(model: Any, given: Mapping[str, TensorData]) -> list[Array] | None:
-    """Return the outputs of a model; None if onnxruntime has no kernel for its operator or types.
-
-    Raises:
-        Exception: One of onnxruntime's, if the values do not fit the operator.
-    """
-    from xdlc.runtime.engine import contiguous, engine_errors, open_session
-
-    node = model.graph.node[0]
-    inputs = [given[name] for name in node.input if name]
-    if any(0 in data.shape for data in inputs) or (node.op_type == "Div" and _overflows(inputs)):
-        return None  # its Unique, too, ends the process for a value without elements
-    try:
-        session = open_session(model.SerializeToString(), [], [], "DISABLE_ALL", 1, arena=False)
-    except engine_errors():
-        return None
-    if any(value.type not in _PLAIN for value in (*session.get_inputs(), *session.get_outputs())):
-        return None
-    return list(session.run(None, {name: contiguous(data.numpy()) for name, data in given.items()}))
-
-
-def _reason(error: Exception) -> str:
-    """Return the text of an error, without the place in onnxruntime's sources."""
-    text = " ".join(str(error).split()).rpartition("Status Message: ")[2]
-    return re.sub(r"^\S+\.(cc|h):\d+ \S.*?\)( \[with .*?\])? ", "", text)[:300]
 
 
 def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
@@ -219,40 +168,27 @@ def _overflows(inputs: Sequence[TensorData]) -> bool:
     return bool((divisor == -1).any() and (dividend == numpy.iinfo(dividend.dtype).min).any())
 
 
-def _by_reference(model: Any, given: Mapping[str, TensorData]) -> list[Array] | None:
-    """Return the outputs of a model by ONNX's reference implementation; None if it cannot work them out."""
-    import numpy
-    from onnx.reference import ReferenceEvaluator
-
-    try:
-        with numpy.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            arrays = {name: data.numpy() for name, data in given.items()}
-            return list(ReferenceEvaluator(model).run(None, arrays))
-    except (
-        Exception
-    ):  # whatever numpy raises: the node stays an op, whose importer or host has its own reason
-        return None
-
-
 def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | None:
     """Return the bytes of each output of a model of one node; None if it is not known before it runs."""
-    import onnx
+    import numpy
 
     node = model.graph.node[0]
     values = _BY_VALUES.get(node.op_type)
     if values is not None:
         return [8 * values * sum(math.prod(data.shape) for data in given.values())]
     if node.op_type == "Range":  # inference counts in the type of the numbers, and overflows
-        start, limit, delta = (given[name].numpy().reshape(-1)[0].item() for name in node.input)
-        return [given[node.input[0]].dtype.itemsize * max(0, math.ceil((limit - start) / delta))]
+        numbers = [given[name].numpy().reshape(-1) for name in node.input]
+        if any(array.size != 1 or not numpy.isfinite(array).all() for array in numbers) or not numbers[-1][0]:
+            return None
+        start, limit, delta = (array.item() for array in numbers)
+        return [numbers[0].itemsize * max(0, math.ceil((limit - start) / delta))]
     sizes = []
-    for output in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output:
+    for output in infer_shapes(model).graph.output:
         kind = output.type.tensor_type
         if not kind.elem_type or any(not dim.HasField("dim_value") for dim in kind.shape.dim):
             return None
-        itemsize = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
-        sizes.append(itemsize * math.prod(dim.dim_value for dim in kind.shape.dim))
+        count = math.prod(dim.dim_value for dim in kind.shape.dim)
+        sizes.append(numpy_dtype(kind.elem_type).itemsize * count)
     return sizes
 
 

@@ -10,6 +10,7 @@ from xdlc.converter.operators.protobuf import plain_domain
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
+from xdlc.runtime.onnx_evaluator import RefusedError, function_body
 
 
 def _schema(type: str, domain: str, opset: int) -> Any | None:
@@ -81,10 +82,12 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
     if not versions:
         return None
-    made: bytes = schema.get_context_dependent_function_with_opset_version(
-        max(versions), proto.SerializeToString(), types
-    )
-    return made
+    try:
+        return function_body(proto, opset, max(versions), types)
+    except RefusedError as error:
+        raise ModelError(
+            f"its inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
+        ) from error
 
 
 def opsets(function: Any) -> dict[str, int]:

@@ -12,6 +12,7 @@ from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, Node
 from xdlc.converter.values import Dims, Value
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 
 Rank = Callable[[Sequence[Value | None]], int | None]
 """Rank of an output for the inputs of a node, None if it is not known."""
@@ -98,29 +99,18 @@ def _infer(proto: Any, opset: int, inputs: Sequence[Value | None]) -> list[Spec]
     import onnx
 
     schema = _schema(proto, opset)
-    types, data = {}, {}
-    for name, value in zip(proto.input, inputs, strict=True):
-        if not name or value is None:
-            continue
-        element = onnx.helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
-        types[name] = onnx.helper.make_tensor_type_proto(element, value.dims)
-        if _is_small(value):
-            data[name] = onnx.numpy_helper.from_array(value.numpy(), name)
+    given = {name: value for name, value in zip(proto.input, inputs, strict=True) if value is not None}
+    types = {name: (value.dtype.numpy, value.dims) for name, value in given.items()}
+    known = {name: data for name, value in given.items() if (data := value.tensor.data) is not None}
     try:
-        found = onnx.shape_inference.infer_node_outputs(
-            schema,
-            proto,
-            types,
-            data,
-            opset_imports=[onnx.helper.make_opsetid(proto.domain, max(opset, schema.since_version))],
-        )
-    except Exception as error:  # inference, type and validation errors have no common base
+        model = alone(proto, max(opset, schema.since_version), types, known)
+        found = infer_shapes(model, strict=True)
+    except RefusedError as error:
         raise ModelError(
-            f"its inputs do not fit the operator: {' '.join(str(error).split())}",
-            fix="check the model with onnx.checker",
+            f"its inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
         ) from error
-    nothing = onnx.TypeProto()
-    return [spec_of(found.get(name, nothing)) for name in proto.output]
+    kinds = {entry.name: entry.type for entry in found.graph.output}
+    return [spec_of(kinds.get(name, onnx.TypeProto())) for name in proto.output]
 
 
 def _is_small(value: Value) -> bool:

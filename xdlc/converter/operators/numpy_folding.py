@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.registry import Node
 from xdlc.ir.data import Array
@@ -24,8 +24,9 @@ _UFUNCS = {
     "Sub": "subtract",
 }
 """Functions whose results IEEE 754 defines to the last bit, by operator."""
+_TYPES = {*_UFUNCS, "Concat", "Gather", "ReduceProd", "Slice"}
 _UNARY = ("Neg", "Reciprocal", "Sqrt")
-_OF_INTEGERS = ("Add", "Mul", "Sub")
+_OF_INTEGERS = ("Add", "Div", "Mul", "Sub")
 _REAL, _WHOLE = ("float32", "float64"), ("int32", "int64")
 Evaluation = tuple[int, Callable[[], Array]]
 
@@ -34,40 +35,47 @@ def evaluation(node: Node, inputs: Sequence[TensorData | None]) -> Evaluation | 
     """Return the bytes that a constant node makes, at most, and what computes it; None for all other nodes.
 
     Args:
-        node: A node of the default domain; only those that a handler applies are computed here.
+        node: A node of the default domain.
         inputs: Its inputs; None for an omitted one.
     """
     given = [data for data in inputs if data is not None]
-    if not node.is_applied or len(given) != len(inputs) or not given or len(node.outputs) != 1:
+    if node.type not in _TYPES or len(given) != len(inputs) or not given or len(node.outputs) != 1:
         return None
+    attributes = dict(node.attributes) if node.load is None else node.load(False)
     if node.type in _UFUNCS:
-        return _elementwise(node, given)
+        return None if attributes else _elementwise(node.type, given)
     if any(0 in data.shape for data in given):
         return None
     if node.type == "ReduceProd":
-        return _product(node, given)
-    if node.type == "Slice" and not node.attributes and len(given) >= 3:
-        return _slice(given)
-    if node.attributes.keys() - {"axis"}:
+        return _product(attributes, given)
+    if node.type == "Slice":
+        return None if attributes or len(given) < 3 else _slice(given)
+    axis = attributes.pop("axis", 0 if node.type == "Gather" else None)
+    rank = len(given[0].shape)
+    if attributes or not isinstance(axis, int) or not -rank <= axis < rank:
         return None
-    if node.type == "Gather":
-        return _gather(node, given)
-    return _concat(node, given) if node.type == "Concat" else None
+    if node.type == "Concat":
+        return _concat(axis, given)
+    return _gather(axis, given) if len(given) == 2 else None
 
 
-def _elementwise(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
+def _elementwise(type: str, inputs: Sequence[TensorData]) -> Evaluation | None:
     import numpy
 
-    dtype, names = inputs[0].dtype, _REAL + (_WHOLE if node.type in _OF_INTEGERS else ())
+    dtype, names = inputs[0].dtype, _REAL + (_WHOLE if type in _OF_INTEGERS else ())
     if dtype.name not in names or any(data.dtype != dtype for data in inputs):
         return None
-    if node.attributes or len(inputs) != (1 if node.type in _UNARY else 2):
+    if len(inputs) != (1 if type in _UNARY else 2):
         return None
     try:
         shape = numpy.broadcast_shapes(*(data.shape for data in inputs))
     except ValueError:
         return None
-    function = getattr(numpy, _UFUNCS[node.type])
+    function = getattr(numpy, _UFUNCS[type])
+    if type == "Div" and dtype.name in _WHOLE:
+        if not (inputs[1].numpy() > 0).all():
+            return None  # onnxruntime refuses a divisor of 0, and the least number has no quotient by -1
+        function = _towards_zero
 
     def compute() -> Array:
         with numpy.errstate(all="ignore"):
@@ -76,12 +84,18 @@ def _elementwise(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
     return math.prod(shape) * dtype.itemsize, compute
 
 
-def _gather(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
+def _towards_zero(dividend: Array, divisor: Array) -> Array:
+    import numpy
+
+    down = numpy.floor_divide(dividend, divisor)
+    return numpy.asarray(down + ((dividend < 0) & (down * divisor != dividend)))
+
+
+def _gather(axis: int, inputs: Sequence[TensorData]) -> Evaluation | None:
     import numpy
 
     data, positions = inputs
-    rank, axis = len(data.shape), node.attributes.get("axis", 0)
-    if positions.dtype.kind != "i" or not -rank <= axis < rank:
+    if positions.dtype.kind != "i":
         return None
     where, size = positions.numpy(), data.shape[axis]
     if where.min() < -size or where.max() >= size:
@@ -90,14 +104,11 @@ def _gather(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
     return count * data.dtype.itemsize, lambda: numpy.asarray(numpy.take(data.numpy(), where, axis))
 
 
-def _concat(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
+def _concat(axis: int, inputs: Sequence[TensorData]) -> Evaluation | None:
     import numpy
 
-    rank, axis = len(inputs[0].shape), node.attributes.get("axis")
-    if axis is None or not -rank <= axis < rank or any(data.dtype != inputs[0].dtype for data in inputs):
-        return None
-    rests = {tuple(dim for index, dim in enumerate(data.shape) if index != axis % rank) for data in inputs}
-    if len(rests) != 1:
+    at = axis % len(inputs[0].shape)
+    if len({(data.dtype, len(data.shape), data.shape[:at], data.shape[at + 1 :]) for data in inputs}) != 1:
         return None
     return sum(data.nbytes for data in inputs), lambda: numpy.concatenate(
         [data.numpy() for data in inputs], axis
@@ -106,6 +117,10 @@ def _concat(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
 
 def _slice(inputs: Sequence[TensorData]) -> Evaluation | None:
     data, rank = inputs[0], len(inputs[0].shape)
+    if len(inputs) > 5 or any(
+        given.dtype.kind != "i" or math.prod(given.shape) > rank for given in inputs[1:]
+    ):
+        return None
     starts, ends, *rest = (given.numpy().reshape(-1).tolist() for given in inputs[1:])
     axes = rest[0] if rest else list(range(len(starts)))
     steps = rest[1] if len(rest) > 1 else [1] * len(starts)
@@ -119,17 +134,18 @@ def _slice(inputs: Sequence[TensorData]) -> Evaluation | None:
     return data.nbytes, lambda: data.numpy()[tuple(where)]
 
 
-def _product(node: Node, inputs: Sequence[TensorData]) -> Evaluation | None:
+def _product(attributes: dict[str, Any], inputs: Sequence[TensorData]) -> Evaluation | None:
     import numpy
 
     data, dtype = inputs[0], inputs[0].dtype
-    axes = inputs[1].numpy().tolist() if len(inputs) == 2 else node.attributes.get("axes")
     rank = len(data.shape)
-    if dtype.name not in _WHOLE or not isinstance(axes, list | tuple) or not axes:
+    given = inputs[1].numpy().reshape(-1)[: rank + 1].tolist() if len(inputs) == 2 else attributes.get("axes")
+    axes = given if isinstance(given, list | tuple) else []
+    if dtype.name not in _WHOLE or not axes or not all(isinstance(axis, int) for axis in axes):
         return None
     if any(not -rank <= axis < rank for axis in axes) or len({axis % rank for axis in axes}) != len(axes):
         return None
-    keeps = bool(node.attributes.get("keepdims", 1))
+    keeps = bool(attributes.get("keepdims", 1))
 
     def compute() -> Array:
         return numpy.asarray(numpy.prod(data.numpy(), tuple(axes), dtype, keepdims=keeps))

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.ir.dtype import BY_NAME, FLOAT32, DType, from_numpy
+from xdlc.ir.dtype import BY_NAME, FLOAT32, from_numpy
 from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 from xdlc.udo.plugin.declared_tensors import Input, Output, tensor_def
 from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Tensor
 from xdlc.udo.plugin.texts import Strs
@@ -135,16 +136,13 @@ def builtin_outputs(builtin: Builtin, op: OpView, count: int) -> tuple[TensorSpe
         node = onnx.helper.make_node(
             builtin.type, names, results, domain=builtin.domain, **_attributes(params)
         )
-        schema = onnx.defs.get_schema(builtin.type, builtin.domain)
-        found = onnx.shape_inference.infer_node_outputs(
-            schema,
-            node,
-            {name: _type(spec) for name, spec in given.items()},
-            {name: _elements(spec) for name, spec in given.items() if _is_small(spec)},
-            opset_imports=[onnx.helper.make_opsetid(builtin.domain, schema.since_version)],
-        )
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, TypeError):
+        types = {name: (_dtype(spec), spec.shape) for name, spec in given.items()}
+        values = {name: data for name, spec in given.items() if (data := _elements(spec)) is not None}
+        version = onnx.defs.get_schema(builtin.type, builtin.domain).since_version
+        graph = infer_shapes(alone(node, version, types, values), strict=True).graph
+    except (RefusedError, onnx.defs.SchemaError, ValueError, TypeError):
         return None
+    found = {entry.name: entry.type for entry in graph.output}
     specs = [_spec(found.get(name)) for name in results]
     known = tuple(spec for spec in specs if spec is not None)
     return known if len(known) == count else None
@@ -161,28 +159,14 @@ def _attributes(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _element_type(dtype: DType) -> int:
-    import onnx
-
-    plain = FLOAT32 if dtype.is_fixed else dtype
-    return int(onnx.helper.np_dtype_to_tensor_dtype(plain.numpy))
-
-
-def _type(spec: TensorSpec) -> Any:
-    import onnx
-
-    return onnx.helper.make_tensor_type_proto(_element_type(spec.dtype), list(spec.shape))
-
-
-def _is_small(spec: TensorSpec) -> bool:
-    return spec.data is not None and spec.dtype.is_integer and spec.data.nbytes <= 8 * MAX_ELEMENTS
+def _dtype(spec: TensorSpec) -> Any:
+    return (FLOAT32 if spec.dtype.is_fixed else spec.dtype).numpy
 
 
 def _elements(spec: TensorSpec) -> Any:
-    import onnx
-
-    assert spec.data is not None
-    return onnx.numpy_helper.from_array(spec.data.numpy())
+    """Return the data of an input that may decide a shape."""
+    is_small = spec.data is not None and spec.dtype.is_integer and spec.data.nbytes <= 8 * MAX_ELEMENTS
+    return spec.data if is_small else None
 
 
 def _spec(found: Any) -> TensorSpec | None:

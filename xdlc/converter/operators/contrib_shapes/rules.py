@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.values import Dims
+from xdlc.ir import ArrayData
+from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 
 Output = tuple[Dims | None, Any]
 Rule = Callable[
@@ -72,22 +74,13 @@ def stand_in(
     node = onnx.helper.make_node(type, names, ["output"], **given)
     kept = [dtype if dtype in ("int32", "int64", "bool") else numpy.dtype("float32") for dtype in dtypes]
     kept += [numpy.dtype("float32")] * (len(names) - len(kept))
-    types = {
-        name: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype), shape)
-        for name, dtype, shape in zip(names, kept, shapes, strict=True)
-    }
-    data = {
-        name: onnx.numpy_helper.from_array(value, name)
-        for name, value in zip(names, values, strict=False)
-        if value is not None
-    }
-    opsets = [onnx.helper.make_opsetid("", _VERSION)]
+    types = {name: (dtype, shape) for name, dtype, shape in zip(names, kept, shapes, strict=True)}
+    data = {name: ArrayData(value) for name, value in zip(names, values, strict=False) if value is not None}
     try:
-        found = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
-    except Exception as error:  # inference, type and validation errors have no common base
+        kind = infer_shapes(alone(node, _VERSION, types, data), strict=True).graph.output[0].type.tensor_type
+    except RefusedError as error:
         raise ValueError(str(error)) from error
-    kind = found["output"].tensor_type if "output" in found else None
-    if kind is None or not kind.HasField("shape"):
+    if not kind.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
 
