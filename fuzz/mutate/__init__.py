@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fuzz.mutate.archive import mutate_zip
+from fuzz.mutate.archive import contained, mutate_zip
 from fuzz.mutate.elements import mutate_xml
 from fuzz.mutate.pickled import mutate_pickle
 from fuzz.mutate.plain import mutate_bytes, mutate_numbers, mutate_text
@@ -50,9 +50,10 @@ BY_SUFFIX: dict[str, Mutator] = {
     **dict.fromkeys((".pkl", ".pickle"), mutate_pickle),
     **dict.fromkeys((".txt", ".prototxt", ".pbtxt", ".py", ".yaml", ".yml", ".log", ".snpe", ".csv"), _text),
     **dict.fromkeys(
-        (".keras", ".pt2", ".pt", ".dlc", ".npz"),
-        lambda rng, data, other: mutate_zip(rng, data, mutate, other),
+        (".keras", ".pt2", ".pt", ".npz"),
+        lambda rng, data, other: mutate_zip(rng, data, mutate, other=other),
     ),
+    ".dlc": lambda rng, data, other: mutate_zip(rng, data, mutate, contained, other),
     ".xml": mutate_xml,
     ".h5": _numbers,
     ".npy": _numbers,

@@ -11,23 +11,51 @@ from collections.abc import Callable
 
 from fuzz.mutate.plain import mutate_bytes
 from fuzz.mutate.values import TEXTS, integer
+from xdlc.container.archive import ArchiveWriter
 
+Write = Callable[[dict[str, bytes]], bytes]
 Change = Callable[[random.Random, str, bytes, bytes], bytes]
 
 
 def entries_of(data: bytes) -> dict[str, bytes]:
-    """Return the entries of an archive."""
+    """Return the entries of an archive, whose checksums may be wrong or missing."""
+    found = {}
     with zipfile.ZipFile(io.BytesIO(data)) as file:
-        return {entry.filename: file.read(entry) for entry in file.infolist()}
+        for entry in file.infolist():
+            entry.CRC = None  # type: ignore[assignment]  # not checked then
+            found[entry.filename] = file.read(entry)
+    return found
 
 
-def mutate_zip(rng: random.Random, data: bytes, change: Change, other: bytes = b"") -> bytes:
+def packed(entries: dict[str, bytes]) -> bytes:
+    """Return an archive of entries."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        for name, content in entries.items():
+            file.writestr(name if name.strip("\0") else "x", content)
+    return made.getvalue()
+
+
+def contained(entries: dict[str, bytes]) -> bytes:
+    """Return a DLC of entries, which has the records of zip64."""
+    made = io.BytesIO()
+    archive = ArchiveWriter(made)
+    for name, content in entries.items():
+        archive.add(name or "x", [content])
+    archive.close(())
+    return made.getvalue()
+
+
+def mutate_zip(
+    rng: random.Random, data: bytes, change: Change, write: Write = packed, other: bytes = b""
+) -> bytes:
     """Return an archive with a few changes.
 
     Args:
         rng: Source of chance.
         data: The archive.
         change: Returns the content of an entry, by name, with changes.
+        write: Returns the archive of entries.
         other: Another archive, for its entries.
     """
     if rng.random() < 0.08:
@@ -48,17 +76,14 @@ def mutate_zip(rng: random.Random, data: bytes, change: Change, other: bytes = b
             entries[taken if rng.random() < 0.5 else name] = others[taken]
         else:
             entries[name] = change(rng, name, entries.get(name, b""), others.get(name, b""))
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", rng.choice((zipfile.ZIP_STORED,) * 9 + (zipfile.ZIP_DEFLATED,))) as file:
-        for name, content in entries.items():
-            shown = name.encode("utf-8", "replace").decode()
-            file.writestr(shown if shown.strip("\0") else "x", content)
-    return _damaged(rng, made.getvalue()) if rng.random() < 0.12 else made.getvalue()
+    made = write({name.encode("utf-8", "replace").decode(): held for name, held in entries.items()})
+    return _damaged(rng, made) if rng.random() < 0.12 else made
 
 
 def _damaged(rng: random.Random, data: bytes) -> bytes:
     """Return an archive with a few wrong numbers in its headers."""
-    out, heads = bytearray(data), [match.start() for match in re.finditer(b"PK(\1\2|\3\4|\5\6)", data)]
+    out, known = bytearray(data), re.finditer(b"PK(\1\2|\3\4|\5\6|\6[\6\7])", data)
+    heads = [match.start() for match in known]
     for _ in range(rng.choice((1, 1, 2)) if heads else 0):
         size, at = rng.choice((2, 2, 4)), rng.choice(heads) + 2 * rng.randrange(2, 22)
         near = int.from_bytes(out[at : at + size], "little")

@@ -21,7 +21,7 @@ from xdlc.converter.pytorch.script.values import Tensor, replaced, tensors
 from xdlc.converter.pytorch.tensors import dtype_of
 from xdlc.errors import UnsupportedOp, XdlcError
 
-_MOST_CALLS = 12_000
+_MOST_CALLS = 8_000
 _MOST_ELEMENTS = 1 << 28
 _MOST_KNOWN = 1 << 16
 _FIX = "export the model with torch.export"
