@@ -376,8 +376,11 @@ def test_shape_of_the_zip(tmp_path):
     assert content[-22:-18] == b"PK\5\6"
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
+        assert archive.testzip() is None
     assert [info.filename for info in infos] == list(entries)
-    assert {(info.CRC, info.compress_type) for info in infos} == {(0, 0)}
+    assert [info.CRC for info in infos] == [entry.crc for entry in entries.values()]
+    save(model, path, crc=False)
+    assert {entry.crc for entry in describe(path).entries} == {0}
     assert [info.file_size for info in infos] == [entry.size for entry in entries.values()]
 
 

@@ -12,8 +12,13 @@ from xdlc.ir import Model
 
 
 @verb
-def load(path: PathLike) -> Model:
+def load(path: PathLike, *, crc: bool = True) -> Model:
     """Return the model that a DLC holds; weights are read when they are used.
+
+    Args:
+        path: The file.
+        crc: Whether entries that have a CRC-32 are compared with it when their bytes are first used; a
+            difference is a ``ContainerError`` there.
 
     Raises:
         UsageError: If it is no path.
@@ -23,7 +28,7 @@ def load(path: PathLike) -> Model:
     from xdlc.container import load as load_container
 
     try:
-        model = load_container(checked_path(path, "a DLC"))
+        model = load_container(checked_path(path, "a DLC"), crc=crc)
     except ContainerError:
         _refuse_other(Path(path))
         raise
@@ -48,20 +53,21 @@ def _refuse_other(path: Path) -> None:
 
 
 @verb
-def save(model: Model, path: PathLike, version: str = "4.1") -> None:
+def save(model: Model, path: PathLike, version: str = "4.1", *, crc: bool = True) -> None:
     """Write a model as a DLC; an existing file is replaced in one step.
 
     Args:
         model: The model.
         path: The file.
         version: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
+        crc: Whether entries get their CRC-32, which takes about a third longer.
 
     Raises:
         UsageError: If the version is another; format 3 (SNPE 1) is read, but not written.
         ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
-    model.save(path, version=version)
+    model.save(path, version=version, crc=crc)
 
 
 def loaded(model: Model | PathLike) -> Model:

@@ -25,6 +25,7 @@ from xdlc.ir.files import check_readable, kept_apart
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
+_NO_CRC = "xdlc.no_crc"
 _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
@@ -74,6 +75,7 @@ class Tool(click.Command):
                 _warnings_for_people(),
                 _stopping_in_order(),
                 kept_apart(ctx.meta.get(_REPLACED, ())),
+                _sums(ctx),
             ):
                 _note_inputs(ctx)
                 return super().invoke(ctx)
@@ -185,6 +187,21 @@ def _warnings_for_people() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _sums(ctx: click.Context) -> Iterator[None]:
+    """Omit CRC-32 of containers if the command line requests it."""
+    if not ctx.meta.get(_NO_CRC):
+        yield
+        return
+    from xdlc.container.archive import SUMS
+
+    held = SUMS.set(False)
+    try:
+        yield
+    finally:
+        SUMS.reset(held)
+
+
 def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
     """Return a decorator that makes a function the tool ``name``, with the options all tools have."""
 
@@ -217,6 +234,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         flag("--verbose", _LEVEL, logging.DEBUG, "Log every step."),
         flag("--quiet", _LEVEL, logging.ERROR, "Print errors only, and warnings."),
         flag("--debug", _DEBUG, True, "Show a traceback with an error."),
+        flag("--no_crc", _NO_CRC, True, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
     ]
 

@@ -1,4 +1,4 @@
-"""Zip layer of a DLC: entries are stored, aligned and never checksummed.
+"""Zip layer of a DLC: entries are stored, aligned and summed.
 
 Python's zipfile refuses the CRC of 0 that the vendor writes, copies through memory and cannot align data.
 The layout written is the vendor's own (zip64 sizes everywhere, padding inside the local extra field); shorter
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO
 
 from xdlc.errors import ContainerError
-from xdlc.ir.data import MappedFile, TensorData
+from xdlc.ir.data import MappedFile, SummedFile, TensorData
 
 LOCAL = struct.Struct("<4sHHHIIIIHH")
 CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")
@@ -22,6 +23,7 @@ END = struct.Struct("<4sHHHHIIH")
 END64 = struct.Struct("<4sQHHIIQQQQ")
 LOCATOR = struct.Struct("<4sIQI")
 EXTRA64 = struct.Struct("<HHQQQIIII")
+CRC_PLACE = 14  # of the CRC in LOCAL
 VERSION = 45
 FULL = 0xFFFFFFFF
 MAX_ENTRIES = 1 << 16
@@ -30,6 +32,8 @@ MAX_DIRECTORY = 1 << 26
 MAX_CONTENT = 1 << 28
 """Bytes of an entry that is no tensor data; the reader of an entry may take less."""
 ALIGNMENT = 8
+SUMS: ContextVar[bool] = ContextVar("xdlc.crc", default=True)
+"""Whether CRC-32 are written and compared at all."""
 CACHE_ALIGNMENT = 4096
 
 
@@ -41,11 +45,13 @@ class Entry:
         name: Its name.
         offset: First byte of its data in the file.
         size: Bytes of data.
+        crc: CRC-32 of its data; 0 if it is not known, as in the vendor's files.
     """
 
     name: str
     offset: int
     size: int
+    crc: int = 0
 
 
 def read_entries(source: MappedFile) -> dict[str, Entry]:
@@ -92,7 +98,7 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
         if data + nbytes > limit:
             raise _damaged(inside, f"has bytes {data} to {data + nbytes}, past the last data byte {limit}")
         spans.append((offset, data + nbytes, name))
-        entries[name] = Entry(name, data, nbytes)
+        entries[name] = Entry(name, data, nbytes, fields[6])
         position = extra_end + fields[11]
     spans.sort()
     for (_, end, name), (offset, _, other) in itertools.pairwise(spans):
@@ -111,12 +117,21 @@ def entry_bytes(source: MappedFile, entry: Entry, skip: int = 0, most: int = MAX
         most: Bytes that it may have.
 
     Raises:
-        ContainerError: If it is shorter than its prefix, or larger than ``most``.
+        ContainerError: If it is shorter than its prefix, larger than ``most``, or damaged.
     """
     if not skip <= entry.size <= most:
         where = f"{source.path}: entry {entry.name!r}"
         raise _damaged(where, f"has {entry.size} bytes, expected {skip} to {most}")
+    if most <= MAX_CONTENT:
+        source.check(entry.offset)
     return source.view(entry.offset + skip, entry.size - skip)
+
+
+def expect_sums(source: MappedFile, entries: Iterable[Entry]) -> None:
+    """Have the bytes of entries compared with their CRC-32 when they are first used."""
+    for entry in sorted(entries, key=lambda entry: entry.offset):
+        if entry.crc and entry.size:
+            source.expect(entry.offset, entry.size, entry.crc, f"{source.path}: entry {entry.name!r}")
 
 
 def _damaged(where: str, problem: str) -> ContainerError:
@@ -205,12 +220,14 @@ class ArchiveWriter:
 
     Args:
         file: Buffered binary file at position 0.
+        crc: Whether entries get their CRC-32, or 0, as the vendor writes it.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], *, crc: bool = True) -> None:
         self._file = file
+        self._crc = crc
         self._position = 0
-        self._written: dict[str, tuple[int, int]] = {}
+        self._written: dict[str, tuple[int, int, int]] = {}
 
     def add(
         self, name: str, parts: Sequence[bytes | bytearray | TensorData], alignment: int = ALIGNMENT
@@ -238,15 +255,21 @@ class ArchiveWriter:
             + extra
             + bytes(padding)
         )
-        self._written[name] = self._position, size
-        start = self._position + header + padding
+        begin, start = self._position, self._position + header + padding
+        summed = SummedFile(self._file)
+        target = summed if self._crc else self._file
         for part in parts:
             if isinstance(part, TensorData):
-                part.write_to(self._file)
+                part.write_to(target)
                 part.release()
             else:
-                self._file.write(part)
+                target.write(part)
         self._position = self._file.tell()
+        self._written[name] = begin, size, summed.crc
+        if self._crc:
+            self._file.seek(begin + CRC_PLACE)
+            self._file.write(struct.pack("<I", summed.crc))
+            self._file.seek(self._position)
         if self._position != start + size:
             raise ContainerError(
                 f"got {self._position - start} bytes of data instead of {size}",
@@ -261,9 +284,9 @@ class ArchiveWriter:
         out = bytearray()
         for name in names:
             raw = name.encode("utf-8")
-            offset, size = self._written[name]
+            offset, size, crc = self._written[name]
             out += CENTRAL.pack(
-                b"PK\1\2", VERSION, VERSION, 0, 0, 0, 0, FULL, FULL, len(raw), 44, 0, 0, 0, 0, FULL
+                b"PK\1\2", VERSION, VERSION, 0, 0, 0, crc, FULL, FULL, len(raw), 44, 0, 0, 0, 0, FULL
             )
             out += raw + struct.pack("<HHQQQ16x", 1, 40, size, size, offset)
         self._file.write(bytes(out) + _ends(self._position, len(out), len(names)))

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import IO
 
 from xdlc.container import io_record, metadata
-from xdlc.container.archive import ALIGNMENT, CACHE_ALIGNMENT, ArchiveWriter, Entry, read_entries
+from xdlc.container.archive import (
+    ALIGNMENT,
+    CACHE_ALIGNMENT,
+    SUMS,
+    ArchiveWriter,
+    Entry,
+    entry_bytes,
+    expect_sums,
+    read_entries,
+)
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
 from xdlc.container.trace import TRACE, read_trace, trace_text
 from xdlc.errors import ContainerError
@@ -41,18 +50,23 @@ def _collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str], *, crc: bool = True) -> Model:
     """Return the model in a DLC of format 3.0, 4.0 or 4.1 and later.
 
     Weights and records stay ranges of the mapped file; only the graphs are read.  Format 3 is read as one
     graph of package ``snpe``, see ``xdlc.container.read3``.
+
+    Args:
+        path: The file.
+        crc: Whether entries that have a CRC-32 are compared with it when their bytes are first used: errors
+            are raised there.
 
     Raises:
         StorageError: If the file cannot be read.
         ContainerError: If it is no DLC, or damaged: names the entry and the rule.
     """
     with _collection_paused():
-        return _load(MappedFile(path))
+        return _load(MappedFile(path), crc=crc)
 
 
 def load_bytes(content: memoryview, name: str) -> Model:
@@ -69,18 +83,20 @@ def load_bytes(content: memoryview, name: str) -> Model:
         return _load(MemoryFile(name, content))
 
 
-def _load(source: MappedFile) -> Model:
+def _load(source: MappedFile, *, crc: bool = True) -> Model:
     entries = read_entries(source)
+    if crc and SUMS.get():
+        expect_sums(source, entries.values())
     model = Model()
     version = _version(source, entries)
     for name, entry in entries.items():
-        view, where = source.view(entry.offset, entry.size), f"{source.path}: entry {name!r}"
+        where = f"{source.path}: entry {name!r}"
         if name == metadata.TEXT:
-            metadata.read_text(view, model.metadata, where)
+            metadata.read_text(entry_bytes(source, entry), model.metadata, where)
         elif metadata.is_history(name):
-            metadata.read_history(view, model.metadata, where)
+            metadata.read_history(entry_bytes(source, entry), model.metadata, where)
         elif metadata.is_main(name):
-            metadata.read_main(view, model.metadata, where)
+            metadata.read_main(entry_bytes(source, entry), model.metadata, where)
         elif name not in CONTENT:
             model.records[name] = MappedData(source, entry.offset, (entry.size,), UINT8.numpy)
     if version is None:
@@ -98,10 +114,7 @@ def _load(source: MappedFile) -> Model:
         read_graphs(source, entries, version, model)
     for name in (io_record.IO, TRACE):
         if name in entries:
-            view, where = (
-                source.view(entries[name].offset, entries[name].size),
-                f"{source.path}: entry {name!r}",
-            )
+            view, where = entry_bytes(source, entries[name]), f"{source.path}: entry {name!r}"
             if name == TRACE:
                 read_trace(view, model, where)
             else:
@@ -159,7 +172,7 @@ def describe(path: str | os.PathLike[str]) -> Description:
     )
 
 
-def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -> None:
+def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, crc: bool = True) -> None:
     """Write a model as a DLC; an existing file is replaced in one step.
 
     Equal models have equal bytes.  Weights are streamed: memory holds the largest tensor that is
@@ -170,27 +183,28 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
         path: The file.
         version: ``4.1``, or ``4.0`` for a file whose data is inside ``model.params``: viewers that do not
             read the entry ``model.params.bin`` show it, and it ends at 2 GiB.
+        crc: Whether entries get their CRC-32; without, each has 0.
 
     Raises:
         UsageError: If the version is another.
         ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
-    replace_file(path, _writer(model, version))
+    replace_file(path, _writer(model, version, crc=crc))
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return the bytes of a model as a DLC of format 4.1.
+    """Return the bytes of a model as a DLC of format 4.1, without CRC-32: a record that holds it has one.
 
     Raises:
         ContainerError: If something of the model has no form in a DLC.
     """
     file = io.BytesIO()
-    _writer(model, FORMAT)(file)
+    _writer(model, FORMAT, crc=False)(file)
     return file.getvalue()
 
 
-def _writer(model: Model, version: str) -> Callable[[IO[bytes]], None]:
+def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], None]:
     """Return the function that writes a model as a container of format 4 to a file."""
     from xdlc.container.write4 import make_entries
 
@@ -198,7 +212,7 @@ def _writer(model: Model, version: str) -> Callable[[IO[bytes]], None]:
         contents = make_entries(model, version)
 
     def write(file: IO[bytes]) -> None:
-        archive = ArchiveWriter(file)
+        archive = ArchiveWriter(file, crc=crc and SUMS.get())
         if contents.data:
             archive.add(DATA, contents.data)
         archive.add(metadata.HISTORY, [metadata.history_text(model)])

@@ -7,16 +7,18 @@ result is not kept.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 import mmap
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from xdlc.errors import ModelError, StorageError
+from xdlc.errors import ContainerError, ModelError, StorageError
 from xdlc.ir.files import open_file
 
 if TYPE_CHECKING:
@@ -24,10 +26,33 @@ if TYPE_CHECKING:
 
 Array = Any  # numpy.ndarray of any dtype
 COPY_CHUNK = 1 << 26
+SUM_CHUNK = 1 << 22  # bytes that are summed at a time
 ROWS_CHUNK = 1 << 22  # bytes of rows that are computed and written at a time
 BUFFER = 1 << 18  # fits into the cache of a core
 WRITEBACK = 1 << 24  # bytes after which the disk begins to write
 SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
+
+
+class SummedFile:
+    """A file that data is appended to, and the CRC-32 of what was.
+
+    Attributes:
+        file: The file.
+        crc: The sum.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.crc = 0
+
+    def write(self, content: bytes | bytearray | memoryview) -> None:
+        """Append bytes."""
+        self.crc = zlib.crc32(content, self.crc)
+        self.file.write(content)
+
+
+Target = IO[bytes] | SummedFile
+"""A file that data is appended to."""
 
 
 class TensorData(ABC):
@@ -72,8 +97,8 @@ class TensorData(ABC):
         """Return a range of the first axis, for which callers have checked the shape."""
         return self.numpy()[start:stop]
 
-    def write_to(self, file: IO[bytes]) -> None:
-        """Append the bytes to ``file``, an unbuffered or buffered binary file."""
+    def write_to(self, file: Target) -> None:
+        """Append the bytes to ``file``, an unbuffered or buffered binary file, or one that sums them."""
         if self.has_rows and self.shape and self.nbytes > ROWS_CHUNK:
             step = max(1, ROWS_CHUNK * self.shape[0] // self.nbytes)
             for start in range(0, self.shape[0], step):
@@ -174,10 +199,11 @@ class MappedFile:
         StorageError: If the file cannot be opened.
     """
 
-    __slots__ = ("_map", "file", "path", "size")
+    __slots__ = ("_map", "_sums", "file", "path", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._sums: list[tuple[int, int, int, str]] = []
         self.file: IO[bytes] | None = None
         self._map: mmap.mmap | memoryview
         try:
@@ -208,6 +234,36 @@ class MappedFile:
             raise StorageError("became shorter while it was read", where=str(self.path), fix=fix)
         return memoryview(self._map)[offset : offset + nbytes]
 
+    def expect(self, offset: int, nbytes: int, crc: int, where: str) -> None:
+        """State the CRC-32 of a range, which ``check`` compares once; ranges come in ascending order."""
+        self._sums.append((offset, nbytes, crc, where))
+
+    def check(self, offset: int) -> None:
+        """Compare the bytes of the range that holds an offset with its CRC-32, if that was stated.
+
+        Raises:
+            ContainerError: If they differ.
+        """
+        place = bisect.bisect_right(self._sums, (offset, self.size)) - 1
+        if place < 0:
+            return
+        start, nbytes, crc, where = self._sums[place]
+        if offset >= start + nbytes:
+            return
+        found = 0
+        for at in range(start, start + nbytes, SUM_CHUNK):
+            count = min(SUM_CHUNK, start + nbytes - at)
+            found = zlib.crc32(self.view(at, count), found)
+            if nbytes > COPY_CHUNK:
+                self.release(at, count)
+        if found != crc:
+            raise ContainerError(
+                f"has the CRC-32 {found:08x}, should have {crc:08x}: its bytes are damaged",
+                where=where,
+                fix="get the file again",
+            )
+        self._sums.remove((start, nbytes, crc, where))
+
     def release(self, offset: int, nbytes: int) -> None:
         """Let the kernel drop the pages of a range."""
         if isinstance(self._map, mmap.mmap) and nbytes and hasattr(self._map, "madvise"):
@@ -227,6 +283,7 @@ class MemoryFile(MappedFile):
 
     def __init__(self, name: str, content: memoryview) -> None:
         self.path = Path(name)
+        self._sums = []
         self.file = None
         self.size = len(content)
         self._map = content
@@ -272,10 +329,12 @@ class MappedData(TensorData):
     def numpy(self) -> Array:
         import numpy
 
+        self._source.check(self._offset)
         view = self._source.view(self._offset, self.nbytes)
         return numpy.frombuffer(view, self.dtype).reshape(self.shape)
 
-    def write_to(self, file: IO[bytes]) -> None:
+    def write_to(self, file: Target) -> None:
+        self._source.check(self._offset)
         copy_range(self._source, self._offset, self.nbytes, file)
 
     def release(self) -> None:
@@ -384,22 +443,24 @@ def packed(data: TensorData) -> TensorData:
     return data.transform(pack, shape=((math.prod(data.shape) + 1) // 2,), dtype=numpy.uint8)
 
 
-def _write(array: Array, file: IO[bytes]) -> None:
+def _write(array: Array, file: Target) -> None:
     import numpy
 
     whole: Array = numpy.ascontiguousarray(array)
     file.write(memoryview(whole.reshape(-1).view(numpy.uint8)))
 
 
-def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) -> None:
+def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> None:
     """Append a range of ``source`` to ``file`` without holding it in memory.
 
     Between two files the kernel copies if both ranges have the same alignment to pages; otherwise it would
-    touch every page twice, and a small buffer that stays in the cache is a quarter faster.  Any other target
-    is written in chunks of the mapped bytes.
+    touch every page twice, and a small buffer that stays in the cache is a quarter faster; what is summed
+    goes through it too.  Any other target is written in chunks of the mapped bytes.
     """
     end = offset + nbytes
-    origin = source.file
+    origin, summed = source.file, None
+    if isinstance(file, SummedFile):
+        summed, file = file, file.file
     try:
         target = file.fileno()
         file.flush()
@@ -407,9 +468,9 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) ->
     except (OSError, AttributeError):
         origin = None
     if origin is None:
-        _write_chunks(source, offset, end, file)
+        _write_chunks(source, offset, end, summed or file)
         return
-    alike = (offset - position) % mmap.PAGESIZE == 0
+    alike = (offset - position) % mmap.PAGESIZE == 0 and summed is None
     buffer = memoryview(bytearray(0 if alike else BUFFER))
     pending = position
     while offset < end:
@@ -421,6 +482,8 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) ->
             else:
                 read = os.preadv(origin.fileno(), [buffer[: end - offset]], offset)
                 copied = os.pwrite(target, buffer[:read], position)
+                if summed is not None:
+                    summed.crc = zlib.crc32(buffer[:copied], summed.crc)
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 break
@@ -433,10 +496,10 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) ->
             _start_writeback(target, pending, position - pending)
             pending = position
     file.seek(position)
-    _write_chunks(source, offset, end, file)
+    _write_chunks(source, offset, end, summed or file)
 
 
-def _write_chunks(source: MappedFile, offset: int, end: int, file: IO[bytes]) -> None:
+def _write_chunks(source: MappedFile, offset: int, end: int, file: Target) -> None:
     while offset < end:
         step = min(COPY_CHUNK, end - offset)
         file.write(source.view(offset, step))

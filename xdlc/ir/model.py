@@ -62,12 +62,13 @@ class Model:
             dict(self.records),
         )
 
-    def save(self, path: str | os.PathLike[str], *, version: str = "4.1") -> None:
+    def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
         """Write the model as a DLC; an existing file is replaced in one step.
 
         Args:
             path: The file.
             version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
+            crc: Whether entries get their CRC-32, which takes about a third longer.
 
         Raises:
             UsageError: If the version is another.
@@ -76,4 +77,4 @@ class Model:
         """
         from xdlc.container import save  # the only import from above, see docs/adr/0002
 
-        save(self, path, version=version)
+        save(self, path, version=version, crc=crc)

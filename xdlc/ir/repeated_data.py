@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import Any
 
-from xdlc.ir.data import ROWS_CHUNK, Array, ArrayData, TensorData
+from xdlc.ir.data import ROWS_CHUNK, Array, ArrayData, Target, TensorData
 
 
 class Repeated(TensorData):
@@ -40,7 +40,7 @@ class Repeated(TensorData):
             return _repeated(self._base.numpy(), (stop - start, *self._multiples[1:]))
         return _repeated(self._base.numpy()[numpy.arange(start, stop) % size], (1, *self._multiples[1:]))
 
-    def write_to(self, file: IO[bytes]) -> None:
+    def write_to(self, file: Target) -> None:
         if not self.shape or self.nbytes <= ROWS_CHUNK * self.shape[0]:
             super().write_to(file)
             return

@@ -84,7 +84,7 @@ def measure_in_processes(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
         records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
-        Model(dict(model.graphs), records=records).save(folder / MODEL)
+        Model(dict(model.graphs), records=records).save(folder / MODEL, crc=False)
         (folder / REQUEST).write_text(json.dumps(request))
         team = _Team(folder, jobs, stack)
         waiting: deque[Future[tuple[ModelStatistics, ModelStatistics]]] = deque()

@@ -116,7 +116,7 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
         path = Path(folder) / "model.dlc"
         graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
         notes = {} if isinstance(model, Graph) else {"symbols": model.metadata.get("symbols", {})}
-        Model(graphs, notes).save(path)  # its records are of no use to the child
+        Model(graphs, notes).save(path, crc=False)  # its records are of no use to the child
         yield path
 
 
