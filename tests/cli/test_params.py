@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+from typing import NoReturn
+
 import click
 import pytest
 from click.testing import CliRunner
 
 from xdlc.cli import params
 from xdlc.cli.tool import tool
+from xdlc.cli.tools import info
+from xdlc.errors import StorageError
 
 
 def test_dims_by_name() -> None:
@@ -90,3 +97,16 @@ def test_distinct_names() -> None:
     assert CliRunner().invoke(command, ["-n", "a,b", "-n", "c"]).output == "('a', 'b', 'c')\n"
     for wrong in (["-n", "a,a"], ["-n", "a", "-n", "a"], ["-n", ""], ["-n", "a,"]):
         assert CliRunner().invoke(command, wrong).exit_code == 2
+
+
+def test_a_file_that_cannot_be_read_is_no_error_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*_args: object, **_names: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    path = tmp_path / "m.dlc"
+    path.write_bytes(b"PK")
+    monkeypatch.setattr(os, "access", lambda *_args, **_names: False)
+    monkeypatch.setattr(os, "open", refused)
+    assert CliRunner().invoke(info.main, [str(path)]).exit_code == StorageError.exit_code

@@ -198,7 +198,13 @@ class WordsOption(click.Option):
 
 
 class FilePath(click.Path):
-    """A path that is not empty, and that the file system can hold."""
+    """A path that is not empty, and that the file system can hold.
+
+    Whether it can be read is reported where it is opened, as for missing files and in Python.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(readable=False, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
