@@ -106,6 +106,7 @@ def test_passes_run_in_the_order_that_they_require():
     assert [entry.name for entry in passes.stage("htp")] == [
         "copy_identities",
         "lift_scalar_io",
+        "real_integers",
         "reinterpret_io",
         "store_integers",
         "narrow_integers",

@@ -1,4 +1,4 @@
-"""Lifting of scalar graph inputs and outputs to rank 1, the least that HTP has."""
+"""Lifting of scalars to rank 1, the least that HTP has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", after=("copy_identities",))
 @dataclass(frozen=True, slots=True)
 class LiftScalarIo:
-    """Turn inputs and outputs of shape [] into ones of shape [1], which are the same bytes.
+    """Turn inputs, outputs and values between ops of shape [] into ones of shape [1], the same bytes.
 
     Attributes:
         name: Name of the pass.
@@ -23,19 +23,27 @@ class LiftScalarIo:
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
-        found = [tensor for tensor in (*graph.inputs, *graph.outputs) if _is_liftable(graph, tensor)]
-        for tensor in found:
+        found = {tensor for tensor in graph.tensors.values() if not tensor.rank and not tensor.is_static}
+        while kept := {tensor for tensor in found if _is_liftable(graph, tensor, found)}:
+            if kept == found:
+                break
+            found = kept
+        for tensor in kept:
             tensor.shape = (1,)
-        return bool(found)
+        return bool(kept)
 
 
-def _is_liftable(graph: Graph, tensor: Tensor) -> bool:
+def _is_liftable(graph: Graph, tensor: Tensor, lifted: set[Tensor]) -> bool:
     ops = [*graph.consumers(tensor), *([tensor.producer] if tensor.producer is not None else [])]
-    return not tensor.rank and all(map(_is_indifferent, ops))
+    return all(_is_indifferent(op, lifted) for op in ops)
 
 
-def _is_indifferent(op: Op) -> bool:
+def _is_indifferent(op: Op, lifted: set[Tensor]) -> bool:
     """Return whether an op reads or writes the same element under any shape of one element."""
     if op.package == ir.HOST_PACKAGE:
         return op.type == "Reinterpret"
-    return op.package == ir.NATIVE_PACKAGE and (traits(op).recodes or op.type in ("Reshape", "Cast"))
+    if op.package != ir.NATIVE_PACKAGE:
+        return False
+    if traits(op).elementwise:
+        return all(result.rank or result in lifted for result in op.outputs)
+    return traits(op).recodes or op.type in ("Reshape", "Cast")

@@ -1,0 +1,211 @@
+"""Runs the node tests of the onnx package on HTP's emulation, beside what their models expect.
+
+    python bench/htp_nodes.py --json verdicts.json [--filter Regex] [--page docs/htp-conformance.md]
+
+Counted are the tests that bench/conformance.py counts and that the host gets right.  A model is converted,
+compiled whole for one SoC and run on the vendor's emulation, which computes floats in float16:
+
+    right     outputs are the expected ones: integers and booleans equal, floats by the test's own rule or
+              with a relative L2 error of at most 2e-2
+    bound     right once integers that HTP wants to know while compiling (axes, sizes, starts, k, zero points
+              and their scales) are constants of the model, as networks have them, instead of its inputs
+    off       some output differs by more
+    refused   an error that says why
+    died      the vendor's library ended the process, or anything else
+    timeout   no verdict within the time limit
+
+Tests of one operator are counted together.  A run with --json takes over the verdicts of an earlier file for
+tests that the filter omits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import conformance
+import numpy as np
+import onnx
+from conformance import array, reason_of
+from tqdm import tqdm
+from workers import run
+
+import xdlc
+from xdlc.runtime.htp.graph_io import read_arrays, write_arrays
+from xdlc.runtime.htp.process import query
+from xdlc.runtime.htp.worker_session import WorkerProcess
+from xdlc.targets import find_soc
+
+VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")
+RELATIVE_L2 = 2e-2
+SECONDS = 60.0
+
+
+class Emulation:
+    """A child with the vendor's library, which compiles one model after the other."""
+
+    def __init__(self, soc: str) -> None:
+        self.soc = find_soc(soc)
+        self.worker = WorkerProcess()
+
+    def open(self, path: Path) -> None:
+        self._query(command="open", model=str(path), graph=None, soc_id=self.soc.id)
+
+    def run(self, feeds: Mapping[str, Any], *, native: bool) -> dict[str, Any]:
+        names = write_arrays(self.worker.folder / "arrays.npz", feeds)
+        answer = self._query(command="execute", arrays=names, native=native, graph=None)
+        return read_arrays(self.worker.folder / "results.npz", answer["arrays"])
+
+    def _query(self, **request: Any) -> dict[str, Any]:
+        return query(request, where="model", soc=self.soc.name, timeout=SECONDS, child=self.worker)
+
+
+EMULATIONS: dict[str, Emulation] = {}  # one in each worker process
+
+
+CONSTANT = re.compile(r"\(input \d+, '([^']*)'\) must be constant")
+
+
+def judge(item: tuple[str, str]) -> tuple[str, str, float]:
+    """Return the verdict on a test, the reason and the largest relative error of an output."""
+    name, soc = item
+    if soc not in EMULATIONS:
+        EMULATIONS[soc] = Emulation(soc)
+    test, bound = conformance.TESTS[name], frozenset[str]()
+    with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
+        while True:
+            try:
+                verdict, reason, error = run_test(test, bound, Path(folder), EMULATIONS[soc])
+                return ("bound" if verdict == "right" and bound else verdict), reason, error
+            except xdlc.XdlcError as problem:
+                more = to_bind(test, reason_of(problem)) - bound
+                if not more:
+                    died = "ended with SIG" in str(problem)
+                    return ("died" if died else "refused"), reason_of(problem), 0.0
+                bound |= more
+
+
+def to_bind(test: Any, reason: str) -> frozenset[str]:
+    """Return the inputs that an error wants constant: those it names, else all short lists of integers."""
+    wanted = frozenset(CONSTANT.findall(reason))
+    given = list(zip(test.model.graph.input, test.data_sets[0][0], strict=False))
+    named = frozenset(value.name for value, _ in given) & wanted
+    if named or not wanted:
+        return named
+    arrays = {value.name: array(data) for value, data in given}
+    return frozenset(name for name, held in arrays.items() if held.ndim < 2 and held.dtype.kind in "iub")
+
+
+def run_test(test: Any, bound: frozenset[str], folder: Path, emulation: Emulation) -> tuple[str, str, float]:
+    source, target = folder / "model.onnx", folder / "model.dlc"
+    proto = onnx.ModelProto()
+    proto.CopyFrom(test.model)
+    del proto.graph.input[:]
+    for value, data in zip(test.model.graph.input, test.data_sets[0][0], strict=False):
+        if value.name in bound:
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(array(data), value.name))
+        else:
+            proto.graph.input.append(value)
+    source.write_bytes(proto.SerializeToString())
+    xdlc.convert(source).save(target)
+    emulation.open(target)
+    worst, problem = 0.0, ""
+    graph = xdlc.load(target).main
+    renamed = dict(zip([value.name for value in test.model.graph.output], graph.outputs, strict=False))
+    for inputs, outputs in test.data_sets:
+        given = zip(test.model.graph.input, inputs, strict=False)
+        feeds = {value.name: array(data) for value, data in given if value.name in graph.tensors}
+        results = {native: emulation.run(feeds, native=native) for native in (False, True)}
+        for value, data in zip(test.model.graph.output, outputs, strict=True):
+            expected, name = array(data), renamed[value.name].name
+            found = results[results[False][name].dtype != expected.dtype][name]
+            error = error_of(test, expected, found)
+            if error > worst:
+                worst, problem = error, f"{value.name!r}: {difference(expected, found)}"
+    return ("off" if worst > RELATIVE_L2 else "right"), problem if worst > RELATIVE_L2 else "", worst
+
+
+def error_of(test: Any, expected: Any, found: Any) -> float:
+    """Return the relative L2 error of an output: 0 by the test's own rule, infinite for another form."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return np.inf
+    try:
+        conformance.compare(test, [expected], [found])
+        return 0.0
+    except AssertionError:
+        pass
+    if expected.dtype.kind in "iub":
+        return 1.0
+    wide, ours = expected.astype(np.float64), found.astype(np.float64)
+    finite = np.isfinite(wide)
+    if not np.array_equal(wide[~finite], ours[~finite], equal_nan=True):
+        return np.inf
+    return float(np.linalg.norm((wide - ours)[finite]) / (np.linalg.norm(wide[finite]) or 1.0))
+
+
+def difference(expected: Any, found: Any) -> str:
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"{found.dtype} {list(found.shape)} instead of {expected.dtype} {list(expected.shape)}"
+    far = ~np.isclose(found.astype(np.float64), expected.astype(np.float64), rtol=2e-2, equal_nan=True)
+    if not far.any():
+        return "many small differences"
+    at = tuple(int(index[0]) for index in np.nonzero(far)) if far.ndim else ()
+    return f"{far.sum()} of {far.size} differ, as {found[at]} instead of {expected[at]}"
+
+
+def measure(names: Sequence[str], soc: str, processes: int) -> dict[str, dict[str, Any]]:
+    items = [(name, soc) for name in names]
+    entries = {}
+    outcomes = run(judge, items, processes=processes, seconds=2 * SECONDS)
+    for outcome in tqdm(outcomes, total=len(items), disable=None):
+        name = outcome.item[0]
+        end = {"crashed": "died"}.get(outcome.end, outcome.end)
+        verdict, reason, error = (end, outcome.reason, 0.0) if outcome.end else outcome.result
+        ops = sorted({node.op_type for node in conformance.TESTS[name].model.graph.node})
+        error = error if np.isfinite(error) else 9e9
+        entries[name] = {"verdict": verdict, "reason": reason, "error": error, "ops": ops}
+    return entries
+
+
+def report(entries: Mapping[str, Mapping[str, Any]]) -> None:
+    counts = Counter(entry["verdict"] for entry in entries.values())
+    print("  ".join(f"{verdict} {counts[verdict]}" for verdict in VERDICTS))
+    for verdict in VERDICTS[1:]:
+        for name, entry in entries.items():
+            if entry["verdict"] == verdict:
+                print(f"{verdict:8} {name}: {entry['reason'].strip()[:200]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--filter", default="", metavar="REGEX", help="only tests whose name it is found in")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="verdicts, read where they are and written")
+    parser.add_argument("--soc", default="sm8650", help="SoC to emulate (default: sm8650)")
+    parser.add_argument("--processes", type=int, default=2, help="worker processes (default: 2)")
+    given = parser.parse_args()
+    tests = {name: test for name, test in conformance.all_tests().items() if conformance.is_plain(test)}
+    conformance.TESTS.update(
+        (name, test)
+        for name, test in tests.items()
+        if name not in conformance.DISPUTED and not conformance.is_random(test)
+    )
+    names = [name for name in conformance.TESTS if re.search(given.filter, name)]
+    entries = json.loads(given.json.read_text()) if given.json and given.json.is_file() else {}
+    found = measure(names, given.soc, given.processes)
+    report(found)
+    if given.json:
+        given.json.write_text(json.dumps(dict(sorted({**entries, **found}.items())), indent=1) + "\n")
+    return int(any(entry["verdict"] in ("died", "timeout") for entry in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
