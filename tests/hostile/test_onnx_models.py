@@ -347,6 +347,15 @@ def test_loops_of_any_length(server: Server, tmp_path: Path, trips: int) -> None
     convert(server, tmp_path, model([node], {"m": np.int64(trips), "w": np.ones((4, 4), np.float32)}))
 
 
+@pytest.mark.parametrize(("type", "count"), [("Reshape", 1 << 17), ("Reshape", 1 << 26), ("Slice", 1 << 26)])
+def test_fills_that_state_a_shape(server: Server, tmp_path: Path, type: str, count: int) -> None:
+    fill = helper.make_node("ConstantOfShape", ["s"], ["c"], value=numpy_helper.from_array(np.array([1])))
+    node = helper.make_node(type, ["x", "c", "c"] if type == "Slice" else ["x", "c"], ["y"])
+    end = convert(server, tmp_path, model([fill, node], {"s": np.array([count])}))
+    if type == "Reshape":
+        refused(end, "axes" if count > 1 << 20 else "numbers")
+
+
 # ------------------------------------------------------------------ names and lists
 
 

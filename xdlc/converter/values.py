@@ -19,8 +19,10 @@ TABLE_LIMIT = 1 << 24
 TABLES_LIMIT = 1 << 26
 """Most elements of all such tables of a model."""
 
-FILLS_LIMIT = 1 << 30
-"""Most bytes of all tensors of a model that repeat smaller ones."""
+FILLS_LIMIT = 5 << 27
+"""Most bytes of all tensors of a model that repeat smaller ones; light_vgg19 of ONNX has 550 MB."""
+INTEGERS_LIMIT = 1 << 22
+"""Most elements of one of them that holds integers."""
 RANK_LIMIT = 64
 EXTENT_LIMIT = (1 << 31) - 1
 SIZE_LIMIT = 1 << 40

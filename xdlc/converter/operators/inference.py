@@ -10,7 +10,7 @@ from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, Node
-from xdlc.converter.values import Dims, Value
+from xdlc.converter.values import RANK_LIMIT, Dims, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 
@@ -89,6 +89,8 @@ def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping
         )
     if shape is None and node.type in _RANKS:
         rank = _RANKS[node.type](node.inputs)
+        if rank is not None and rank > RANK_LIMIT:
+            raise ModelError(f"its output {name!r} has {rank} axes; at most {RANK_LIMIT} are possible")
         shape = None if rank is None else (None,) * rank
     if any(extent is not None and extent > _EXTENT_LIMIT for extent in shape or ()):
         raise ModelError(f"its output {name!r} has the impossible shape {list(shape or ())}")

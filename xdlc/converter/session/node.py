@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CONTRADICTION = "the node contradicts itself: correct the model, or export it again"
 """Fix of an error whose cause may as well be a shape that the options state."""
 _UNREAD = "remove the attribute if it has no effect, or rewrite the node"
+_MOST_INTEGERS = 1 << 16
+"""Most numbers of a shape, of axes, of sizes: no tensor has more axes or parts."""
 _MOST_SHOWN = 16
 """Unread attributes that an error names."""
 
@@ -126,11 +128,17 @@ class Node:
         return value.numpy()
 
     def ints(self, index: int, attribute: str, what: str) -> list[int] | None:
-        """Return integers that older opsets have as an attribute and newer ones as an input."""
+        """Return integers that older opsets have as an attribute and newer ones as an input.
+
+        Raises:
+            ModelError: If there are more than ``_MOST_INTEGERS``.
+        """
         given = self.attr(attribute)
         if given is not None:
             return [int(given)] if isinstance(given, int) else [int(item) for item in given]
         array = self.static(index, what)
+        if array is not None and array.size > _MOST_INTEGERS:
+            raise self.invalid(f"{what} (input {index}) has {array.size} numbers")
         return None if array is None else [int(item) for item in array.reshape(-1)]
 
     def axis(self, given: int, rank: int) -> int:
