@@ -4,7 +4,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench fuzz clean
+.PHONY: help demo test lint bench fuzz faults clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ SECONDS := 60
 TARGETS := all
 fuzz: $(VENV)/.dev ## feed every reader with damaged input: make fuzz SECONDS=60 TARGETS=tflite,keras
 	$(BIN)/python -m fuzz.run $(TARGETS) --seconds $(SECONDS) --work .fuzz
+
+TOOLS :=
+faults: $(VENV)/.dev ## let every change of the disk fail in every tool: make faults TOOLS=opt,convert
+	$(BIN)/python -m fuzz.faults.run $(TOOLS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .demo .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

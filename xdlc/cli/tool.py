@@ -125,7 +125,8 @@ def _escape_what_streams_lack() -> None:
     """Let standard output and errors print characters that their encoding lacks as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", "") in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            with suppress(OSError):  # of one that was replaced below Python
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _note_inputs(ctx: click.Context) -> None:

@@ -6,6 +6,7 @@ changed since.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -116,23 +117,32 @@ def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
 
 def _swap(work: Path, targets: Sequence[Path]) -> None:
     """Put the new folders where the old ones were; if one fails, put all of them back."""
-    old = work / "old"
-    old.mkdir()
-    done: list[Path] = []
+    done: list[tuple[Path, Path, bool]] = []
     try:
         for target in targets:
-            done.append(target)
-            if target.exists():
-                os.rename(target, old / target.name)
-            os.rename(work / "new" / target.name, target)
+            fresh, is_there = work / "new" / target.name, target.exists()
+            (_exchange if is_there else os.rename)(fresh, target)
+            done.append((target, fresh, is_there))
     except BaseException:
-        for target in reversed(done):
-            moved = old / target.name
-            if moved.exists() or not (work / "new" / target.name).exists():
-                shutil.rmtree(target, ignore_errors=True)
-            if moved.exists():
-                os.rename(moved, target)
+        for target, fresh, is_there in reversed(done):
+            (_exchange if is_there else os.rename)(target, fresh)
         raise
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange two folders: in one step on Linux, else ``other`` is missing between two steps."""
+    here = -100  # AT_FDCWD
+    call = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    if call is not None and call(here, os.fsencode(one), here, os.fsencode(other), 2) == 0:
+        return
+    spare = one.with_name(f"{one.name}.old")
+    os.rename(other, spare)
+    try:
+        os.rename(one, other)
+    except BaseException:
+        os.rename(spare, other)
+        raise
+    os.rename(spare, one)
 
 
 def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> Outcome:

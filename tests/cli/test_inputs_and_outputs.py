@@ -1,0 +1,90 @@
+"""Tools refuse outputs that are inputs, or each other, before they work."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+import xdlc
+from tests.onnx_models import build, node
+
+CASES = {
+    "the model": ("convert", "-i net.onnx -o net.onnx"),
+    "external data": ("convert", "-i out.onnx -o w.data"),
+    "a UDO's definition": ("convert", "-i net.onnx -o udo.json --udo_config_paths udo.json"),
+    "the DLC": ("quant", "-i net.dlc -l list.txt -o net.dlc"),
+    "a link": ("quant", "-i net.dlc -l list.txt -o link.dlc"),
+    "the list": ("quant", "-i net.dlc -l list.txt -o list.txt"),
+    "a sample": ("quant", "-i net.dlc -l list.txt -o x.raw"),
+    "a report on the sample": ("quant", "-i net.dlc -l list.txt -o q.dlc --export_encodings x.raw"),
+    "an output": ("quant", "-i net.dlc -l list.txt -o q.dlc --export_encodings q.dlc"),
+    "an output by another way": ("quant", "-i net.dlc -l list.txt -o q.dlc --report ../{here}/q.dlc"),
+    "the DLC of caches": ("graph_prepare", "--input_dlc net.dlc --output_dlc net.dlc"),
+    "an array": ("convert", "-i net.onnx -o x.npy --set_input x x.npy"),
+    "a result": ("net_run", "--container net.dlc --input_list chain.txt --output_dir out"),
+    "a table": ("info", "net.dlc --save net.dlc"),
+    "a configuration": ("udo_config", "convert udo.json -o link.json"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    feeds, weights = {"x": np.ones((1, 4), np.float32)}, {"w": np.ones((4, 4), np.float32)}
+    model = build([node("MatMul", "x w")], feeds, weights, ["y"], 18)
+    onnx.save(model, "net.onnx")
+    onnx.save(model, "out.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    xdlc.save(xdlc.convert("net.onnx"), "net.dlc")
+    os.link("net.dlc", "link.dlc")
+    feeds["x"].tofile("x.raw")
+    np.save("x.npy", feeds["x"])
+    Path("list.txt").write_text("x.raw\n")
+    Path("out/Result_0").mkdir(parents=True)
+    feeds["x"].tofile("out/Result_0/y.raw")
+    Path("chain.txt").write_text("out/Result_0/y.raw\n")
+    tensors = [{"name": name, "data_type": "FLOAT_32"} for name in "xy"]
+    operator = (
+        f'{{"type": "Two", "inputs": [{tensors[0]}], "outputs": [{tensors[1]}], "core_types": ["CPU"]}}'
+    )
+    text = f'{{"UdoPackage_0": {{"Operators": [{operator}], "UDO_PACKAGE_NAME": "Pack"}}}}'
+    Path("udo.json").write_text(text.replace("'", '"'))
+    Path("link.json").symlink_to("udo.json")
+    return tmp_path
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_outputs_that_are_inputs_or_each_other(folder: Path) -> None:
+    before = held(folder)
+    for what, (tool, words) in CASES.items():
+        main = import_module(f"xdlc.cli.tools.{tool}").main
+        done = CliRunner().invoke(main, words.format(here=folder.name).split())
+        assert done.exit_code == 2, (what, done.output)
+        assert "would" in done.output, what
+        assert held(folder) == before, what
+
+
+def test_external_data_with_a_second_name(folder: Path) -> None:
+    os.link("w.data", "other")
+    with pytest.raises(xdlc.errors.ModelError):
+        xdlc.convert("out.onnx")
+    os.unlink("other")
+    xdlc.convert("out.onnx")
+
+
+def test_names_that_standard_output_cannot_hold(folder: Path) -> None:
+    feeds = {"\u0142": np.ones((1, 4), np.float32)}
+    onnx.save(build([node("Relu", "\u0142")], feeds, None, ["y"], 18), "net.onnx")
+    xdlc.save(xdlc.convert("net.onnx"), "net.dlc")
+    main = import_module("xdlc.cli.tools.info").main
+    done = CliRunner(charset="latin-1").invoke(main, ["net.dlc"])
+    assert done.exit_code == 0
+    assert "\\u0142" in done.output
