@@ -111,7 +111,7 @@ def _buffer(values: object, code: str) -> bytes | None:
 
 def as_float32(value: float) -> float:
     """Round to the nearest float32, which is what files and backends hold."""
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
 
 
 def _scales(values: Iterable[float]) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
 from xdlc.converter.onnx.source import LAYOUT, OnnxFile
@@ -295,3 +295,61 @@ def test_channel_first_output_of_a_graph_without_inputs(models):
     found = xdlc.run(xdlc.convert(models.save(model)), {})["y"]
     wanted = np.einsum("nchw,kc->nkhw", weights["x"], weights["w"][:, :, 0, 0])
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "place", ["graph", "operand", "node", "attribute", "symbol", "recorded", "nested", "function", "dims"]
+)
+def test_names_that_are_no_text(models, place):
+    mark = "qqqqqq"
+    branch = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["n" if place != "nested" else mark])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("n" if place != "nested" else mark, 1, None)],
+    )
+    nodes = [
+        helper.make_node("If", ["c"], ["i"], then_branch=branch, else_branch=branch),
+        helper.make_node("Own", ["i"], ["o"], domain="own"),
+        helper.make_node("LeakyRelu", ["o"], ["y"], name=mark if place == "node" else "n", alpha=0.5),
+    ]
+    model = models.make(nodes, {"x": [1, mark if place == "symbol" else 4]}, {"y": None}, {"w": np.ones(4)})
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    inner = helper.make_node("Abs", ["a"], [mark if place == "function" else "b"])
+    outer = [inner.output[0]]
+    model.functions.append(
+        helper.make_function("own", "Own", ["a"], outer, [inner], [helper.make_opsetid("", 17)])
+    )
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    if place == "graph":
+        model.graph.name = mark
+    elif place == "operand":
+        model.graph.node[1].output[0] = model.graph.node[2].input[0] = mark
+    elif place == "attribute":
+        model.graph.node[2].attribute[0].name = mark
+    elif place == "dims":
+        model.graph.value_info.append(helper.make_tensor_value_info("i", 1, [1, mark]))
+    elif place == "recorded":
+        model.graph.node[2].metadata_props.add(key="xdlc.op", value=mark)
+    path = models.save(model)
+    path.write_bytes(path.read_bytes().replace(mark.encode(), b"\xff" * 6))
+    if place == "recorded":  # a record that is none is not followed
+        xdlc.convert(path)
+        return
+    with pytest.raises(ModelError, match="not UTF-8"):
+        xdlc.convert(path)
+
+
+@pytest.mark.parametrize(
+    ("type", "attribute", "value"),
+    [
+        ("Elu", "alpha", "text"),
+        ("Elu", "alpha", numpy_helper.from_array(np.float32([1]))),
+        ("Softmax", "axis", 1.5),
+        ("Softmax", "axis", "text"),
+    ],
+)
+def test_attributes_of_another_type(models, type, attribute, value):
+    node = helper.make_node(type, ["x"], ["y"], **{attribute: value})
+    with pytest.raises(ModelError, match=f"attribute {attribute} must be a number"):
+        xdlc.convert(models.save(models.make([node], {"x": [1, 4]}, {"y": [1, 4]})))

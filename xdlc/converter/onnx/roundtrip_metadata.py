@@ -30,9 +30,15 @@ def recorded_names(proto: Any) -> RecordedNames | None:
         statics = tuple(json.loads(notes.get(STATICS, "[]")))
     except (ValueError, TypeError, RecursionError):
         return None
-    if not all(isinstance(text, str) for text in (*nodes, *statics)) or not isinstance(reason, str | None):
+    type = notes.get(TYPE, "")
+    if not all(map(_is_text, (name, type, reason or "", *nodes, *statics))):
         return None
-    return RecordedNames(name, notes.get(TYPE, ""), statics, _made_for(name, nodes))
+    return RecordedNames(name, type, statics, _made_for(name, nodes))
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is text that UTF-8 can hold: JSON may state halves of characters."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def _made_for(name: str, nodes: list[str]) -> str:

@@ -75,6 +75,7 @@ class OnnxFile:
                 where=str(path),
                 fix="check the file with onnx.checker",
             )
+        protobuf.check_texts(self.proto, str(path))
         self.opsets = _opsets(self.proto.opset_import, str(path))
         self._file.release(0, self._file.size)
 

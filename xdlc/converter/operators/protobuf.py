@@ -225,16 +225,47 @@ def needed_names(node: Any) -> list[str]:
     return names
 
 
-def check_names(graph: Any, where: str) -> None:
-    """Refuse the names of a ``GraphProto`` that are no text, which protobuf returns as bytes.
+def check_texts(model: Any, where: str) -> None:
+    """Refuse a ``ModelProto`` with names that are no text, which protobuf returns as bytes.
 
     Raises:
-        ModelError: If a name is none, or two initializers of one name differ in type or dimensions.
+        ModelError: If it has one.
     """
-    entries = (entry.name for entries in (graph.input, graph.initializer) for entry in entries)
-    for name in (*entries, *(name for node in graph.node for name in node.output)):
-        if not isinstance(name, str):
-            raise ModelError(f"the name {name!r} is not UTF-8", where=where, fix="export the model again")
+    stack = [model.graph, *model.functions]
+    while stack:
+        held = stack.pop()
+        for text in _texts(held):
+            if not isinstance(text, str):
+                raise ModelError(f"the name {text!r} is not UTF-8", where=where, fix="export the model again")
+        for node in held.node:
+            stack.extend(inner_graphs(node))
+
+
+def _texts(held: Any) -> Iterator[object]:
+    """Iterate over the names in a graph or function, not over those in the graphs inside of it."""
+    yield held.name
+    entries = list(held.value_info)
+    if hasattr(held, "initializer"):
+        entries += [*held.input, *held.output]
+        yield from (tensor.name for tensor in held.initializer)
+        yield from (tensor.values.name for tensor in held.sparse_initializer)
+    else:
+        yield from (held.domain, held.overload, *held.input, *held.output, *held.attribute)
+    for entry in entries:
+        yield entry.name
+        yield from (dim.dim_param for dim in entry.type.tensor_type.shape.dim)
+    for node in held.node:
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+
+
+def check_names(graph: Any, where: str) -> None:
+    """Refuse a ``GraphProto`` whose names contradict one another.
+
+    Raises:
+        ModelError: If two initializers of one name differ in type or dimensions, or an operator's is no name.
+    """
     held: dict[str, Any] = {}
     for tensor in graph.initializer:
         other = held.setdefault(tensor.name, tensor)
@@ -245,5 +276,5 @@ def check_names(graph: Any, where: str) -> None:
                 fix="export the model again",
             )
     for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
-        if not isinstance(type, str) or not type.isprintable():
+        if not type.isprintable():
             raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, nearest_names
-from xdlc.ir.data import Array
+from xdlc.ir.data import Array, TensorData
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
@@ -96,9 +96,17 @@ class Node:
         return value
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default``."""
+        """Return an attribute, or ``default``; that of an ONNX operator is a number where ``default`` is one.
+
+        Raises:
+            ModelError: If it is not.
+        """
         self.read.add(name)
-        return self.attributes.get(name, default)
+        value = self.attributes.get(name, default)
+        odd = str | TensorData | Body | (float if isinstance(default, int) and not self.is_applied else Body)
+        if self.opset and isinstance(default, int | float) and isinstance(value, odd):
+            raise self.invalid(f"attribute {name} must be a number")
+        return value
 
     def graph(self, name: str) -> Body:
         """Return an attribute that is a graph.
