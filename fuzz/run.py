@@ -23,11 +23,12 @@ import random
 import resource
 import shutil
 import signal
-import struct
 import sys
+import tempfile
 import time
 import traceback
 import warnings
+import zlib
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -42,7 +43,7 @@ SECONDS = 5
 WALL = 90
 """Seconds after which a case ends in any event."""
 MEGABYTES = 500
-"""Memory that a case may add."""
+"""Memory that a case may add to the most so far."""
 ADDRESSES = 6 << 30
 """Address space of a worker, in bytes."""
 PACKAGE = str(Path(xdlc.__file__).parent) + os.sep
@@ -118,60 +119,11 @@ def attempt(target: Target, folder: Path, files: Files) -> str:
 
 
 def place(error: BaseException) -> str:
-    """Return type and innermost lines of an error, by which findings are told apart."""
+    """Return type and innermost lines of an error, by which findings are distinguished."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(PACKAGE)] or frames
     lines = [f"{frame.filename.removeprefix(PACKAGE)}:{frame.lineno}" for frame in own[-2:]]
     return " < ".join([type(error).__name__, *reversed(lines)])
-
-
-def work(
-    plan: Plan, folder: Path, start: int, end: int, deadline: float, board: mmap.mmap, pipe: int
-) -> None:
-    """Run cases in this process and write a line of JSON for each group of them, and for each finding."""
-
-    def over(_: int, __: FrameType | None) -> None:
-        raise Hang
-
-    warnings.simplefilter("ignore")
-    os.fsync = lambda _: None  # type: ignore[assignment]
-    signal.signal(signal.SIGPROF, over)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(null, stream)
-    faulthandler.enable(open(folder.parent / "crash.txt", "w"))  # noqa: SIM115
-    log = os.fdopen(pipe, "w", buffering=1)
-    words: Counter[str] = Counter()
-    for number in range(start, end):
-        if time.monotonic() > deadline:
-            break
-        board[:24] = struct.pack("<qdd", number, time.monotonic(), time.process_time())
-        before = (peak(), resident())
-        files = plan.case(number)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        finding = detail = ""
-        try:
-            words[attempt(plan.target, folder, files)] += 1
-        except (Exception, Hang) as error:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            words["finding"] += 1
-            finding, detail = place(error), "".join(traceback.format_exception(error))
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        if peak() > before[0] and peak() - before[1] > MEGABYTES << 10:
-            finding = finding or f"memory: {(peak() - before[1]) >> 10} MB"
-        if finding:
-            print(json.dumps({"number": number, "finding": finding, "detail": detail[-6000:]}), file=log)
-        if finding.startswith("memory") or number % 200 == 0:
-            print(json.dumps({"words": words, "next": number + 1}), file=log)
-            words.clear()
-        if finding.startswith("memory"):
-            break  # the peak of a process never falls
-    else:
-        number += 1
-    print(json.dumps({"words": words, "next": number, "end": True}), file=log)
-    os._exit(0)
 
 
 def peak() -> int:
@@ -179,98 +131,111 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def resident() -> int:
-    """Return the resident memory of this process, in KiB."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() >> 10
-
-
-def processor(pid: int) -> float:
-    """Return the processor time that a process has used, in seconds."""
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class Campaign:
-    """Runs the cases of a target in workers, one at a time, and keeps the smallest case of each finding."""
+    """Runs the cases of a target in workers, one at a time, and keeps the smallest case of each finding.
+
+    Attributes:
+        cases: Number of cases.
+        words: Number of cases by word of their end, but for the last ones before a crash.
+        findings: Number of cases and bytes of the smallest by finding.
+    """
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan, self.folder = plan, folder
+        self.cases = 0
         self.words: Counter[str] = Counter()
         self.findings: dict[str, tuple[int, int]] = {}
-        self.next = 0
+        self._work_folder = tempfile.TemporaryDirectory(prefix="fuzz-")
+        self._case = Path(self._work_folder.name) / "case"
+        self._case.mkdir()
+        self._log, self._crash = (self._case.with_name(name) for name in ("log", "crash"))
+        self._number = mmap.mmap(-1, 8)
+        """The case that runs, shared with the worker."""
 
-    def run(self, first: int, cases: int, seconds: float) -> None:
+    def run(self, cases: int, seconds: float) -> None:
         """Run a number of cases, or as many as a time allows."""
-        end, deadline, self.next = first + cases, time.monotonic() + seconds, first
-        while self.next < end and time.monotonic() < deadline:
-            self.worker(end, deadline)
-
-    def worker(self, end: int, deadline: float) -> None:
-        """Run cases in one worker, from the next on, until it ends."""
-        board = mmap.mmap(-1, 24)
-        board[:24] = struct.pack("<qdd", self.next, time.monotonic(), 0.0)
-        read, write = os.pipe()
-        case = self.folder / "work" / self.plan.target.name / "case"
-        case.mkdir(parents=True, exist_ok=True)
-        child = os.fork()
-        if not child:
-            try:
-                os.close(read)
-                os.setpgid(0, 0)
-                work(self.plan, case, self.next, end, deadline, board, write)
-            finally:
-                os._exit(99)
-        os.close(write)
-        os.set_blocking(read, False)
-        text, slow = b"", False
-        while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            with_more = True
-            while with_more:
+        number, deadline = 0, time.monotonic() + seconds
+        while number < cases and time.monotonic() < deadline:
+            child = os.fork()
+            if not child:
                 try:
-                    part = os.read(read, 1 << 16)
-                except BlockingIOError:
-                    part = b""
-                text, with_more = text + part, bool(part)
-            *lines, text = text.split(b"\n")
-            for line in lines:
-                self.take(json.loads(line))
-            if ended:
-                break
-            number, since, used = struct.unpack("<qdd", board[:24])
-            if time.monotonic() - since > WALL or processor(child) - used > 3 * SECONDS:
-                slow = True
-                os.kill(child, signal.SIGABRT)  # faulthandler writes where it is
-            time.sleep(0.05)
-        os.close(read)
-        if status:
-            number = struct.unpack("<q", board[:8])[0]
-            how = "hang in C code" if slow else f"worker ended: {os.waitstatus_to_exitcode(status)}"
-            crash = (case.parent / "crash.txt").read_text()
-            where = [line.strip() for line in crash.splitlines() if PACKAGE in line][:1]
-            self.words["finding"] += 1
-            self.take({"number": number, "finding": " ".join([how, *where]), "detail": crash})
-            self.next = number + 1
+                    self._work(number, cases, deadline)
+                    os._exit(0)
+                except BaseException:
+                    self._crash.write_text(traceback.format_exc())
+                    os._exit(99)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            for line in self._log.read_text().splitlines():
+                held = json.loads(line)
+                self.words.update(held.get("words", {}))
+                if "finding" in held:
+                    self._keep(held["number"], held["finding"], held["detail"])
+            number = int.from_bytes(self._number[:8], "little")
+            if status:
+                crash = self._crash.read_text()
+                where = [line.strip() for line in crash.splitlines() if PACKAGE in line][:1]
+                self._keep(number, " ".join([f"worker ended: {status}", *where]), crash)
+                self.words["finding"] += 1
+                number += 1
+            self.cases = number
 
-    def take(self, line: dict) -> None:  # type: ignore[type-arg]
-        """Take over a line of a worker."""
-        self.words.update(line.get("words", {}))
-        self.next = line.get("next", self.next)
-        if "finding" not in line:
-            return
-        files = self.plan.case(line["number"])
+    def _work(self, number: int, end: int, deadline: float) -> None:
+        """Run cases in this process, and write lines of JSON about findings and words to the log."""
+
+        def over(_: int, __: FrameType | None) -> None:
+            raise Hang
+
+        warnings.simplefilter("ignore")
+        os.fsync = lambda _: None  # type: ignore[assignment]
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+        for stream in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+        with self._log.open("w", buffering=1) as log, self._crash.open("w") as crash:
+            faulthandler.enable(crash)
+            for end_of_all in (signal.SIGXCPU, signal.SIGALRM):
+                faulthandler.register(end_of_all, crash, chain=True)
+            signal.signal(signal.SIGPROF, over)
+            words: Counter[str] = Counter()
+            while number < end and time.monotonic() < deadline:
+                self._number[:8] = number.to_bytes(8, "little")
+                before, files = peak(), self.plan.case(number)
+                resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 3 * SECONDS, -1))
+                signal.setitimer(signal.ITIMER_REAL, WALL)
+                signal.setitimer(signal.ITIMER_PROF, SECONDS)
+                finding = detail = ""
+                try:
+                    words[attempt(self.plan.target, self._case, files)] += 1
+                except (Exception, Hang) as error:
+                    signal.setitimer(signal.ITIMER_PROF, 0)
+                    words["finding"] += 1
+                    finding, detail = place(error), "".join(traceback.format_exception(error))
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                number += 1
+                if is_large := peak() - before > MEGABYTES << 10:
+                    finding = finding or f"memory: {(peak() - before) >> 17 << 7} MB"
+                if finding:
+                    line = {"number": number - 1, "finding": finding, "detail": detail[-6000:]}
+                    print(json.dumps(line), file=log)
+                if finding or number % 100 == 0 or number == end or time.monotonic() > deadline:
+                    print(json.dumps({"words": words}), file=log)
+                    words.clear()
+                if is_large:
+                    break  # the peak of a process never falls
+            self._number[:8] = number.to_bytes(8, "little")
+
+    def _keep(self, number: int, finding: str, detail: str) -> None:
+        """Count a finding, and keep its case if that is the smallest."""
+        files = self.plan.case(number)
         size = sum(map(len, files.values()))
-        count, smallest = self.findings.get(line["finding"], (0, size + 1))
-        self.findings[line["finding"]] = count + 1, min(smallest, size)
+        count, smallest = self.findings.get(finding, (0, size + 1))
+        self.findings[finding] = count + 1, min(smallest, size)
         if size < smallest:
-            name = hashlib.sha256(line["finding"].encode()).hexdigest()[:8]
-            kept = self.folder / "findings" / f"{self.plan.target.name}-{name}"
+            kept = self.folder / "findings" / f"{self.plan.target.name}-{zlib.crc32(finding.encode()):08x}"
             kept.mkdir(parents=True, exist_ok=True)
             put(kept, files)
             kept.with_suffix(".log").write_text(
-                f"{line['finding']}\ncase {line['number']} of seed {self.plan.seed}\n{line['detail']}"
+                f"{finding}\ncase {number} of seed {self.plan.seed}\n{detail}"
             )
 
 
@@ -280,7 +245,6 @@ def main() -> int:
     parser.add_argument("targets", help="names separated by commas; all; list")
     parser.add_argument("--seconds", type=float, default=1e9, help="time for each target")
     parser.add_argument("--cases", type=int, default=1 << 40, help="number of cases of each target")
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=0, help="number of the series of cases")
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder for findings")
     parser.add_argument("--corpus", type=Path, help="folder of further input: TARGET/CASE/FILE")
@@ -297,17 +261,18 @@ def main() -> int:
     if unknown := set(names) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
     if given.case:
-        print(attempt(known[names[0]], given.work / "work" / "case", contents(given.case)))
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+            print(attempt(known[names[0]], Path(folder), contents(given.case)))
         return 0
     if given.seconds > 1e8 and given.cases > 1 << 39:
         parser.error("state --seconds or --cases")
     found = 0
     for name in names:
         campaign, begin = Campaign(Plan(known[name], given.seed, given.corpus), given.work), os.times()
-        campaign.run(given.first, given.cases, given.seconds)
+        campaign.run(given.cases, given.seconds)
         end = os.times()
         used = sum(end[2:4]) - sum(begin[2:4])
-        total = campaign.words.total()
+        total = campaign.cases
         words = ", ".join(f"{word} {count}" for word, count in campaign.words.most_common())
         rate = total / max(used, 0.01)
         print(f"{name}: {total} cases, {rate:.0f}/s, {len(campaign.findings)} findings; {words}")

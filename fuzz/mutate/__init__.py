@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 from fuzz.mutate.archive import contained, mutate_zip
-from fuzz.mutate.elements import mutate_xml
 from fuzz.mutate.pickled import mutate_pickle
 from fuzz.mutate.plain import mutate_bytes, mutate_numbers, mutate_text
 from fuzz.mutate.protobuf import mutate_protobuf
 from fuzz.mutate.tables import mutate_tables
-from fuzz.mutate.tree import mutate_json
+from fuzz.mutate.tree import mutate_json, mutate_xml
 from xdlc.schema._generated import dlc3_model, dlc3_params, dlc4_model, dlc4_params, tflite
 
 Mutator = Callable[[random.Random, bytes, bytes], bytes]

@@ -40,16 +40,14 @@ def mutate_pickle(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
 
 
 def _opcode(rng: random.Random) -> bytes:
-    kind = rng.randrange(6)
-    if kind == 0:
-        text = rng.choice(TEXTS).encode("utf-8", "surrogatepass")
-        return b"X" + struct.pack("<I", len(text)) + text
-    if kind == 1:
-        return b"J" + struct.pack("<i", integer(rng, 32, signed=True))
-    if kind == 2:
-        return b"\x8a\x08" + struct.pack("<Q", integer(rng))
-    if kind == 3:
-        return rng.choice((b"h", b"q")) + bytes([rng.randrange(256)])
-    if kind == 4:
-        return rng.choice(_NAMES)
-    return bytes([rng.choice(_BARE)])
+    text = rng.choice(TEXTS).encode("utf-8", "surrogatepass")
+    return rng.choice(
+        (
+            b"X" + struct.pack("<I", len(text)) + text,
+            b"J" + struct.pack("<I", integer(rng, 32)),
+            b"\x8a\x08" + struct.pack("<Q", integer(rng)),
+            rng.choice((b"h", b"q")) + rng.randbytes(1),
+            rng.choice(_NAMES),
+            bytes([rng.choice(_BARE)]),
+        )
+    )

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from lxml import etree
+
 from fuzz.mutate.plain import mutate_bytes, mutate_text
 from fuzz.mutate.values import FLOATS, INTEGERS, TEXTS, junk
 
@@ -68,3 +70,33 @@ def mutate_json(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
     if rng.random() < 0.03:
         text = re.sub(r'"(\w+)":', r'"\1": 1, "\1":', text, count=1)
     return text.encode("utf-8", "surrogatepass")
+
+
+def mutate_xml(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
+    """Return an XML document with a few changes, of its elements as a tree or of its text."""
+    try:
+        root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
+        made = _element(mutate_tree(rng, _lists(root))) if rng.random() < 0.85 else None
+    except (etree.XMLSyntaxError, ValueError, TypeError, RecursionError):
+        made = None
+    if made is None:
+        texts = (each.decode("utf-8", "replace") for each in (data, other))
+        return mutate_text(rng, *texts).encode("utf-8", "surrogatepass")
+    return bytes(etree.tostring(made, encoding="UTF-8"))
+
+
+def _lists(element: Any) -> list[Any]:
+    return [
+        element.tag,
+        dict(element.attrib),
+        element.text,
+        [_lists(each) for each in element.iterchildren("*")],
+    ]
+
+
+def _element(held: list[Any]) -> Any:
+    """Return the element of a name, attributes, a text and elements; what is none is dropped."""
+    made = etree.Element(str(held[0]), {key: str(value) for key, value in dict(held[1]).items()})
+    made.text = None if held[2] is None else str(held[2])
+    made.extend(_element(each) for each in held[3] if isinstance(each, list) and len(each) == 4)
+    return made

@@ -102,6 +102,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "outputs that nest": lambda: with_config(output_layers=json.loads("[" * 200 + "]" * 200)),
     "inputs that are missing": lambda: with_config(input_layers=[["y", 0, 0]]),
     "an input that is no input layer": lambda: with_config(input_layers=[["d", 0, 0]]),
+    "an input of another output": lambda: with_config(input_layers=[["x", 0, 1]]),
     "a cycle": lambda: inbound(call("d")),
     "a call of a missing layer": lambda: inbound(call("y")),
     "a call that is a number": lambda: inbound(3),

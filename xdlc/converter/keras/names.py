@@ -63,7 +63,7 @@ class Names:
         """Return the name of a tensor.
 
         Raises:
-            ModelError: If no such layer is called so often.
+            ModelError: If no such layer is called so often, or has so many outputs.
         """
         layer = self._layers.get(ref.layer)
         if layer is None:
@@ -71,7 +71,10 @@ class Names:
         number = ref.call - self._first[ref.layer]
         if not 0 <= number < (len(layer.calls) if layer.kind != INPUT else 1):
             raise invalid(f"reads call {ref.call} of layer {ref.layer!r}, which is missing", place)
-        return self.called(layer, number)[ref.output]
+        outputs = self.called(layer, number)
+        if ref.output >= len(outputs):  # an input, whose outputs no call has counted
+            raise invalid(f"reads output {ref.output} of layer {ref.layer!r}, which is missing", place)
+        return outputs[ref.output]
 
 
 def refs_of(given: Any) -> list[Ref]:
