@@ -647,3 +647,21 @@ def test_no_iteration_transposes_what_it_hands_on(tmp_path, states, body, transp
     found = kinds(same(tmp_path, model, {"x": x}))
     (inner,) = (types for name, types in found.items() if name.endswith("_body"))
     assert inner.count("Transpose") == transposes
+
+
+def test_name_that_one_branch_stores_and_the_other_captures(tmp_path):
+    """onnxruntime gives both branches the value outside; a name that only one branch has is its own."""
+    model = parsed(
+        """
+        m (float[2,3] x, bool k) => (float[2,3] y)
+        <float[1] c = {10}, float[1] d = {20}>
+        {
+            y = If (k) <
+                then_branch = t () => (float[2,3] a) <float[1] c = {1}, float[1] d = {2}>
+                    { s = Add (x, c) a = Mul (s, d) },
+                else_branch = e () => (float[2,3] b) { b = Add (x, c) }
+            >
+        }
+        """
+    )
+    same(tmp_path, model, {"x": X, "k": TRUE}, {"x": X, "k": FALSE})

@@ -16,6 +16,7 @@ from xdlc.converter.operators.control_flow.sub_graph import (
     share_captures,
     sub_graph,
 )
+from xdlc.converter.operators.protobuf import needed_names
 from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import leaves, matched, rebuilt, tensor_of
 from xdlc.converter.session.context import Unresolved
@@ -27,6 +28,9 @@ from xdlc.opdefs.control_flow import IF
 @structural("If")
 def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node; of a known condition only the branch that it chooses.
+
+    Of a name that one branch stores and the other reads from outside, both get the value outside, as in
+    onnxruntime, which binds what a node captures in all of its graphs.
 
     Raises:
         ModelError: If the node is not valid.
@@ -43,8 +47,9 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
             raise node.invalid(f"its condition has {condition.size} elements")
         return inline(importer.context, branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
     test = as_condition(importer, condition)
+    captured_names = [] if node.message is None else needed_names(node.message)
     imported = [
-        _branch(importer, branch, graph_name(importer, node, key))
+        _branch(importer, branch, graph_name(importer, node, key), captured_names)
         for branch, key in zip(branches, ("then", "else"), strict=True)
     ]
     subs = [sub for sub, _ in imported]
@@ -68,21 +73,23 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     return [rebuilt(first, made) for first, _ in pairs]
 
 
-def _branch(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
+def _branch(
+    importer: Importer, branch: Body, name: str, captured: Sequence[str]
+) -> tuple[SubGraph, list[AnyValue] | None]:
     """Import a branch; return its graph and its results, None if it cannot be imported.
 
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
     So one that fails is tried once more as if the dimensions of what it reads were dynamic.
     """
     forget = importer.context.checkpoint()
-    sub, results = _attempt(importer, branch, name)
+    sub, results = _attempt(importer, branch, name, captured)
     if results is not None or importer.context.frame.opens or not sub.captured:
         return sub, results
     if not importer.context.budget.retried_nodes.take(branch.size):
         return sub, None
     problems = forget()
     with importer.context.entered(opens=True):
-        opened, results = _attempt(importer, branch, name)
+        opened, results = _attempt(importer, branch, name, captured)
     if results is not None:
         return opened, results
     forget()
@@ -90,9 +97,13 @@ def _branch(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list
     return sub, None
 
 
-def _attempt(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
+def _attempt(
+    importer: Importer, branch: Body, name: str, captured: Sequence[str]
+) -> tuple[SubGraph, list[AnyValue] | None]:
     with sub_graph(importer.context, name) as sub, suppress(Unresolved):
-        return sub, inline(importer.context, branch, {})
+        values = importer.context.values
+        outer = [name for name in captured if name in values and branch.operands(name) == ()]
+        return sub, inline(importer.context, branch, {name: values[name] for name in outer})
     return sub, None
 
 
