@@ -116,12 +116,14 @@ def statics(draw, name):
         encoding = ScaleOffset(draw(STEPS), draw(offsets), bits)
     else:
         axis = draw(st.integers(0, len(shape) - 1))
-        count = shape[axis] if kind.startswith("axis") and (bits is None or shape[axis]) else 2
+        count = shape[axis]
         scales = tuple(draw(st.lists(STEPS, min_size=count, max_size=count)))
         zeros = tuple(draw(st.lists(offsets, min_size=count, max_size=count)))
-        if kind == "expansion" or count != shape[axis]:
+        if kind == "expansion" or (bits and not count):
             blocks = tuple(draw(st.lists(st.integers(0, 255), min_size=2 * count, max_size=2 * count)))
-            encoding = BlockwiseExpansion(axis, scales, zeros, 2, 4, blocks, draw(st.booleans()))
+            encoding = BlockwiseExpansion(
+                axis, scales, zeros, 2, 4, blocks, count > 0 and draw(st.booleans())
+            )
         else:
             encoding = AxisScaleOffset(axis, scales, zeros, bits)
     return static(name, array(draw, shape, dtype.numpy), dtype, encoding)

@@ -319,6 +319,15 @@ BROKEN = {
             )
         ]
     },
+    "impossible values .0 blocks": {
+        "tensors": [
+            tensor(
+                dims=(1,),
+                quantization=dlc4_model.Quantization(5, expansion=dlc4_model.BlockExpansion(0, AFFINE, 0)),
+                dtype=0x308,
+            )
+        ]
+    },
     "outside of the 0 bytes": {
         "tensors": [
             tensor(

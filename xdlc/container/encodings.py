@@ -88,11 +88,7 @@ def _decoded(
         widths = {channel.bits for channel in channels}
         if kind == 3 and len(widths) != 1:
             raise ContainerError(f"has channels of {sorted(widths)} bits in one encoding", where=where)
-        axis = _axis(found.axis.axis, rank, where)
-        if len(channels) != shape[axis]:
-            raise ContainerError(
-                f"has {len(channels)} scales along axis {axis} of size {shape[axis]}", where=where
-            )
+        axis = _channel_axis(found.axis.axis, len(channels), shape, where)
         return AxisScaleOffset(
             axis,
             _scales(channels),
@@ -102,7 +98,7 @@ def _decoded(
     if kind == 4 and found.block is not None:
         return _read_block(found.block, rank, dtype, blocks, where)
     if kind == 5 and found.expansion is not None:
-        return _read_expansion(found.expansion, rank, where)
+        return _read_expansion(found.expansion, shape, where)
     if kind == 6 and found.vector is not None:
         code = found.vector
         channels = code.channels or ()
@@ -133,7 +129,14 @@ def _axis(axis: int, rank: int, where: str) -> int:
     return axis
 
 
-def _read_expansion(found: tables.BlockExpansion, rank: int, where: str) -> BlockwiseExpansion:
+def _channel_axis(axis: int, count: int, shape: tuple[int, ...], where: str) -> int:
+    """Return an axis that has as many elements as there are scales."""
+    if count != shape[_axis(axis, len(shape), where)]:
+        raise ContainerError(f"has {count} scales along axis {axis} of size {shape[axis]}", where=where)
+    return axis
+
+
+def _read_expansion(found: tables.BlockExpansion, shape: tuple[int, ...], where: str) -> BlockwiseExpansion:
     channels = found.channels or ()
     wide = found.wide_scales is not None and len(found.wide_scales) > 0
     scales: Sequence[int] = found.wide_scales if wide else bytes(found.narrow_scales or b"")  # type: ignore[assignment]
@@ -143,7 +146,7 @@ def _read_expansion(found: tables.BlockExpansion, rank: int, where: str) -> Bloc
             where=where,
         )
     return BlockwiseExpansion(
-        _axis(found.axis, rank, where),
+        _channel_axis(found.axis, len(channels), shape, where),
         _scales(channels),
         _offsets(channels),
         found.blocks_per_axis,

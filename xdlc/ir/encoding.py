@@ -179,6 +179,8 @@ class BlockScaleOffset:
     bits: int | None = None
 
     def __post_init__(self) -> None:
+        if min(self.block_shape, default=1) < 1:
+            raise ValueError(f"blocks of shape {list(self.block_shape)}")
         object.__setattr__(self, "scales", floats(self.scales))
         zeros = Numbers("i", bytes(4 * len(self.scales)))
         object.__setattr__(self, "offsets", integers(self.offsets) if len(self.offsets) else zeros)
@@ -207,6 +209,8 @@ class BlockwiseExpansion:
     wide: bool = False
 
     def __post_init__(self) -> None:
+        if self.blocks_per_axis < 1:
+            raise ValueError(f"{self.blocks_per_axis} blocks in each channel")
         object.__setattr__(self, "scales", _scales(self.scales))
 
 

@@ -135,7 +135,13 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
             where=f"tensor {name!r}",
             fix="export a model whose weights are symmetric",
         )
-    op = graph.consumers(tensor)[0]
+    op = next(iter(graph.consumers(tensor)), None)
+    if op is None:
+        raise UsageError(
+            "has several scales but no reader, so that its axes in the source are unknown",
+            where=f"tensor {name!r}",
+            fix="remove it from the model",
+        )
     axis, block_axis = _source_axes(op, tensor, name)
     size = None
     if isinstance(encoding, BlockScaleOffset):
