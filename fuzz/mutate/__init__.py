@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz.mutate.archive import contained, mutate_zip
 from fuzz.mutate.pickled import mutate_pickle
-from fuzz.mutate.plain import mutate_bytes, mutate_numbers, mutate_text
+from fuzz.mutate.plain import mutate_bytes, mutate_text
 from fuzz.mutate.protobuf import mutate_protobuf
 from fuzz.mutate.tables import mutate_tables
 from fuzz.mutate.tree import mutate_json, mutate_xml
@@ -22,10 +22,6 @@ _DLC = {3: (dlc3_model.Model, dlc3_params.Params), 4: (dlc4_model.Model, dlc4_pa
 def _text(rng: random.Random, data: bytes, other: bytes) -> bytes:
     given = (each.decode("utf-8", "surrogateescape") for each in (data, other))
     return mutate_text(rng, *given).encode("utf-8", "surrogatepass")
-
-
-def _numbers(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    return mutate_numbers(rng, data) if rng.random() < 0.5 else mutate_bytes(rng, data, other)
 
 
 def _member(rng: random.Random, data: bytes, other: bytes, *, params: bool) -> bytes:
@@ -54,8 +50,6 @@ BY_SUFFIX: dict[str, Mutator] = {
     ),
     ".dlc": lambda rng, data, other: mutate_zip(rng, data, mutate, contained, other),
     ".xml": mutate_xml,
-    ".h5": _numbers,
-    ".npy": _numbers,
 }
 
 
@@ -64,7 +58,7 @@ def mutate(rng: random.Random, name: str, data: bytes, other: bytes = b"") -> by
     base = name.rsplit("/", 1)[-1]
     found: Any = BY_NAME.get(base) or BY_SUFFIX.get("." + base.rsplit(".", 1)[-1])
     if found is None:
-        found = mutate_json if data[:1] in b"{[" and data else _text if _is_text(data) else _numbers
+        found = mutate_json if data[:1] in b"{[" and data else _text if _is_text(data) else mutate_bytes
     return bytes(found(rng, data, other))
 
 

@@ -13,11 +13,11 @@ from fuzz.mutate.plain import mutate_bytes
 from fuzz.mutate.values import TEXTS, integer
 from xdlc.container.archive import ArchiveWriter
 
-Write = Callable[[dict[str, bytes]], bytes]
+Entries = dict[str, bytes]
 Change = Callable[[random.Random, str, bytes, bytes], bytes]
 
 
-def entries_of(data: bytes) -> dict[str, bytes]:
+def entries_of(data: bytes) -> Entries:
     """Return the entries of an archive, whose checksums may be wrong or missing."""
     found = {}
     with zipfile.ZipFile(io.BytesIO(data)) as file:
@@ -27,7 +27,7 @@ def entries_of(data: bytes) -> dict[str, bytes]:
     return found
 
 
-def packed(entries: dict[str, bytes]) -> bytes:
+def packed(entries: Entries) -> bytes:
     """Return an archive of entries."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
@@ -36,7 +36,7 @@ def packed(entries: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def contained(entries: dict[str, bytes]) -> bytes:
+def contained(entries: Entries) -> bytes:
     """Return a DLC of entries, which has the records of zip64."""
     made = io.BytesIO()
     archive = ArchiveWriter(made)
@@ -47,37 +47,29 @@ def contained(entries: dict[str, bytes]) -> bytes:
 
 
 def mutate_zip(
-    rng: random.Random, data: bytes, change: Change, write: Write = packed, other: bytes = b""
+    rng: random.Random,
+    data: bytes,
+    change: Change,
+    write: Callable[[Entries], bytes] = packed,
+    other: bytes = b"",
 ) -> bytes:
-    """Return an archive with a few changes.
-
-    Args:
-        rng: Source of chance.
-        data: The archive.
-        change: Returns the content of an entry, by name, with changes.
-        write: Returns the archive of entries.
-        other: Another archive, for its entries.
-    """
-    if rng.random() < 0.08:
-        return mutate_bytes(rng, data, other)
+    """Return an archive with a few changes: of entries, which another one may have too, or of headers."""
     try:
         entries, others = entries_of(data), entries_of(other or data)
-    except (zipfile.BadZipFile, NotImplementedError, zlib.error):
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error):
         return mutate_bytes(rng, data, other)
     for _ in range(rng.choice((1, 1, 1, 2))):
-        name = rng.choice(list(entries) or [""])
-        kind = rng.random()
-        if kind < 0.04:
-            entries.pop(name, None)
-        elif kind < 0.08:
-            entries[rng.choice((*TEXTS, *others))] = entries.pop(name, b"")
+        name, kind = rng.choice(list(entries) or [""]), rng.random()
+        taken = rng.choice(list(others) or [""])
+        if kind < 0.08:
+            entries[rng.choice((*TEXTS, taken))] = entries.pop(name, b"")
         elif kind < 0.14:
-            taken = rng.choice(list(others))
-            entries[taken if rng.random() < 0.5 else name] = others[taken]
+            entries[rng.choice((taken, name))] = others.get(taken, b"")
         else:
             entries[name] = change(rng, name, entries.get(name, b""), others.get(name, b""))
     made = write({name.encode("utf-8", "replace").decode(): held for name, held in entries.items()})
-    return _damaged(rng, made) if rng.random() < 0.12 else made
+    kind = rng.random()
+    return _damaged(rng, made) if kind < 0.1 else mutate_bytes(rng, made, other) if kind < 0.15 else made
 
 
 def _damaged(rng: random.Random, data: bytes) -> bytes:

@@ -11,47 +11,27 @@ from fuzz.mutate.values import FLOATS, INTEGERS, TEXTS, integer
 
 
 def mutate_bytes(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
-    """Return bytes with a few changes: bits, integers at limits, pieces removed, repeated, exchanged."""
+    """Return bytes with a few changes: bits, numbers at limits, pieces removed, repeated or exchanged."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
-        at = rng.randrange(len(out) + 1)
-        kind = rng.randrange(9 if len(out) > 8 else 2)
+        kind, at, size = rng.randrange(8), rng.randrange(len(out) + 1), rng.choice((1, 2, 4, 8))
         if kind == 0:
-            out[at:at] = rng.randbytes(rng.choice((1, 2, 4, 8, 64)))
+            out[at:at] = rng.randbytes(rng.choice((1, 4, 64)))
         elif kind == 1 and other:
-            start, size = rng.randrange(len(other)), rng.choice((1, 4, 16, 64, 512))
-            out[at : at + rng.choice((0, size))] = other[start : start + size]
-        elif kind == 2:
-            out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
+            start, length = rng.randrange(len(other)), rng.choice((1, 16, 64, 512))
+            out[at : at + rng.choice((0, length))] = other[start : start + length]
+        elif kind == 2 and at < len(out):
+            out[at] ^= 1 << rng.randrange(8)
         elif kind == 3:
-            out[rng.randrange(len(out))] = rng.randrange(256)
-        elif kind in (4, 5):
-            size = rng.choice((1, 2, 4, 8))
-            at = rng.randrange(len(out) - 8)
+            del out[at : at + rng.choice((size, 64, 1000, len(out) if rng.random() < 0.2 else 1))]
+        elif kind == 4:
+            out[at:at] = out[at : at + 4 * size] * rng.choice((1, 1, 2, 50))
+        elif at + size <= len(out):
             at -= at % size if rng.random() < 0.6 else 0
             near = int.from_bytes(out[at : at + size], "little")
-            out[at : at + size] = integer(rng, 8 * size, near).to_bytes(size, "little")
-        elif kind == 6:
-            del out[at : at + rng.choice((1, 2, 4, 8, 64, 1000))]
-        elif kind == 7:
-            start = rng.randrange(len(out))
-            out[at:at] = out[start : start + rng.choice((1, 4, 8, 32, 256))] * rng.choice((1, 1, 2, 50))
-        elif rng.random() < 0.2:
-            del out[at:]
-    return bytes(out)
-
-
-def mutate_numbers(rng: random.Random, data: bytes) -> bytes:
-    """Return bytes in which some aligned numbers of one size are replaced."""
-    out, size = bytearray(data), rng.choice((1, 2, 4, 8))
-    for _ in range(rng.choice((1, 2, 5))):
-        if len(out) < size:
-            break
-        at = rng.randrange(len(out) // size) * size
-        value = integer(rng, 8 * size).to_bytes(size, "little")
-        if size == 4 and rng.random() < 0.5:
-            value = struct.pack("<f", rng.choice(FLOATS))
-        out[at : at + size] = value
+            number = integer(rng, 8 * size, near).to_bytes(size, "little")
+            is_float = size == 4 and rng.random() < 0.4
+            out[at : at + size] = struct.pack("<f", rng.choice(FLOATS)) if is_float else number
     return bytes(out)
 
 
@@ -62,35 +42,27 @@ def tokens_of(text: str) -> tuple[str, ...]:
 
 
 def mutate_text(rng: random.Random, text: str, other: str = "") -> str:
-    """Return a text with a few changes of tokens; tokens come from it, from another text or are odd."""
-    parts, known = list(tokens_of(text)), tokens_of(other) or tokens_of(text)
+    """Return a text with a few changes of tokens; new ones come from it, from another text, or are odd."""
+    parts, known = list(tokens_of(text)), tokens_of(other) or tokens_of(text) or ("x",)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        at, kind = rng.randrange(len(parts) + 1), rng.randrange(8)
-        new = rng.choice((*TEXTS, *map(str, INTEGERS), *map(str, FLOATS)))
+        at, kind = rng.randrange(len(parts) + 1), rng.randrange(7)
+        new = rng.choice((rng.choice(known), rng.choice(TEXTS), str(rng.choice((*INTEGERS, *FLOATS)))))
         if kind == 0:
             del parts[at : at + rng.choice((1, 1, 2, 5, 30))]
         elif kind == 1:
-            parts[at:at] = [new]
-        elif kind == 2 and known:
-            parts[at : at + rng.choice((0, 1))] = [rng.choice(known)]
-        elif kind == 3 and parts:
+            parts[at : at + rng.choice((0, 0, 1))] = [new]
+        elif kind == 2 and parts:
             start, size = rng.randrange(len(parts)), rng.choice((1, 2, 5, 20, 60))
             parts[at:at] = parts[start : start + size] * rng.choice((1, 1, 2, 40))
-        elif kind == 4 and parts:
-            one, two = rng.randrange(len(parts)), rng.randrange(len(parts))
-            parts[one], parts[two] = parts[two], parts[one]
-        elif kind == 5:
-            numbers = [index for index, part in enumerate(parts) if part.lstrip("-")[:1].isdigit()]
-            if numbers:
-                parts[rng.choice(numbers)] = str(rng.choice((*INTEGERS, *FLOATS)))
-        elif kind == 6 and parts:
-            index = min(at, len(parts) - 1)
-            code = rng.choice((0, 9, 10, 13, 27, 34, 39, 60, 92, 127, 0xA0, 0x2028, 0xFFFF, 0x1F600))
-            cut = rng.randrange(len(parts[index]) + 1)
-            parts[index] = parts[index][:cut] + chr(code) + parts[index][cut:]
-        else:
-            words = [index for index, part in enumerate(parts) if part[:1] in '"_' or part.isidentifier()]
-            if words:
-                index = rng.choice(words)
+        elif kind == 3 and at < len(parts):
+            cut = rng.randrange(len(parts[at]) + 1)
+            parts[at] = (
+                parts[at][:cut] + chr(rng.choice((0, 9, 10, 13, 27, 34, 92, 0x2028))) + parts[at][cut:]
+            )
+        else:  # a token of one sort
+            pattern = rng.choice((r"-?\d.*", r'[A-Za-z_].*|".*"'))
+            places = [index for index, part in enumerate(parts) if re.fullmatch(pattern, part)]
+            if places:
+                index = rng.choice(places)
                 parts[index] = f'"{new}"' if parts[index][:1] == '"' else new
     return "".join(parts)

@@ -6,55 +6,48 @@ import random
 import struct
 from functools import lru_cache
 
-from fuzz.mutate.plain import mutate_bytes, mutate_numbers
+from fuzz.mutate.plain import mutate_bytes
 from fuzz.mutate.values import FLOATS, TEXTS, integer
+from tests.converter.caffe.nets import varint
 
 Field = tuple[int, int, int | bytes]
 LONGEST = 1 << 14
 DEEPEST = 12
 
 
-def varint(value: int) -> bytes:
-    """Return a varint."""
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value, position
 
 
 @lru_cache(1 << 14)
 def fields_of(data: bytes) -> tuple[Field, ...] | None:
     """Return number, wire type and value of each field; None if bytes are no message."""
     found: list[Field] = []
-    position, end = 0, len(data)
-
-    def number() -> int:
-        nonlocal position
-        value = shift = 0
-        while position < end and shift < 70:
-            byte = data[position]
-            position += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise ValueError
-
+    position = 0
     try:
-        while position < end:
-            key = number()
-            wire = key & 7
+        while position < len(data):
+            key, position = _number(data, position)
+            wire, value = key & 7, b""
             if wire == 0:
-                found.append((key >> 3, wire, number()))
+                number, position = _number(data, position)
+                found.append((key >> 3, wire, number))
                 continue
-            size = {1: 8, 5: 4}.get(wire) or (number() if wire == 2 else end + 1)
-            if not key >> 3 or position + size > end:
+            size = {1: 8, 5: 4}.get(wire, LONGEST)
+            if wire == 2:
+                size, position = _number(data, position)
+            value = data[position : position + size]
+            if not key >> 3 or wire not in (1, 2, 5) or len(value) != size:
                 return None
-            found.append((key >> 3, wire, data[position : position + size]))
+            found.append((key >> 3, wire, value))
             position += size
-    except ValueError:
+    except IndexError:
         return None
     return tuple(found)
 
@@ -63,11 +56,8 @@ def message_of(fields: list[Field]) -> bytes:
     """Return the bytes of fields."""
     out = []
     for number, wire, value in fields:
-        out.append(varint(number << 3 | wire))
-        if isinstance(value, int):
-            out.append(varint(value))
-        else:
-            out += [varint(len(value)), value] if wire == 2 else [value]
+        size = varint(len(value)) if wire == 2 and isinstance(value, bytes) else b""
+        out += [varint(number << 3 | wire), size, varint(value) if isinstance(value, int) else value]
     return b"".join(out)
 
 
@@ -77,8 +67,7 @@ def _below(data: bytes, depth: int = 0) -> tuple[Field, ...]:
     found: list[Field] = []
     for field in (depth < DEEPEST and len(data) < LONGEST and fields_of(data)) or ():
         found.append(field)
-        if isinstance(field[2], bytes) and field[1] == 2:
-            found += _below(field[2], depth + 1)
+        found += _below(field[2], depth + 1) if isinstance(field[2], bytes) and field[1] == 2 else ()
     return tuple(found[:2000])
 
 
@@ -90,48 +79,40 @@ def mutate_protobuf(rng: random.Random, data: bytes, other: bytes = b"") -> byte
 
 
 def _changed(rng: random.Random, data: bytes, source: bytes, depth: int) -> bytes:
-    found = fields_of(data) if len(data) < LONGEST or not depth else None
-    if found is None or (not found and depth):
-        return rng.choice((mutate_bytes, _other_text))(rng, data)
-    fields = list(found)
-    at = rng.randrange(len(fields)) if fields else 0
-    number, wire, value = fields[at] if fields else (1, 0, 0)
-    is_message = wire == 2 and isinstance(value, bytes) and value and fields_of(value) is not None
-    if is_message and fields and depth < DEEPEST and rng.random() < 0.8:
-        assert isinstance(value, bytes)
+    fields = list(fields_of(data) or ()) if len(data) < LONGEST or not depth else []
+    if not fields:
+        return mutate_bytes(rng, data) if rng.random() < 0.6 else _text(rng)
+    at, kind = rng.randrange(len(fields)), rng.randrange(9)
+    number, wire, value = fields[at]
+    if isinstance(value, bytes) and wire == 2 and value and depth < DEEPEST and rng.random() < 0.8:
         fields[at] = number, wire, _changed(rng, value, source, depth + 1)
-        return message_of(fields)
-    kind = rng.randrange(10)
-    if kind == 0 and fields:
+    elif kind == 0:
         del fields[at]
-    elif kind == 1 and fields:
+    elif kind == 1:
         fields[at:at] = [fields[at]] * rng.choice((1, 1, 2, 30))
     elif kind == 2:
         rng.shuffle(fields)
     elif kind == 3:
-        fields.insert(at, (rng.choice((number, number + 1, rng.randrange(1, 40))), wire, value))
+        fields.insert(at, (rng.choice((number + 1, rng.randrange(1, 40))), wire, value))
     elif kind in (4, 5) and (known := _below(source)):
         same = [each for each in known if each[:2] == (number, wire)]
         fields[at : at + rng.choice((0, 1, 1))] = [rng.choice(same or known)]
     else:
-        fields[at : at + 1] = [(number, *_value(rng, wire, value))]
+        fields[at] = (number, *_value(rng, wire, value))
     return message_of(fields)
 
 
 def _value(rng: random.Random, wire: int, value: int | bytes) -> tuple[int, int | bytes]:
     """Return a wire type and a value in place of those of a field."""
     if rng.random() < 0.05:
-        return rng.choice(
-            ((0, integer(rng)), (2, rng.choice(TEXTS).encode("utf-8", "ignore")), (5, bytes(4)))
-        )
+        return rng.choice(((0, integer(rng)), (2, _text(rng)), (5, bytes(4))))
     if isinstance(value, int):
         return wire, integer(rng, near=value)
-    if wire != 2:
-        code, bits = ("<f", 32) if wire == 5 else ("<d", 64)
-        whole = integer(rng, bits).to_bytes(bits // 8, "little")
-        return wire, rng.choice((struct.pack(code, rng.choice(FLOATS)), whole))
-    return wire, rng.choice((mutate_bytes, mutate_numbers, _other_text))(rng, value)
+    if wire == 2:
+        return wire, mutate_bytes(rng, value) if rng.random() < 0.6 else _text(rng)
+    number = integer(rng, 8 * len(value)).to_bytes(len(value), "little")
+    return wire, rng.choice((number, struct.pack("<f" if wire == 5 else "<d", rng.choice(FLOATS))))
 
 
-def _other_text(rng: random.Random, _: bytes) -> bytes:
+def _text(rng: random.Random) -> bytes:
     return rng.choice(TEXTS).encode("utf-8", "surrogatepass")

@@ -1,17 +1,25 @@
-"""Mutations of JSON documents as trees."""
+"""Mutations of JSON and XML documents as trees."""
 
 from __future__ import annotations
 
+import copy
 import json
 import random
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree
 
 from fuzz.mutate.plain import mutate_bytes, mutate_text
-from fuzz.mutate.values import FLOATS, INTEGERS, TEXTS, junk
+from fuzz.mutate.values import FLOATS, INTEGERS, TEXTS
+
+
+def _junk(rng: random.Random) -> Any:
+    """Return a value of JSON of any type."""
+    value: Any = rng.choice(
+        (rng.choice((*INTEGERS, *FLOATS)), rng.choice(TEXTS), None, True, False, [], {}, 10**400)
+    )
+    return rng.choice((value, value, [value] * rng.choice((1, 3)), {rng.choice(TEXTS): value}))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -28,48 +36,41 @@ def mutate_tree(rng: random.Random, root: Any) -> Any:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = list(_places(top))
         holder, key = rng.choice(places)
-        held, kind = holder[key], rng.randrange(11)
-        number = isinstance(held, int | float) and not isinstance(held, bool)
+        held, kind = holder[key], rng.randrange(9)
         if kind == 0 and holder is not top:
             del holder[key]
         elif kind == 1 and isinstance(holder, list):
             holder += [held] * rng.choice((1, 1, 2, 50))
         elif kind == 2 and isinstance(held, dict):
-            held[rng.choice(TEXTS)] = junk(rng)
+            held[rng.choice(TEXTS)] = _junk(rng)
         elif kind in (2, 3) and isinstance(held, str):
             holder[key] = mutate_text(rng, held)
-        elif kind in (3, 4) and number:
-            near = (-held, str(held), held * 2, held + 1, held - 1, held / 2) if abs(held) < 1e300 else ()
-            holder[key] = rng.choice((*near, *rng.choices(INTEGERS, k=5), *rng.choices(FLOATS, k=2)))
-        elif kind in (5, 6):
+        elif kind in (2, 3, 4) and isinstance(held, int | float) and abs(held) < 1e300:
+            holder[key] = rng.choice(
+                (-held, str(held), held * 2, held + 1, held / 2, *rng.choices(INTEGERS, k=4))
+            )
+        elif kind in (4, 5):
             source, which = rng.choice(places)
             if which in source if isinstance(source, dict) else which < len(source):
-                holder[key] = json.loads(json.dumps(source[which]))
-        elif kind == 7 and isinstance(holder, dict) and holder is not top:
-            holder[rng.choice(TEXTS) if rng.random() < 0.5 else mutate_text(rng, key)] = holder.pop(key)
-        elif kind == 8 and isinstance(holder, list):
-            rng.shuffle(holder)
-        elif kind == 9 and rng.random() < 0.1:
+                holder[key] = copy.deepcopy(source[which])
+        elif kind == 6 and isinstance(holder, dict) and holder is not top:
+            holder[rng.choice((rng.choice(TEXTS), mutate_text(rng, key)))] = holder.pop(key)
+        elif kind == 7 and rng.random() < 0.1:
             for _ in range(rng.choice((5, 200, 900))):
-                held = [held] if rng.random() < 0.8 else {"a": held}
+                held = rng.choice(([held], [held], {"a": held}))
             holder[key] = held
         else:
-            holder[key] = junk(rng)
+            holder[key] = _junk(rng)
     return top[""]
 
 
 def mutate_json(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
-    """Return a JSON document with a few changes, rarely of its text."""
+    """Return a JSON document with a few changes, rarely of its bytes."""
     try:
-        root = json.loads(data) if rng.random() < 0.95 else None
-    except ValueError:
-        root = None
-    if root is None:
+        made = mutate_tree(rng, json.loads(data)) if rng.random() < 0.95 else None
+        return json.dumps(made, ensure_ascii=rng.random() < 0.8).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):
         return mutate_bytes(rng, data, other)
-    text = json.dumps(mutate_tree(rng, root), ensure_ascii=rng.random() < 0.8)
-    if rng.random() < 0.03:
-        text = re.sub(r'"(\w+)":', r'"\1": 1, "\1":', text, count=1)
-    return text.encode("utf-8", "surrogatepass")
 
 
 def mutate_xml(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
@@ -77,12 +78,12 @@ def mutate_xml(rng: random.Random, data: bytes, other: bytes = b"") -> bytes:
     try:
         root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True))
         made = _element(mutate_tree(rng, _lists(root))) if rng.random() < 0.85 else None
-    except (etree.XMLSyntaxError, ValueError, TypeError, RecursionError):
+    except (etree.XMLSyntaxError, ValueError, TypeError, LookupError, RecursionError):
         made = None
-    if made is None:
-        texts = (each.decode("utf-8", "replace") for each in (data, other))
-        return mutate_text(rng, *texts).encode("utf-8", "surrogatepass")
-    return bytes(etree.tostring(made, encoding="UTF-8"))
+    if made is not None:
+        return bytes(etree.tostring(made, encoding="UTF-8"))
+    texts = (each.decode("utf-8", "replace") for each in (data, other))
+    return mutate_text(rng, *texts).encode("utf-8", "surrogatepass")
 
 
 def _lists(element: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Vocabulary of handlers: the words that a module's code has, as names and values of attributes."""
+"""Random nodes of importers: types that have handlers, with attributes out of the words of their code."""
 
 from __future__ import annotations
 
@@ -7,50 +7,43 @@ import inspect
 import random
 import re
 import sys
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from fuzz.mutate.values import INTEGERS
+from xdlc.converter.operators.handlers import Handlers
 
 SHAPES = ((), (1,), (4,), (2, 3), (1, 4, 3), (1, 4, 4, 2), (1, 4, 4, 4), (1, 2, 2, 2, 2))
 TYPES = (*["float32"] * 6, "int32", "int64", "bool", "int8", "uint8", "float64")
 
 
 @cache
-def words(module: str) -> tuple[str, ...]:
+def _words(module: str) -> tuple[str, ...]:
     """Return the words among the texts in the code of a module."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     found = {text for text in texts if isinstance(text, str) and re.fullmatch(r"\w{1,40}", text)}
-    return tuple(sorted(found)) or ("axis",)
+    return (*sorted(found), "axis")
 
 
-def words_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the words of the module that has a handler."""
-    return words(inspect.unwrap(function).__module__)
+def drawn(rng: random.Random, handlers: Handlers, *more: str) -> tuple[str, dict[str, Any]]:
+    """Return a node type that has a handler, and attributes; ``more`` are further words."""
+    domain, type = rng.choice(sorted(each for each in handlers.all() if not each[0]))
+    known = (*_words(inspect.unwrap(handlers.all()[domain, type].function).__module__), *more)
+    return type, {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 1, 2, 4, 6)))}
 
 
-def value(rng: random.Random, known: tuple[str, ...], depth: int = 0) -> Any:
-    """Return a value of an attribute: small or at a limit, or a word of the module, or a list of these."""
-    kind = rng.randrange(12 if depth < 2 else 8)
-    if kind < 4:
-        return rng.choice((0, 1, 1, 2, 2, 3, -1))
-    if kind == 4:
-        return rng.choice((0.0, 0.5, 1.0, 1e-5, -1.0))
-    if kind == 5:
-        return rng.random() < 0.5
-    if kind == 6:
-        return rng.choice(known)
-    if kind == 7:
-        return max(-(1 << 63), min(rng.choice(INTEGERS), (1 << 63) - 1))
-    first = value(rng, known, 2)
-    return [
-        first if rng.random() < 0.8 else value(rng, known, 2)
-        for _ in range(rng.choice((0, 1, 2, 2, 3, 4, 4)))
-    ]
+def value(rng: random.Random, known: tuple[str, ...], *, single: bool = False) -> Any:
+    """Return a value of an attribute: small or at a limit, or one of some words, or a list of these."""
+    if not single and rng.random() < 0.35:
+        first = value(rng, known, single=True)
+        many = [first if rng.random() < 0.8 else value(rng, known, single=True) for _ in range(4)]
+        return many[: rng.choice((0, 1, 2, 2, 3, 4, 4))]
+    limit = max(-(1 << 63), min(rng.choice(INTEGERS), (1 << 63) - 1))
+    small = rng.choice((0, 1, 1, 2, 2, 3, -1))
+    return rng.choice((small, small, small, rng.choice((0.0, 0.5, 1e-5)), True, rng.choice(known), limit))
 
 
 def array(rng: random.Random, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

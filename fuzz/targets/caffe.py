@@ -10,7 +10,7 @@ import numpy as np
 
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import convert
-from fuzz.targets._sweep import SHAPES, value, words_of
+from fuzz.targets._sweep import SHAPES, drawn
 from tests.converter.caffe.nets import blob, caffemodel, data, double_blob, layer, old_blob
 from xdlc.converter.caffe.registry import layer as registry
 
@@ -39,21 +39,16 @@ OLD = (
 
 def layers(rng: random.Random) -> Files:
     """Return a net of a few layers: bottoms and parameters of any number and type."""
-    known = sorted(registry.all())
     text, tops = data(*rng.choice(SHAPES)), ["data"]
     if rng.random() < 0.5:
         text, tops = text + data(*rng.choice(SHAPES), name="more"), ["data", "more"]
     for index in range(rng.choice((1, 1, 2, 3))):
-        type = rng.choice(known)[1]
-        vocabulary = words_of(registry.all()["", type].function)
-        messages = [word for word in vocabulary if word.endswith("_param")] or ["param"]
-        fields = ""
-        for _ in range(rng.choice((0, 1, 2, 4))):
-            given = value(rng, (*vocabulary, "MAX", "SUM", "true"))
-            for one in given if isinstance(given, list) else [given]:
-                shown = one if not isinstance(one, str) or rng.random() < 0.5 else f'"{one}"'
-                fields += f"{rng.choice(vocabulary)}: {shown} "
-        params = f"{rng.choice(messages)} {{ {fields} }}" if rng.random() < 0.8 else fields
+        type, given = drawn(rng, registry, "MAX", "SUM", "true")
+        message, fields = "param", ""
+        for name, held in given.items():
+            message = name if name.endswith("_param") else message
+            fields += "".join(f"{name}: {one} " for one in (held if isinstance(held, list) else [held]))
+        params = f"{message} {{ {fields} }}" if rng.random() < 0.8 else fields
         bottoms = " ".join(rng.choice(tops) for _ in range(rng.choice((0, 1, 1, 1, 2, 3))))
         made = " ".join(f"t{index}_{number}" for number in range(rng.choice((1, 1, 1, 2, 3))))
         name = rng.choice(("conv", "fc", f"l{index}"))

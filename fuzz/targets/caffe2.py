@@ -10,9 +10,12 @@ import numpy as np
 
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
-from fuzz.targets._sweep import SHAPES, array, value, words_of
+from fuzz.targets._sweep import SHAPES, array, drawn
 from tests.converter.caffe2.nets import FILLS, TinyNet
 from xdlc.converter.caffe2.registry import operator
+
+RESERVED = ("self", "type", "inputs", "outputs", "name")
+"""Arguments of the function that adds an operator."""
 
 
 def operators(rng: random.Random) -> Files:
@@ -22,14 +25,15 @@ def operators(rng: random.Random) -> Files:
         names.append(made.fill(f"w{index}", array(rng, rng.choice(SHAPES), rng.choice(sorted(FILLS)))))
     made.init("ConstantFill", ["c"], shape=[2, 3], value=0.5)
     for index in range(rng.choice((1, 1, 2, 3))):
-        type = rng.choice(sorted(operator.all()))[1]
-        vocabulary = words_of(operator.all()["", type].function)
-        args = {rng.choice(vocabulary): value(rng, vocabulary) for _ in range(rng.choice((0, 1, 2, 4)))}
-        for key in ("type", "inputs", "outputs", "name", "self"):
-            args.pop(key, None)
+        type, args = drawn(rng, operator)
         inputs = [rng.choice((*names, "c")) for _ in range(rng.choice((0, 1, 1, 2, 3, 5)))]
         outputs = [f"y{index}{end}" for end in ("", "b", "c")[: rng.choice((1, 1, 1, 2, 3))]]
-        made.op(type, inputs, outputs, **{key: one for key, one in args.items() if one != []})
+        made.op(
+            type,
+            inputs,
+            outputs,
+            **{key: one for key, one in args.items() if one != [] and key not in RESERVED},
+        )
         names += outputs
     return built(lambda folder: made.write(folder, ("data",), (names[-1],)))
 

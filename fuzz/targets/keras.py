@@ -9,8 +9,8 @@ import numpy as np
 
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
-from fuzz.targets._sweep import SHAPES, array, value, words_of
-from tests.converter.keras.keras_files import archive, call, entry, functional, layer, legacy
+from fuzz.targets._sweep import SHAPES, array, drawn
+from tests.converter.keras.keras_files import archive, call, entry, functional, layer, legacy, ref
 from xdlc.converter.keras.handling import handler
 
 HELD = {"layers/dense": [np.ones((4, 3), np.float32), np.ones(3, np.float32)]}
@@ -18,16 +18,13 @@ HELD = {"layers/dense": [np.ones((4, 3), np.float32), np.ones(3, np.float32)]}
 
 def layers(rng: random.Random) -> Files:
     """Return a model of a few layers: options, inputs and weights of any number and type."""
-    known = [type for domain, type in sorted(handler.all()) if not domain]
     made, names = [entry("x", *rng.choice(SHAPES))], ["x"]
     weights = {}
     for index in range(rng.choice((1, 1, 2, 3))):
-        type = rng.choice(known)
-        vocabulary = (*words_of(handler.all()["", type].function), "units", "filters", "kernel_size", "axis")
-        config = {rng.choice(vocabulary): value(rng, vocabulary) for _ in range(rng.choice((0, 1, 3, 6)))}
+        type, config = drawn(rng, handler, "units", "filters", "kernel_size", "strides")
         config.pop("name", None)
         inputs = [rng.choice(names) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-        inbound = call(*inputs) if rng.random() < 0.8 else call([*map(_ref, inputs)])
+        inbound = call(*inputs) if rng.random() < 0.8 else call([*map(ref, inputs)])
         one = layer(type, f"l{index}", [inbound])
         one["config"] |= config
         made.append(one)
@@ -36,10 +33,6 @@ def layers(rng: random.Random) -> Files:
         weights[f"layers/{type.lower()}{'_1' * (index > 0)}"] = arrays
     model = functional(made, ["x"], [names[-1]])
     return built(lambda folder: archive(folder / "m.keras", model, weights))
-
-
-def _ref(name: str) -> dict[str, object]:
-    return {"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, 0]}}
 
 
 def plain() -> dict[str, object]:

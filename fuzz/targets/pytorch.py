@@ -62,7 +62,7 @@ def program(rng: random.Random) -> Files:
 def _argument(rng: random.Random, kind: str, known: list[Any]) -> Any:
     bare = kind.rstrip("?!")
     if rng.random() < 0.08 or (kind != bare and rng.random() < 0.3):
-        return rng.choice((None, rng.choice(known), value(rng, ("mean", "zeros"), 2)))
+        return rng.choice((None, rng.choice(known), value(rng, ("mean", "zeros"), single=True)))
     if bare.endswith("[]"):
         return [_argument(rng, bare[:-2], known) for _ in range(rng.choice((0, 1, 2, 2, 3, 4)))]
     if bare == "T":
@@ -74,7 +74,7 @@ def _argument(rng: random.Random, kind: str, known: list[Any]) -> Any:
     if bare == "B":
         return rng.random() < 0.5
     return (
-        value(rng, ("mean",), 2)
+        value(rng, ("mean",), single=True)
         if rng.random() < 0.2
         else rng.choice((0, 1, 2, -1, 0.5)[: 5 if bare in "SF" else 4])
     )
