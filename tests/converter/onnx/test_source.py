@@ -353,3 +353,9 @@ def test_attributes_of_another_type(models, type, attribute, value):
     node = helper.make_node(type, ["x"], ["y"], **{attribute: value})
     with pytest.raises(ModelError, match=f"attribute {attribute} must be a number"):
         xdlc.convert(models.save(models.make([node], {"x": [1, 4]}, {"y": [1, 4]})))
+
+
+def test_an_input_without_a_name(models):
+    model = models.make([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 4], "": [1, 4]}, {"y": [1, 4]})
+    with pytest.raises(ModelError, match="no name"):
+        xdlc.convert(models.save(model))

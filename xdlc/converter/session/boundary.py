@@ -104,8 +104,9 @@ def input_shapes(
             shape[0] = batch
         if given is not None:
             shape = [int(size) for size in given]
-        if name in shapes:
-            problems.append(ModelError(f"two inputs are named {name!r}", where=where))
+        if name in shapes or not name:
+            text = f"two inputs are named {name!r}" if name else "an input has no name"
+            problems.append(ModelError(text, where=where, fix="export the model again"))
         shapes[name] = tuple(size if size >= 0 else None for size in shape)
     if (
         batch is not None
