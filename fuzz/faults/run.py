@@ -75,7 +75,7 @@ TOOLS = {
         "quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --report @/r.html --export_encodings @/e.json"
     ),
     "quant-jobs": Case("quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --jobs 2"),
-    "quantize": Case("quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc --enable_hta"),
+    "quantize": Case("quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc"),
     "graph-prepare": Case("graph_prepare", "--input_dlc %/q.dlc --output_dlc @/c.dlc --htp_socs sm8650"),
     "opt": Case("opt", "%/net.dlc -o @/o.dlc --pass drop_neutral"),
     "info": Case("info", "%/net.dlc --save @/ops.csv"),

@@ -88,3 +88,17 @@ def test_names_that_standard_output_cannot_hold(folder: Path) -> None:
     done = CliRunner(charset="latin-1").invoke(main, ["net.dlc"])
     assert done.exit_code == 0
     assert "\\u0142" in done.output
+
+
+def test_functions_of_python(folder: Path) -> None:
+    before = held(folder)
+    with pytest.raises(xdlc.errors.UsageError):
+        xdlc.to_onnx("net.dlc", "link.dlc")
+    for path in ("a\0b", "\ud800"):
+        with pytest.raises(xdlc.errors.StorageError):
+            xdlc.to_onnx("net.dlc", path)
+        with pytest.raises(xdlc.errors.StorageError):
+            xdlc.save(xdlc.load("net.dlc"), path)
+    assert held(folder) == before
+    xdlc.save(xdlc.load("net.dlc"), "net.dlc")  # a model that was read before may replace its file
+    assert Path("net.dlc").read_bytes() == before[str(folder / "net.dlc")]

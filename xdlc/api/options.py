@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, reword
+from xdlc.ir.files import kept_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError as error:
             raise UsageError(f"{name}: {error}", fix=f"see help(xdlc.{name})") from None
         try:
-            return function(*args, **options)
+            with kept_apart():
+                return function(*args, **options)
         except XdlcError as error:
             if not SPEAKS_FLAGS.get():
                 reword(error, in_python)

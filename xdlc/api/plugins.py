@@ -17,7 +17,7 @@ from xdlc.api.conversion import convert
 from xdlc.api.execution import run
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 from xdlc.ir import Model
-from xdlc.ir.files import replace_files
+from xdlc.ir.files import checked_path, replace_files
 from xdlc.json_fields import choice
 
 _MOST_ELEMENTS = 1 << 24
@@ -210,7 +210,7 @@ def write_kernels(model: Model, folder: str | Path = "kernel_meta") -> list[Path
     """
     from xdlc.container.udo import kernels
 
-    found, target, contents = kernels(model), Path(folder), dict[Path, bytes]()
+    found, target, contents = kernels(model), Path(checked_path(folder)), dict[Path, bytes]()
     if not found:
         fix = "convert it with a plugin whose build_kernel returns compile_c"
         raise UsageError("the model carries no kernels", fix=fix)

@@ -19,7 +19,7 @@ _MARK = "# launcher of xdlc compat"
 
 
 @tool("install")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=params.OUTPUT_FILE)
 @click.option(
     "--tools",
     callback=params.names,

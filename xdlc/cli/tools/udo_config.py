@@ -210,7 +210,7 @@ def check_plugin(
     "-o",
     "--output_path",
     "folder",
-    type=click.Path(path_type=Path),
+    type=params.OUTPUT_FILE,
     default="kernel_meta",
     show_default=True,
     help="Folder to write to, which is made if it is missing.",

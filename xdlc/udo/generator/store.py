@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
+from xdlc.ir.files import checked_path
 from xdlc.udo.generator.rendering import Rendered
 
 MANIFEST = ".xdlc-udo.json"
@@ -58,6 +59,7 @@ def write_packages(
         UsageError: If a package is there and ``force`` is not set, or its place is no folder of its own.
         StorageError: If something cannot be read or written; nothing has changed then.
     """
+    checked_path(folder)
     targets = [folder / name for name, _ in packages]
     with _storage_errors(folder):
         raise_all([*_blocked(folder), *(one for target in targets for one in _refusals(target, force))])
