@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy
 
 from xdlc import ir
-from xdlc.ir import AxisScaleOffset, Graph, Op, Origin, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT32, INT8, INT16, INT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
+from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
+from xdlc.ir.dtype import INT8, INT16, INT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
+from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 from xdlc.passes.widen_bytes import moves
 
 _STORED = {INT8: SFIXED8, INT16: SFIXED16, UINT16: UFIXED16, UINT8: UFIXED8}
 _WHOLE = ScaleOffset(1.0, 0)
+_REASON = "HTP stores integers of this width as fixed point"
 
 
 @graph_pass(stage="htp", after=("reinterpret_io",))
@@ -95,8 +97,7 @@ def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
     for op in casts:
         source = op.inputs[0]
         if source is not None and source.dtype.is_float:  # Quantize rounds
-            whole = _insert(graph, op, "Cast", [source], INT32, source.shape)
-            graph.set_inputs(op, [whole])
+            graph.set_inputs(op, [Writer(graph, op, _REASON).cast(source, INT32)])
     return True
 
 
@@ -126,39 +127,12 @@ def _scale_by_axis(graph: Graph, op: Op) -> None:
     shape = [1] * source.rank
     shape[encoding.axis] = len(encoding.scales)
 
-    def vector(values: Sequence[float]) -> Tensor:
-        name = graph.unique_name(f"{op.name}_factors")
-        return ir.static(name, numpy.array(values, numpy.float32).reshape(shape))
-
     for reader in graph.consumers(op.outputs[0]):
-        real = _insert(graph, reader, "Dequantize", [source], FLOAT32, source.shape)
-        if any(encoding.offsets):
-            added: dict[str, ir.Param] = {"operation": ir.u32(ADD)}
-            operands = [real, vector(encoding.offsets)]
-            real = _insert(graph, reader, "ElementWiseBinary", operands, FLOAT32, source.shape, added)
-        factors: dict[str, ir.Param] = {"operation": ir.u32(MULTIPLY)}
-        scaled = [real, vector(encoding.scales)]
-        last = Op(
-            "ElementWiseBinary", scaled, reader.outputs, factors, name=reader.name, origin=reader.origin
-        )
-        graph.replace_op(reader, last)
+        writer = Writer(graph, reader, _REASON)
+        real = writer.emit("Dequantize", [source], source.shape)
+        for operation, values in ((ADD, encoding.offsets), (MULTIPLY, encoding.scales)):
+            if operation is MULTIPLY or any(values):
+                factors = writer.constant(numpy.array(values, numpy.float32).reshape(shape))
+                real = writer.binary(operation, real, factors)
+        writer.finish(real)
     graph.remove(op)
-
-
-def _insert(
-    graph: Graph,
-    anchor: Op,
-    type: str,
-    inputs: Sequence[Tensor],
-    dtype: ir.DType,
-    shape: Sequence[int],
-    params: dict[str, ir.Param] | None = None,
-) -> Tensor:
-    """Insert an op before another, and return its result."""
-    axes = inputs[0].dynamic_axes
-    name = graph.unique_name(f"{anchor.name}_{type.lower()}_out")
-    result = graph.add_tensor(Tensor(name, tuple(shape), dtype, dynamic_axes=axes))
-    origin = Origin(anchor.origin.nodes, "HTP stores integers of this width as fixed point")
-    name = f"{anchor.name}_{type.lower()}"
-    graph.insert_before(anchor, ir.make_op(graph, type, inputs, [result], params, name=name, origin=origin))
-    return result
