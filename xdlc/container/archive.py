@@ -241,7 +241,7 @@ class ArchiveWriter:
             OSError: If writing fails.
         """
         raw = name.encode("utf-8")
-        if name in self._written or not raw or len(raw) > 0xFFFF:
+        if name in self._written or not raw or len(raw) > 0xFFFF or "\0" in name:
             raise ContainerError(
                 f"cannot name an entry {name!r}", fix="use a short name of its own for each record"
             )

@@ -211,6 +211,15 @@ class BlockwiseExpansion:
     def __post_init__(self) -> None:
         if self.blocks_per_axis < 1:
             raise ValueError(f"{self.blocks_per_axis} blocks in each channel")
+        if len(self.offsets) != len(self.scales):
+            raise ValueError(f"{len(self.scales)} scales but {len(self.offsets)} offsets")
+        if (
+            not 0
+            <= min(self.block_scales, default=0)
+            <= max(self.block_scales, default=0)
+            < 1 << (8 << self.wide)
+        ):
+            raise ValueError(f"block scales outside of {8 << self.wide} bits")
         object.__setattr__(self, "scales", _scales(self.scales))
 
 
