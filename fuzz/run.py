@@ -64,7 +64,8 @@ class Plan:
 
     def __init__(self, target: Target, seed: int, corpus: Path | None = None) -> None:
         self.target, self.seed = target, seed
-        self.seeds = list(target.seeds())
+        self.seeds, rng = list(target.seeds()), random.Random(seed)
+        self.seeds += [target.generate(rng) for _ in range(60)] if target.generate else []
         for folder in (
             sorted((corpus / target.name).iterdir()) if corpus and (corpus / target.name).exists() else ()
         ):

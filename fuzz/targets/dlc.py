@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import xdlc
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, keep, run
 from tests.cache_models import put_cache
-from tests.container.test_old_formats import graph_40, large, params_40, prefixed, write, write_30
+from tests.container import test_old_formats as old
 from tests.container.udo.test_kernel_records import KERNEL
 from tests.control_flow_models import if_model, loop_model
 from tests.custom_ops import scale_graph
@@ -26,46 +26,40 @@ from xdlc.container import udo
 from xdlc.container.aip_record import parse_aip, write_aip
 from xdlc.container.caches import caches
 from xdlc.opdefs import parse_collection
-from xdlc.schema._generated import dlc4_params
-
-
-def with_records() -> xdlc.Model:
-    """Return a model with caches, definitions and a kernel."""
-    model = scale_graph()
-    put_cache(model, "sm8550")
-    put_cache(model, "sm8650", noted=False)
-    collection = parse_collection(BLEND.encode(), "blend.xml")
-    udo.add_definitions(model, {collection.package: collection})
-    udo.add_kernel(model, "Pkg", "Scale", ["s"], KERNEL)
-    return model
+from xdlc.schema._generated.dlc4_params import Elements
 
 
 @cache
 def models() -> tuple[xdlc.Model, ...]:
-    """Return small models: float, quantized, with control flow, with records."""
-    quantized = residual()
-    return with_records(), if_model(), loop_model(), on_cpu(quantized, [3]), quantized
+    """Return small models: with caches and definitions, with control flow, with sections, quantized."""
+    first = scale_graph()
+    put_cache(first, "sm8550")
+    put_cache(first, "sm8650", noted=False)
+    collection = parse_collection(BLEND.encode(), "blend.xml")
+    udo.add_definitions(first, {collection.package: collection})
+    udo.add_kernel(first, "Pkg", "Scale", ["s"], KERNEL)
+    return first, if_model(), loop_model(), on_cpu(residual(), [3]), residual()
 
 
-@cache
-def files() -> tuple[Files, ...]:
-    """Return containers of all formats."""
-    found = [
-        built(
-            lambda folder, model=model, version=version: xdlc.save(model, folder / "m.dlc", version=version)
-        )
-        for version in ("4.1", "4.0")
-        for model in models()
-    ]
-    found.append(built(lambda folder: write_30(folder / "m.dlc")))
+def files() -> Iterator[Files]:
+    """Iterate over containers of all formats."""
+    for version in ("4.1", "4.0"):
+        for model in models():
+            yield built(partial(_save, model, version))
+    yield built(lambda folder: old.write_30(folder / "m.dlc"))
     numbers = np.arange(3, dtype="<f4").tobytes()
-    for params in (
-        params_40(dlc4_params.Elements("w", numbers)),
-        large(params_40(dlc4_params.Elements("w", buffer=0)), numbers),
-    ):
-        entries = {"model": graph_40(), "model.params": prefixed(4, 0, params)}
-        found.append(built(lambda folder, entries=entries: write(folder / "m.dlc", entries)))
-    return tuple(found)
+    inline = old.params_40(Elements("w", numbers))
+    for params in (inline, old.large(old.params_40(Elements("w", buffer=0)), numbers)):
+        entries = {"model": old.graph_40(), "model.params": old.prefixed(4, 0, params)}
+        yield built(partial(_write, entries))
+
+
+def _save(model: xdlc.Model, version: str, folder: Path) -> None:
+    xdlc.save(model, folder / "m.dlc", version=version)
+
+
+def _write(entries: Files, folder: Path) -> None:
+    old.write(folder / "m.dlc", entries)
 
 
 def use(folder: Path, rng: random.Random) -> str:
@@ -76,13 +70,13 @@ def use(folder: Path, rng: random.Random) -> str:
         "onnx": lambda: xdlc.to_onnx(
             model, folder / "m.onnx", encodings=rng.choice(("qdq", "aimet", "none"))
         ),
-        "ran": lambda: run(model, rng) if model.graphs else None,
+        "ran": lambda: model.graphs and run(model, rng),
         "encodings": lambda: xdlc.export_encodings(model, folder / "m.json", rng.choice(("0.6.1", "2.0.0"))),
         "text": lambda: ir.to_text(model, data="inline"),
         "verdicts": lambda: xdlc.verdicts(model, "sm8450"),
         "caches": lambda: [each.problem for each in caches(model)],
         "definitions": lambda: (udo.definitions(model), udo.kernels(model, {})),
-        "hta": lambda: xdlc.prepare_hta(model) if model.graphs else None,
+        "hta": lambda: model.graphs and xdlc.prepare_hta(model),
     }
     for action in rng.sample(sorted(actions), 3):
         with contextlib.suppress(xdlc.XdlcError):
@@ -96,26 +90,17 @@ def read_caches(folder: Path, rng: random.Random) -> str:
     model = models()[0].clone()
     name = rng.choice(("htp.cache.sm8550.0", "htp.cache.sm8650.0", "xdlc.caches", "htp.cache.sm8450.7"))
     model.records[name] = ir.raw_data((folder / "record").read_bytes())
-    found = caches(model)
-    return "sound" if not any(each.problem for each in found) else "problem"
+    return "problem" if any(each.problem for each in caches(model)) else "sound"
 
 
-def read_aip(folder: Path, rng: random.Random) -> str:
+def read_aip(folder: Path, _: random.Random) -> str:
     """Read the record of sections, and write it again."""
     found = parse_aip((folder / "record").read_bytes(), where="record")
     assert parse_aip(write_aip(found), where="record") == found
     return "read"
 
 
-def records(prefix: str) -> Iterator[Files]:
-    """Iterate over the records of the models whose names have a prefix."""
-    for model in models():
-        for name, held in model.records.items():
-            if name.startswith(prefix):
-                yield {"record": bytes(held.content())}
-
-
-def read_text(folder: Path, rng: random.Random) -> str:
+def read_text(folder: Path, _: random.Random) -> str:
     """Read a model as text, print it and save it."""
     model = ir.parse((folder / "m.txt").read_bytes().decode("utf-8", "surrogatepass"))
     ir.to_text(model, data="inline")
@@ -123,15 +108,17 @@ def read_text(folder: Path, rng: random.Random) -> str:
     return "read"
 
 
-def texts() -> Iterator[Files]:
-    """Iterate over models as text."""
-    for model in models():
-        yield {"m.txt": ir.to_text(model, data="inline").encode()}
+def records(*prefixes: str) -> list[Files]:
+    """Return the records of the models whose names have a prefix."""
+    every = [item for model in models() for item in model.records.items()]
+    return [{"record": bytes(held.content())} for name, held in every if name.startswith(prefixes)]
 
 
 TARGETS = (
     Target("dlc", files, use),
-    Target("caches", lambda: list(records("htp.cache")) + list(records("xdlc.")), read_caches),
-    Target("aip", lambda: list(records("aip.")) + list(records("xdlc.")), read_aip),
-    Target("text", texts, read_text),
+    Target("caches", lambda: records("htp.cache", "xdlc."), read_caches),
+    Target("aip", lambda: records("aip.", "xdlc."), read_aip),
+    Target(
+        "text", lambda: [{"m.txt": ir.to_text(each, data="inline").encode()} for each in models()], read_text
+    ),
 )

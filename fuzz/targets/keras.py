@@ -53,9 +53,6 @@ def plain() -> dict[str, object]:
 def archives() -> Iterator[Files]:
     """Iterate over archives."""
     yield built(lambda folder: archive(folder / "m.keras", plain(), HELD))
-    rng = random.Random(5)
-    for _ in range(60):
-        yield layers(rng)
 
 
 def older() -> Iterator[Files]:

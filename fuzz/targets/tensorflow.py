@@ -58,12 +58,9 @@ def operators(rng: random.Random) -> Files:
 
 
 def graphs() -> Iterator[Files]:
-    """Iterate over graphs with functions and loops, and of a few operators."""
+    """Iterate over graphs with functions and loops."""
     for graph in (plain(), looping(), branching(3), doubling(3)):
         yield {"m.pb": graph.proto.SerializeToString()}
-    rng = random.Random(5)
-    for _ in range(150):
-        yield operators(rng)
 
 
 def folders() -> Iterator[Files]:
