@@ -118,7 +118,7 @@ def check_readable(path: PathLike) -> None:
 
 def _note_read(where: str, held: os.stat_result) -> None:
     used = _used.get()
-    if used is None or os.path.realpath(where) in used.both:
+    if used is None or (used.both and os.path.realpath(where) in used.both):
         return
     identity = held.st_dev, held.st_ino
     if identity in used.written.values():
