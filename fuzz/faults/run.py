@@ -72,10 +72,10 @@ TOOLS = {
     "convert": Case("convert", "-i %/net.onnx -o @/net.dlc"),
     "dry-run": Case("convert", "-i %/net.onnx --dry_run --report @/report.json"),
     "quant": Case(
-        "quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --report @/r.html --export_encodings @/e.json"
+        "quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --export_encodings @/e.json", ("q.dlc", "e.json")
     ),
     "quant-jobs": Case("quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --jobs 2"),
-    "quantize": Case("quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc"),
+    "quantize": Case("quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc --report @/r.html"),
     "graph-prepare": Case("graph_prepare", "--input_dlc %/q.dlc --output_dlc @/c.dlc --htp_socs sm8650"),
     "opt": Case("opt", "%/net.dlc -o @/o.dlc --pass drop_neutral"),
     "info": Case("info", "%/net.dlc --save @/ops.csv"),

@@ -15,8 +15,8 @@ from xdlc.ir.files import (
     kept_apart,
     read_bytes,
     replace_file,
-    replace_files,
     replace_text,
+    together,
 )
 
 
@@ -122,10 +122,20 @@ def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bo
         moved(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
+
+    def write() -> None:
+        with together():
+            for path in paths:
+                replace_file(path, b"new")
+                assert not path.exists() or path.read_bytes() == b"old"
+
     with pytest.raises(StorageError, match="Input/output"):
-        replace_files([(path, b"new") for path in paths])
+        write()
     assert names(tmp_path) == (["a", "b"] if exists else [])
     assert {path.read_bytes() for path in paths if exists} <= {b"old"}
-    replace_files([(path, b"new") for path in paths])
+    with pytest.raises(StorageError), together():
+        replace_file(paths[0], lambda file: file.write(b"new") and replace_file("a\0b", b""))
+    assert names(tmp_path) == (["a", "b"] if exists else [])
+    write()
     assert [path.read_bytes() for path in paths] == [b"new", b"new"]
     assert names(tmp_path) == ["a", "b"]

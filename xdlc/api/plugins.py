@@ -17,7 +17,7 @@ from xdlc.api.conversion import convert
 from xdlc.api.execution import run
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 from xdlc.ir import Model
-from xdlc.ir.files import checked_path, replace_files
+from xdlc.ir.files import checked_path, replace_file, together
 from xdlc.json_fields import choice
 
 _MOST_ELEMENTS = 1 << 24
@@ -230,5 +230,7 @@ def write_kernels(model: Model, folder: str | Path = "kernel_meta") -> list[Path
         description |= {"values": values, "binary": library.name, "sha256": held.digest}
         contents[path] = f"{json.dumps(description, indent=2)}\n".encode()
         contents[library] = kernel.binary
-    replace_files(list(contents.items()))
+    with together():
+        for path, content in contents.items():
+            replace_file(path, content)
     return list(contents)

@@ -15,6 +15,8 @@ from xdlc.cli.output_path import check_target
 from xdlc.cli.quant_options import BESIDE
 from xdlc.cli.tool import command_line, notice, show, warn
 from xdlc.cli.words import in_flags
+from xdlc.errors import UsageError
+from xdlc.ir.files import together
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -133,10 +135,36 @@ def _announce_lost(source: Path, kept: Container[str]) -> None:
         notice(f"drops {held}")
 
 
-def finish(request: Request, made: Quantized, target: Path) -> None:
-    """Print the result, once it is written, and write the other requested files."""
-    from xdlc.cli.report import contract
+def save(request: Request, model: Model, target: Path, dlc_version: str) -> None:
+    """Write the DLC, and the file of encodings if there is to be one: both or none.
+
+    Raises:
+        UsageError: If the encodings have no form in their file; the DLC is written then.
+        StorageError: If one cannot be written.
+    """
+    from xdlc import api
     from xdlc.quant.overrides import save_encodings
+
+    problem = None
+    with bars.steps("writing"), together():
+        api.save(model, target, dlc_version)
+        if request.export_encodings is not None:
+            try:
+                path = _encodings_path(request.export_encodings, target)
+                save_encodings(model, path, request.encoding_version)
+            except UsageError as error:
+                problem = error
+    if problem is not None:
+        raise problem
+
+
+def _encodings_path(given: Path, target: Path) -> Path:
+    return target.with_name(f"{target.stem}_encoding.json") if str(given) == BESIDE else given
+
+
+def finish(request: Request, made: Quantized, target: Path) -> None:
+    """Print the result, once it is written."""
+    from xdlc.cli.report import contract
 
     for line in (*contract(made.model), *made.lines):
         show(line)
@@ -144,9 +172,6 @@ def finish(request: Request, made: Quantized, target: Path) -> None:
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:
-        path = request.export_encodings
-        path = target.with_name(f"{target.stem}_encoding.json") if str(path) == BESIDE else path
-        written = save_encodings(made.model, path, request.encoding_version)
-        show(f"encodings: {written}")
+        show(f"encodings: {_encodings_path(request.export_encodings, target)}")
     for text in made.warnings:
         warn(text)

@@ -33,6 +33,8 @@ class _Used:
 
 
 _used: ContextVar[_Used | None] = ContextVar("_used", default=None)
+_waiting: ContextVar[list[tuple[str, str]] | None] = ContextVar("_waiting", default=None)
+"""Temporary files that wait for others, and what they will replace."""
 
 
 @contextmanager
@@ -171,39 +173,26 @@ def _target(where: str) -> tuple[str, _Identity | None]:
 
 def replace_text(path: PathLike, text: str, *, executable: bool = False) -> None:
     """Replace a file by a text in UTF-8, in which half a surrogate pair is escaped; as ``replace_file``."""
-    content = text.encode("utf-8", "backslashreplace")
-    replace_files([(path, content)], executable=executable)
+    replace_file(path, text.encode("utf-8", "backslashreplace"), executable=executable)
 
 
-def replace_file(path: PathLike, write: Writer, *, lasting: bool = True) -> None:
+def replace_file(path: PathLike, write: Writer, *, lasting: bool = True, executable: bool = False) -> None:
     """Write a temporary file, flush it to the disk, and replace ``path`` by it.
 
     Args:
         path: The file to make or replace; a symbolic link is followed, owner and mode of a file are kept.
         write: The content, or what writes it.
         lasting: Whether the file has to be on the disk when the call returns.
+        executable: Whether those who may read it may execute it.
 
     Raises:
         UsageError: If ``path`` names a folder, a device or a pipe, or a file that the running call reads.
         StorageError: If any step fails; no temporary file remains, and an old file is unchanged.
     """
-    replace_files([(path, write)], lasting=lasting)
-
-
-def replace_files(
-    parts: Sequence[tuple[PathLike, Writer]], *, lasting: bool = True, executable: bool = False
-) -> None:
-    """Replace files that belong together, all or none, as ``replace_file`` does one.
-
-    The first ones are replaced immediately before the last, which is the one that refers to them: only a
-    process that is killed between two such steps leaves new and old files side by side.
-    """
-    made: list[tuple[str, str]] = []
-    where = ""
-    try:
-        for path, write in parts:
-            where = checked_path(path)
-            target, _ = _target(where)
+    where = checked_path(path)
+    with together() as made:
+        target, _ = _target(where)
+        try:
             descriptor, temporary = _temporary(target, 0o777 if executable else 0o666)
             made.append((temporary, target))
             with os.fdopen(descriptor, "wb", BUFFER) as file:
@@ -211,24 +200,54 @@ def replace_files(
                 file.flush()
                 if lasting:
                     os.fsync(file.fileno())
-        _move(made)
-    except BaseException as error:
+        except OSError as error:
+            raise _not_written(where, error) from error
+    if lasting and _waiting.get() is None:
+        _sync_folder(os.path.dirname(target))
+
+
+@contextmanager
+def together() -> Iterator[list[tuple[str, str]]]:
+    """Replace the files that are written in a context at its end: all of them, or none.
+
+    The first ones are replaced immediately before the last, which should be the one that refers to them: only
+    a process that is killed between two such steps leaves new and old files side by side.
+
+    Raises:
+        StorageError: If one cannot be replaced; all are as they were.
+    """
+    outer = _waiting.get()
+    if outer is not None:
+        yield outer
+        return
+    made: list[tuple[str, str]] = []
+    token = _waiting.set(made)
+    try:
+        yield made
+        try:
+            _move(made)
+        except OSError as error:
+            raise _not_written(made[-1][1], error) from error
+    except BaseException:
         for temporary, _ in made:
             with suppress(OSError):
                 os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise StorageError(
-                f"cannot be written: {error.strerror or error}",
-                where=where,
-                fix="free space on the disk, or choose a folder that you may write to",
-            ) from error
         raise
+    finally:
+        _waiting.reset(token)
     used = _used.get()
-    for _, target in made:
-        if used is not None:  # what is there now is the call's own, which it may read
-            used.written[target] = None
-    for folder in {os.path.dirname(target) for _, target in made} if lasting else ():
-        _sync_folder(folder)
+    if used is not None:  # what is there now is the call's own, which it may read
+        used.written.update((target, None) for _, target in made)
+    if len(made) > 1:
+        for folder in {os.path.dirname(target) for _, target in made}:
+            _sync_folder(folder)
+
+
+def _not_written(where: str, error: OSError) -> StorageError:
+    problem = f"cannot be written: {error.strerror or error}"
+    return StorageError(
+        problem, where=where, fix="free space on the disk, or choose a folder that you may write to"
+    )
 
 
 def _temporary(target: str, mode: int) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xdlc.cli import bars, params, quant_flow
+from xdlc.cli import params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import tool
@@ -40,6 +40,5 @@ def main(
     request = quant_flow.take_request(source, flags)
     made = quant_flow.quantized(request, flags)
     api.annotate(made.model, preserve_io_datatype=preserve_io_datatype)
-    with bars.steps("writing"):
-        api.save(made.model, target, dlc_version)
+    quant_flow.save(request, made.model, target, dlc_version)
     quant_flow.finish(request, made, target)

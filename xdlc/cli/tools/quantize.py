@@ -69,7 +69,6 @@ def main(
     and is prepared as it is. If preparing fails, the DLC is written
     all the same, without the caches or sections that failed, and the exit code is not 0.
     """
-    from xdlc import api
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import check_soc, parse_ranges
     from xdlc.runtime.htp.cache_verdict import DEFAULT_SOC, device_soc
@@ -115,8 +114,7 @@ def main(
         model, failed, added = _with_sections(model, partitions, reorder)
         problems += failed
         lines += added
-    with bars.steps("writing"):
-        api.save(model, target, dlc_version)
+    quant_flow.save(request, model, target, dlc_version)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), made.warnings), target)
     raise_all(problems)
 

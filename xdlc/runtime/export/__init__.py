@@ -56,7 +56,7 @@ def export(
         UsageError: If there is no such graph or mode.
         StorageError: If a file cannot be written.
     """
-    from xdlc.ir.files import replace_files
+    from xdlc.ir.files import replace_file, together
     from xdlc.runtime.export.aimet import encodings_file
     from xdlc.runtime.export.naming import carry_names
     from xdlc.runtime.export.onnx_file import parts
@@ -81,7 +81,9 @@ def export(
     files = parts(proto, lowered.initializers, path, external_data=external_data)
     if encodings == "aimet":
         files.insert(0, encodings_file(lowered.graph, held, path))
-    replace_files(files)
+    with together():
+        for file, write in files:
+            replace_file(file, write)
     return tuple(file for file, _ in reversed(files))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir.dtype import UINT8, UINT16, DType
-from xdlc.ir.files import check_output, check_readable, kept_apart, replace_files
+from xdlc.ir.files import check_output, check_readable, kept_apart, replace_text, together
 from xdlc.json_fields import choice
 from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
@@ -49,7 +49,9 @@ class Converted:
             StorageError: If one cannot be written.
         """
         paths = [Path(path) for path in self.texts if path != STDOUT]
-        replace_files([(path, self.texts[str(path)].encode("utf-8", "backslashreplace")) for path in paths])
+        with together():
+            for path in paths:
+                replace_text(path, self.texts[str(path)])
         return paths
 
 
