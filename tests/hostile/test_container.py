@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import xdlc
 from xdlc.container import cache_provenance, describe, load, save
 from xdlc.container.aip_record import parse_aip
 from xdlc.container.archive import CENTRAL, END, END64, LOCAL, LOCATOR, ArchiveWriter
 from xdlc.container.flatbuffer_encode import encode
 from xdlc.container.udo import definitions, kernels
-from xdlc.errors import ContainerError, ModelError, StorageError
+from xdlc.errors import ConstraintError, ContainerError, ModelError, StorageError
 from xdlc.ir import AxisScaleOffset, Graph, Model, Origin, Tensor, make_op, parse, raw_data, static, u32
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32, SFIXED8
@@ -550,3 +551,11 @@ def test_numbers_that_no_field_holds(tmp_path, text):
     with pytest.raises(ContainerError, match="4294967296"):
         save(model, tmp_path / "m.dlc")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_operation_without_its_input_is_refused_by_all_that_runs_it(tmp_path):
+    model = parse("graph g {\n  input %x float32[2]\n  s = Softmax() -> %y float32[2]\n  return %y\n}")
+    save(model, tmp_path / "m.dlc")
+    for use in (lambda path: xdlc.quantize(path, [{"x": np.ones(2, np.float32)}]), xdlc.session):
+        with pytest.raises(ConstraintError, match=r"in\[0\]"):
+            use(tmp_path / "m.dlc")

@@ -82,17 +82,19 @@ def executable(model: Model | PathLike) -> Model:
 
     Raises:
         UnsupportedOp: If a layer has no translation; all of them are listed.
-        ConstraintError: If a branch or a loop breaks a rule of control flow.
+        ConstraintError: If a branch or a loop breaks a rule of control flow, or an op lacks an operand.
         XdlcError: As ``load`` does.
     """
     from xdlc.converter.snpe import has_layers, translate
     from xdlc.opdefs.control_flow_rules import verify_control_flow
+    from xdlc.opdefs.verify import verify_arity
 
     source = loaded(model)
     where = None if isinstance(model, Model) else os.fspath(model)
     if has_layers(source):
         return translate(source, where)
-    raise_all(verify_control_flow(source.graphs), where=where)
+    problems = [problem for graph in source.graphs.values() for problem in verify_arity(graph)]
+    raise_all([*problems, *verify_control_flow(source.graphs)], where=where)
     return source
 
 

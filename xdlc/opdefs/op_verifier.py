@@ -111,14 +111,19 @@ class OpVerifier:
 
     def structure(self, op: Op) -> Iterator[Problem]:
         """Yield breaches of arity, data types, ranks and names."""
+        yield from self.arity(op)
         for (side, entries), tensors in zip(self._sides, (op.inputs, op.outputs), strict=True):
-            yield from self._arity(side, entries, tensors)
             for index, tensor in enumerate(tensors):
                 if tensor is not None and tensor.role is not Role.NULL and entries:
                     place = min(index, len(entries) - 1)
                     if index == place or entries[-1].repeated:
                         yield from self._tensor(side, index, place, tensor)
         yield from self._params(op.params)
+
+    def arity(self, op: Op) -> Iterator[Problem]:
+        """Yield inputs and outputs that are missing or too many."""
+        for (side, entries), tensors in zip(self._sides, (op.inputs, op.outputs), strict=True):
+            yield from self._arity(side, entries, tensors)
 
     def _arity(
         self, side: str, entries: Sequence[TensorDef], tensors: Sequence[Tensor | None]

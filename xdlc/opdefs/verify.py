@@ -31,6 +31,16 @@ _sound: set[Hashable] = set()
 """Signatures of native ops without a breach, of all graphs: passes verify alike ops over and over."""
 
 
+def verify_arity(graph: Graph) -> list[ConstraintError]:
+    """Return the native operations that lack inputs or outputs or have too many, as passes rely on them."""
+    return [
+        _error(graph, op, problem)
+        for op in graph.ops
+        if op.package == NATIVE_PACKAGE and find(op.type) is not None
+        for problem in _verifier(op.type).arity(op)
+    ]
+
+
 def verify_graph(graph: Graph, *, backend: str | None = None) -> list[ConstraintError]:
     """Return every breach of a native operation's definition; none if the graph keeps to them all.
 
@@ -44,17 +54,16 @@ def verify_graph(graph: Graph, *, backend: str | None = None) -> list[Constraint
         UsageError: If the backend is not known.
     """
     return [
-        ConstraintError(
-            str(problem),
-            where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
-            fix=problem.fix,
-            node=op.name,
-            op=op.type,
-        )
+        _error(graph, op, problem)
         for op in graph.ops
         if op.package == NATIVE_PACKAGE
         for problem in _native_problems(op, backend)
     ]
+
+
+def _error(graph: Graph, op: Op, problem: Problem) -> ConstraintError:
+    where = f"graph {graph.name!r}: op {op.name!r} ({op.type})"
+    return ConstraintError(str(problem), where=where, fix=problem.fix, node=op.name, op=op.type)
 
 
 def verify_op(op: Op, *, backend: str | None = None) -> list[str]:
