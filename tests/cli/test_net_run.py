@@ -74,6 +74,9 @@ def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) 
     done = net_run(tmp_path, model, "--num_inferences", 1)
     assert "Result_0 to Result_0\n" in done.stdout
     assert "of the first 3" in net_run(tmp_path, model, "--duration", 0.05).stdout
+    (tmp_path / "new").mkdir()
+    net_run(tmp_path / "new", model, "--keep_num_outputs", 0, "--profiling_level", "basic")
+    assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["profile.csv"]
 
 
 def test_profile(tmp_path: Path, model: Model) -> None:

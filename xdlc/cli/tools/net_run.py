@@ -276,7 +276,8 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
             step("running", number, 0 if seconds else count or len(inputs))
         profile = profiler.result()
     if options["level"] != "off":
-        replace_text(target / "profile.csv", profile.csv())
+        with folder_for(target / "profile.csv"):
+            replace_text(target / "profile.csv", profile.csv())
         for line in str(profile).splitlines():
             show(clean(line))
     repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""
