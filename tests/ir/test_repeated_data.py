@@ -22,7 +22,9 @@ def test_elements(monkeypatch, shape, multiples, chunk):
     base = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
     data, wanted = ir.Repeated(ir.ArrayData(base), multiples), np.tile(base, multiples)
     forms = [(data, wanted), (data.transpose(range(len(shape))[::-1]), wanted.T)]
-    forms += [(data.reshape((wanted.size, 1)), wanted.reshape(-1, 1)), (data.cast(int), wanted.astype(int))]
+    column = data.reshape((wanted.size, 1))
+    forms += [(column, wanted.reshape(-1, 1)), (column.reshape((1, wanted.size)), wanted.reshape(1, -1))]
+    forms += [(data.cast(int), wanted.astype(int))]
     for made, array in [*forms, (pickle.loads(pickle.dumps(data)), wanted)]:
         assert made.shape == array.shape
         np.testing.assert_array_equal(made.numpy(), array)

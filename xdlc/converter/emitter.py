@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from xdlc import ir
-from xdlc.converter.values import FILLS_LIMIT, INTEGERS_LIMIT, TABLES_LIMIT, Value, check_shape, check_table
+from xdlc.converter.values import (
+    FILLS_LIMIT,
+    LIST_LIMIT,
+    TABLE_LIMIT,
+    TABLES_LIMIT,
+    Value,
+    check_shape,
+    check_table,
+)
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Origin, Param, Tensor
 
@@ -206,10 +214,11 @@ class Emitter:
         """Return whether repeated elements that a few bytes of the model request are few enough in all.
 
         They are made when they are written, and not held together: weights of test models are such.
-        Integers are positions and sizes, whose values importers look at.
+        Importers look at the elements of lists, like scales and statistics, and at integers.
         """
-        fits = self._filled + data.nbytes <= FILLS_LIMIT
-        if data.dtype.kind in "iub":
-            fits = fits and math.prod(data.shape) <= INTEGERS_LIMIT
+        limit = (
+            LIST_LIMIT if len(data.shape) < 2 else TABLE_LIMIT if data.dtype.kind in "iub" else FILLS_LIMIT
+        )
+        fits = math.prod(data.shape) <= limit and self._filled + data.nbytes <= FILLS_LIMIT
         self._filled += data.nbytes if fits else 0
         return fits

@@ -21,8 +21,8 @@ TABLES_LIMIT = 1 << 26
 
 FILLS_LIMIT = 5 << 27
 """Most bytes of all tensors of a model that repeat smaller ones; light_vgg19 of ONNX has 550 MB."""
-INTEGERS_LIMIT = 1 << 22
-"""Most elements of one of them that holds integers."""
+LIST_LIMIT = 1 << 20
+"""Most elements of one of them that has one axis."""
 RANK_LIMIT = 64
 EXTENT_LIMIT = (1 << 31) - 1
 SIZE_LIMIT = 1 << 40

@@ -161,7 +161,7 @@ class TensorData(ABC):
             return self.transform(
                 lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted)
             )
-        return self.transform(lambda array: array.reshape(wanted), shape=wanted)
+        return Reshaped(self, wanted)
 
     def cast(self, dtype: np.dtype[Any] | type) -> TensorData:
         """Return the values converted to another numpy dtype."""
@@ -399,6 +399,27 @@ class Transform(TensorData):
     def release_rows(self, start: int, stop: int) -> None:
         for base in self._bases:
             base.release_rows(start, stop)
+
+
+class Reshaped(TensorData):
+    """The bytes of other data under another shape."""
+
+    __slots__ = ("_base",)
+
+    def __init__(self, base: TensorData, shape: tuple[int, ...]) -> None:
+        self._base, self.shape, self.dtype = base, shape, base.dtype
+
+    def numpy(self) -> Array:
+        return self._base.numpy().reshape(self.shape)
+
+    def reshape(self, shape: Sequence[int]) -> TensorData:
+        return self._base.reshape(shape)
+
+    def write_to(self, file: Target) -> None:
+        self._base.write_to(file)
+
+    def release(self) -> None:
+        self._base.release()
 
 
 class Elided(TensorData):

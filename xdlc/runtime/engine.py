@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import BackendError
-from xdlc.ir import Transform
+from xdlc.ir import MappedData
 from xdlc.runtime.builder import describe
 from xdlc.runtime.lowered import Lowered
 
@@ -72,7 +72,7 @@ class Engine:
         names, values = [], []
         for name, data in self.lowered.initializers.items():
             array = contiguous(data.numpy())
-            if isinstance(data, Transform):
+            if not isinstance(data, MappedData):
                 data.release()  # the pages of what it was made from
             self._keep.append(array)
             names.append(name)

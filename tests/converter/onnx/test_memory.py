@@ -46,11 +46,13 @@ def test_weights_that_the_model_fills_are_written_in_pieces(models, tmp_path):
     """Those of the test models of the onnx package, of which light_vgg19 has 500 MB."""
     nodes = [
         helper.make_node("ConstantOfShape", ["s"], ["w"]),
-        helper.make_node("Tile", ["t", "r"], ["v"]),
+        helper.make_node("Tile", ["t", "r"], ["u"]),
+        helper.make_node("Reshape", ["u", "q"], ["v"]),
         helper.make_node("Gemm", ["x", "w"], ["a"], transB=1, alpha=0.5),
         helper.make_node("Gemm", ["a", "v"], ["y"]),
     ]
-    weights = {"s": np.array([4096, 4096]), "t": np.ones((2, 3), np.float32), "r": np.array([2048, 999])}
+    weights = {"s": np.array([4096, 4096]), "t": np.ones((2, 3), np.float32), "r": np.array([1024, 1998])}
+    weights["q"] = np.array([4096, 2997])
     path = models.save(models.make(nodes, {"x": [1, 4096]}, {"y": [1, 2997]}, weights))
     target = tmp_path / "m.dlc"
     done = subprocess.run(
