@@ -225,6 +225,9 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "one name twice": lambda: plain().node("Relu", "sum", ["x"]),
     "an empty name": lambda: plain().node("Relu", "", ["sum"]).node("Relu", "y", [""]),
     "too many inputs": lambda: plain().node("Relu", "y", ["sum", "x", "w"] * 100),
+    "a step without operands": lambda: plain().node(
+        "_FusedMatMul", "y", ["x", "sum"], fused_ops=[b"FusedBatchNorm"], num_args=0, transpose_b=True
+    ),
     "no inputs": lambda: plain().node("AddV2", "y", ["sum"]),
     "many parts": lambda: plain().const("i", np.int32(0)).node("Split", "y", ["i", "sum"], num_split=BIG),
     "fewer parts than none": lambda: (

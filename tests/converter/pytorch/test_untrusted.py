@@ -289,3 +289,11 @@ def test_archives_without_a_program_name_what_they_are(tmp_path, names, word):
     path = archive(tmp_path / "net.pt2", dict.fromkeys(names, b"content"))
     with pytest.raises(ModelError, match=word):
         xdlc.convert(path, framework="pytorch")
+
+
+def test_a_product_without_an_axis_of_three(tmp_path):
+    made = TinyProgram()
+    x = made.input("x", (2, 2))
+    made.op("cross", x, x)
+    with pytest.raises(ModelError, match="do not fit"):
+        made.convert(tmp_path)

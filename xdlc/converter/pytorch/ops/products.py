@@ -145,7 +145,7 @@ def _cross(node: AtenNode, g: Operators, self: Value, other: Value, dim: int | N
     x, y = operand(node, g, self), operand(node, g, other)
     rank = max(x.rank, y.rank)
     shape = np.broadcast_shapes(dims(x), dims(y))
-    axis = next(at for at, size in enumerate(shape) if size == 3) if dim is None else axis_of(dim, rank)
+    axis = shape.index(3) if dim is None else axis_of(dim, rank)
     x, y = (reshape(g, each, (1,) * (rank - each.rank) + each.shape) for each in (x, y))
 
     def turned(value: Value, by: int) -> Value:

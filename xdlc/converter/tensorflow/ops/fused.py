@@ -68,7 +68,7 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
         if step == "Add":
             return g("Add", [x, next(others)])
         if step == "FusedBatchNorm":
-            scale, offset, mean, variance = (next(others) for _ in range(4))
+            scale, offset, mean, variance = [next(others) for _ in range(4)]
             epsilon = float(node.attr("epsilon", 1e-4))
             given = (scale, offset, mean, variance, epsilon)
             return channel_last_of(node, g, x, lambda value: reduce.batch_norm(g, value, *given))
