@@ -20,7 +20,7 @@ TYPES = (*["float32"] * 6, "int32", "int64", "bool", "int8", "uint8", "float64")
 
 
 @cache
-def _words(module: str) -> tuple[str, ...]:
+def words(module: str) -> tuple[str, ...]:
     """Return the words among the texts in the code of a module."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
@@ -31,7 +31,7 @@ def _words(module: str) -> tuple[str, ...]:
 def drawn(rng: random.Random, handlers: Handlers, *more: str) -> tuple[str, dict[str, Any]]:
     """Return a node type that has a handler, and attributes; ``more`` are further words."""
     domain, type = rng.choice(sorted(each for each in handlers.all() if not each[0]))
-    known = (*_words(inspect.unwrap(handlers.all()[domain, type].function).__module__), *more)
+    known = (*words(inspect.unwrap(handlers.all()[domain, type].function).__module__), *more)
     return type, {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 1, 2, 4, 6)))}
 
 

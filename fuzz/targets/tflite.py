@@ -41,6 +41,7 @@ def operator(rng: random.Random) -> Files:
         else:
             inputs.append(made.tensor(f"x{index}", own, dtype, scale=scale))
             given.append(inputs[-1])
+    inputs = [-1 if rng.random() < 0.05 else each for each in inputs]
     for index in range(rng.choice((1, 1, 1, 2, 4))):
         outputs.append(
             made.tensor(f"y{index}", rng.choice((shape, shape, *SHAPES)), rng.choice((np.float32, np.int32)))
