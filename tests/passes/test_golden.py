@@ -108,6 +108,7 @@ def test_passes_run_in_the_order_that_they_require():
         "lift_scalar_io",
         "real_integers",
         "reinterpret_io",
+        "skip_empty",
         "store_integers",
         "narrow_integers",
         "exact_casts",

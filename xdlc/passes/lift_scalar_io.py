@@ -13,7 +13,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", after=("copy_identities",))
 @dataclass(frozen=True, slots=True)
 class LiftScalarIo:
-    """Turn inputs, outputs and values between ops of shape [] into ones of shape [1], the same bytes.
+    """Turn inputs, outputs, constants and values between ops of shape [] into ones of shape [1].
 
     Attributes:
         name: Name of the pass.
@@ -23,13 +23,15 @@ class LiftScalarIo:
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
-        found = {tensor for tensor in graph.tensors.values() if not tensor.rank and not tensor.is_static}
+        found = {tensor for tensor in graph.tensors.values() if not tensor.rank}
         while kept := {tensor for tensor in found if _is_liftable(graph, tensor, found)}:
             if kept == found:
                 break
             found = kept
         for tensor in kept:
             tensor.shape = (1,)
+            if tensor.data is not None:
+                tensor.data = tensor.data.reshape((1,))
         return bool(kept)
 
 
