@@ -114,6 +114,7 @@ def maximum_and_place(
     """Return the greatest element of each window, and where in the whole of ``x`` the first of them is."""
     lowest = -np.inf if x.dtype.is_float else x.dtype.limits[0]
     window = taps(node, b, x, view, lowest)
+    b.check_table(*view.kernel, *window.outputs)
     strides = _strides(window.spatial[::-1])[::-1] if column_major else _strides(window.spatial)
     best: Value | None = None
     where: Value | None = None
@@ -141,6 +142,7 @@ def dilated_mean(node: Node, b: Builder, x: Value, view: Window, *, counts_paddi
     total, *others = window.values(b)
     for value in others:
         total = b.binary(ADD, total, value)
+    b.check_table(*window.outputs)
     counts = _counts(window, counts_padding)
     return b.binary(MULTIPLY, total, b.const((1.0 / counts).astype(x.dtype.numpy)))
 

@@ -14,7 +14,7 @@ from xdlc.converter.operators.ops.matmul import multiply
 from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.ops.reverse_sequence import reversed_steps
 from xdlc.converter.operators.registry import Node
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array, TensorData
 from xdlc.opdefs.elementwise_enums import (
     ABS,
@@ -239,6 +239,7 @@ class Cell:
 def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
     """Return ``x`` [rows, k] times the transpose of ``weight`` [n, k], plus ``bias``."""
     if weight.is_static and _is_zero(x) and np.all(np.isfinite(weight.numpy())):
+        check_table(x.shape[0], weight.shape[0])
         nothing = np.zeros((x.shape[0], weight.shape[0]), x.dtype.numpy)
         if bias is None or bias.is_static:
             return b.const(nothing if bias is None else nothing + bias.numpy(), f"{b.stem}_start")
@@ -315,6 +316,7 @@ def _cell(node: Node, b: Builder, gates: int, index: int, functions: Sequence[Fu
 def _initial(node: Node, b: Builder, position: int, index: int, shape: tuple[int, int]) -> Value:
     given = node.input(position)
     if given is None:
+        check_table(*shape)
         return b.const(np.zeros(shape, node.required(0).dtype.numpy), f"{b.stem}_state{position}")
     return b.reshape(part(b, given, 0, index, index + 1), shape)
 

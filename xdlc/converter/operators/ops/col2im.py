@@ -10,7 +10,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import picked
 from xdlc.converter.operators.registry import Node, importer
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 
 _ADD = 1
@@ -24,6 +24,7 @@ def col2im(node: Node, b: Builder) -> Value:
     if x.rank != 3 or not image or not block or len(image) != len(block) or x.shape[1] % math.prod(block):
         raise node.invalid(f"image {image} and block {block} do not fit {list(x.shape)}")
     batch, channels = x.shape[0], x.shape[1] // math.prod(block)
+    b.check_table(*image, batch * channels)
     places = _places(node, image, block)
     if places.size != math.prod(block) * x.shape[2]:
         raise node.invalid(
@@ -53,6 +54,7 @@ def _places(node: Node, image: list[int], block: list[int]) -> Array:
     for axis in range(axes):
         reach = dilations[axis] * (block[axis] - 1) + 1
         count = (image[axis] + pads[axis] + pads[axis + axes] - reach) // strides[axis] + 1
+        check_table(flat.size, block[axis], max(count, 0))
         taps, windows = np.arange(block[axis]) * dilations[axis], np.arange(max(count, 0)) * strides[axis]
         place = taps[:, None] + windows - pads[axis]
         dims = [1] * (2 * axes)

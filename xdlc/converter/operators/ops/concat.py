@@ -46,7 +46,8 @@ def split(node: Node, b: Builder) -> list[Value]:
     dim, count = value.shape[axis], len(node.outputs)
     sizes = node.ints(1, "split", "the sizes")
     if sizes is None:
-        count = node.attr("num_outputs", count)
+        if node.attr("num_outputs", count) != count:
+            raise node.invalid(f"num_outputs does not fit its {count} outputs")
         step = -(-dim // count)
         sizes = [min(step, dim - step * index) for index in range(count)]
     if sum(sizes) != dim or any(size < 0 for size in sizes) or len(sizes) != len(node.outputs):

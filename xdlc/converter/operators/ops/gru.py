@@ -21,7 +21,7 @@ from xdlc.converter.operators.ops._recurrent import (
     unrolled,
 )
 from xdlc.converter.operators.registry import Node, importer
-from xdlc.converter.values import Value, identity
+from xdlc.converter.values import Value, check_table, identity
 from xdlc.ir import Tensor, TensorData
 from xdlc.opdefs.elementwise_enums import SUBTRACT
 
@@ -74,6 +74,7 @@ def _direction(node: Node, b: Builder, index: int, backwards: bool, after: bool)
         return b.source_order(b.const(rows, f"{b.stem}_{kind}{place}_{index}"))
 
     if given is None:
+        check_table(batch, units)
         start = b.const(np.zeros((1, batch, units), x.dtype.numpy), f"{b.stem}_hidden_{index}")
     else:
         start = part(b, given, 0, index, index + 1)

@@ -21,7 +21,7 @@ from xdlc.converter.operators.ops._recurrent import (
     unrolled,
 )
 from xdlc.converter.operators.registry import Node, importer
-from xdlc.converter.values import Value, identity
+from xdlc.converter.values import Value, check_table, identity
 from xdlc.ir import Tensor, TensorData
 from xdlc.opdefs.elementwise_enums import SUBTRACT
 
@@ -68,7 +68,7 @@ def _offered(node: Node, x: Value) -> bool:
     node.attr("hidden_size")
     return (
         named == usual
-        and not any(node.attr(name, 0) for name in ("clip", "input_forget"))
+        and not any(node.attr(name) for name in ("clip", "input_forget"))
         and lengths(node, *x.shape[:2]) is None
         and has_static_weights(node, (1, 2, 3, 7))
     )
@@ -121,6 +121,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
     def state(position: int, what: str) -> Tensor:
         given = node.input(position)
         if given is None:
+            check_table(batch, units)
             zeros = np.zeros((batch, units), x.dtype.numpy)
             return b.source_order(b.const(zeros, f"{b.stem}_{what}_{index}"))
         count = given.shape[0]

@@ -14,6 +14,8 @@ from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last, identity
 from xdlc.opdefs.elementwise_enums import ABS, ADD, DIVIDE, EQUAL, MULTIPLY, POWER, RSQRT, SUBTRACT
 
+_WIDEST = 256  # channels whose squares are added up one by one
+
 
 # Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.
 @importer("LayerNormalization", ignores=("epsion",))
@@ -31,6 +33,7 @@ def layer_normalization(node: Node, b: Builder) -> list[Value]:
     flat = b.reshape(x, (*x.shape[:axis], features))  # backends take the last axis only
     later: list[tuple[int, Value]] = []
     if any(value is not None and value.size != features for value in (scale, bias)):  # they broadcast
+        b.check_table(features)
         later = [(MULTIPLY, scale), *([(ADD, bias)] if bias is not None else [])]
         scale, bias = b.const(np.ones(features, scale.dtype.numpy), f"{b.stem}_ones"), None
     inputs = [b.source_order(flat), b.source_order(b.reshape(scale, (features,)))]
@@ -97,6 +100,8 @@ def lrn(node: Node, b: Builder) -> Value:
     if not size or x.rank < 3:
         raise node.invalid(f"size {size} for {list(x.shape)}")
     if size % 2 == 0:
+        if size > _WIDEST:
+            raise node.problem(f"an even window of more than {_WIDEST} channels")
         return _even_lrn(b, x, size, alpha, beta, bias)
     params = {
         "alpha": ir.f32(alpha / size),
@@ -114,6 +119,7 @@ def _even_lrn(b: Builder, x: Value, size: int, alpha: float, beta: float, bias: 
     """Write x / (bias + alpha / size * sum)^beta: windows of QNN's Lrn have an odd size."""
     squares = b.binary(MULTIPLY, x, x)
     before, after = (size - 1) // 2, size // 2
+    b.check_table(x.shape[0], size, *x.shape[2:])
     edges = [np.zeros((x.shape[0], count, *x.shape[2:]), x.dtype.numpy) for count in (before, after)]
     padded = joined(b, [b.const(edges[0]), squares, b.const(edges[1])], 1)
     total = part(b, padded, 1, 0, x.shape[1])

@@ -9,7 +9,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import Node, importer
-from xdlc.converter.values import Value, identity
+from xdlc.converter.values import Value, check_table, identity
 from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 
@@ -21,6 +21,7 @@ def rms_normalization(node: Node, b: Builder) -> Value:
     features = math.prod(x.shape[axis:])
     flat = b.reshape(x, (*x.shape[:axis], features))
     whole = scale.shape == x.shape[axis:]
+    check_table(1 if whole else features)
     factor = b.reshape(scale, (features,)) if whole else b.const(np.ones(features, x.dtype.numpy))
     params: dict[str, ir.Param] = {
         "axes": ir.u32s([axis]),

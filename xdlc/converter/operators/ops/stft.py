@@ -31,6 +31,8 @@ def stft(node: Node, b: Builder) -> Value:
     if (window is not None and window.shape != (frame,)) or stride < 1 or not 1 <= frame <= dim:
         raise node.invalid(f"frames of {frame} at every {stride} of {dim} elements do not fit its window")
     count = (dim - frame) // stride + 1
+    b.check_table(count, frame)
+    b.check_table(frame, frame)
     starts = np.arange(count)[:, None] * stride
     frames = picked(b, b.reshape(signal, (batch, dim)), 1, (starts + np.arange(frame)).reshape(-1))
     frames = b.reshape(frames, (batch * count, frame))

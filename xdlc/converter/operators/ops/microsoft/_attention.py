@@ -18,7 +18,7 @@ from xdlc.converter.operators.ops._formulas import plus, times
 from xdlc.converter.operators.ops.matmul import multiply
 from xdlc.converter.operators.ops.softmax import along
 from xdlc.converter.operators.registry import Node
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32
 from xdlc.opdefs.elementwise_enums import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
@@ -103,6 +103,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
     if mask.shape in forms:
         seen = compare(b, GREATER, b.reshape(flags, forms[mask.shape]), b.const(np.asarray([0], np.int32)))
         return _chosen(b, seen, like, 0.0, filler)
+    check_table(keys)
     position = b.const(np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys))
     ends = b.reshape(part(b, flags, 0, 0, batch), (batch, 1, 1, 1))
     if mask.shape != (2 * batch,):
@@ -119,6 +120,7 @@ def _known_mask(mask: Array, form: tuple[int, ...] | None, sizes: Sizes, filler:
     if form is not None:
         seen = mask.reshape(form) > 0
     else:
+        check_table(batch, sizes.keys)
         position = np.arange(sizes.keys)
         seen = position < mask[:batch].reshape(batch, 1, 1, 1)
         if mask.shape == (2 * batch,):
@@ -157,6 +159,7 @@ def causal_mask(
     """
     if sizes.keys != sizes.past + sizes.queries:
         raise node.problem("causal attention to the keys of another input")
+    check_table(sizes.queries, sizes.keys)
     query = sizes.past + np.arange(sizes.queries).reshape(-1, 1)
     key = np.arange(sizes.keys)
     hidden = key > query

@@ -9,7 +9,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import compare, part, reduced
 from xdlc.converter.operators.ops._formulas import normalized, plus
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
-from xdlc.converter.values import Value, identity
+from xdlc.converter.values import Value, check_table, identity
 from xdlc.ir.dtype import INT32
 from xdlc.opdefs.elementwise_enums import EQUAL
 
@@ -52,6 +52,7 @@ def _positions(node: Node, b: Builder, words: Value) -> Value:
 def _counted(b: Builder, mask: Value | None, batch: int) -> Value:
     """Return how many numbers of each row of a mask are 1; 0 without a mask."""
     if mask is None:
+        check_table(batch)
         return b.const(np.zeros(batch, np.int32))
     if mask.is_static:
         return b.const((mask.numpy() == 1).sum(axis=1, dtype=np.int32))

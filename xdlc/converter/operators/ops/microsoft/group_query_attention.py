@@ -9,7 +9,7 @@ from xdlc.converter.operators.ops._compose import part, picked
 from xdlc.converter.operators.ops.microsoft import _attention as core
 from xdlc.converter.operators.ops.microsoft.rotary_embedding import angles, rotated
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 
 _KEY, _VALUE, _PAST_KEY, _PAST_VALUE, _LENGTHS, _TOTAL, _COSINES, _SINES = range(1, 9)
 _BIAS = 10
@@ -59,7 +59,7 @@ def _heads(node: Node) -> tuple[int, int]:
         if node.input(index) is not None:
             raise node.problem(f"{what} (input {index})")
     for name in _OPTIONS:
-        if (node.attr(name, 0) or 0) > 0:
+        if (node.attr(name) or 0) > 0:
             raise node.problem(f"{name} = {node.attr(name)}")
     count, groups = int(node.attr("num_heads", 0)), int(node.attr("kv_num_heads", 0))
     if count < 1 or groups < 1 or count % groups or any(node.outputs[3:]):
@@ -97,6 +97,7 @@ def _check_lengths(node: Node, total: int) -> None:
 
 def _turned(node: Node, b: Builder, x: Value, past: int) -> Value:
     """Return queries or keys with their elements turned by their positions."""
+    check_table(x.shape[1])
     rows = b.const(np.arange(past, past + x.shape[1], dtype=np.int32).reshape(1, -1))
     cosines, sines = (angles(b, node.required(index), rows) for index in (_COSINES, _SINES))
     return rotated(b, x, cosines, sines, interleaved=bool(node.attr("rotary_interleaved", 0)))
@@ -106,4 +107,5 @@ def _repeated(b: Builder, x: Value, times: int) -> Value:
     """Return [batch, groups, length, size] with each group as often as it has heads."""
     if times == 1:
         return x
+    check_table(x.shape[1], times)
     return picked(b, x, 1, np.repeat(np.arange(x.shape[1]), times))

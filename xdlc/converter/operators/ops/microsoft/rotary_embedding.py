@@ -8,7 +8,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import joined, part
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
-from xdlc.converter.values import Value, identity
+from xdlc.converter.values import Value, check_table, identity
 from xdlc.ir.dtype import INT32
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
 
@@ -41,6 +41,7 @@ def rotary_embedding(node: Node, b: Builder) -> Value:
 
 def placed(b: Builder, positions: Value, batch: int, length: int) -> Value:
     """Return positions [batch, length], or counted on from one number, as int32."""
+    check_table(length)
     steps = np.arange(length, dtype=np.int32).reshape(1, length)
     if positions.is_static:
         known = positions.numpy().astype(np.int32)
