@@ -17,7 +17,7 @@ CASES = {
     "sum of numbers": ("Add", [np.float32(2), np.float32(0.1)], {}),
     "broadcast difference": ("Sub", [ROWS[:, None], ROWS], {}),
     "product that wraps round": ("Mul", [np.int64([1 << 62, 3]), np.int64(4)], {}),
-    "integer quotient": ("Div", [np.int32([-7, 7, -8, -1]), np.int32([2, 2, 4, 9])], {}),
+    "integer quotient": ("Div", [np.int32([-7, 7, -8, -1, 9, 8]), np.int32([2, 2, 4, 9, -2, -2])], {}),
     "division by 0": ("Div", [np.float64([0, 1]), np.float64([0, 0])], {}),
     "greatest of numbers and none": ("Max", [np.float32([1, np.nan]), np.float32([2, 2])], {}),
     "least": ("Min", [ROWS, np.float32(0)], {}),

@@ -8,7 +8,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.inference import Spec, spec_of
-from xdlc.converter.operators.protobuf import all_nodes, domain_of, inner_graphs, plain_domain
+from xdlc.converter.operators.protobuf import all_graphs, all_nodes, domain_of, plain_domain
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Dims
 from xdlc.errors import UnsupportedOp
@@ -34,7 +34,7 @@ class DeclaredTypes:
         self._types: dict[str, Any] = {}
         strings = protobuf.messages().TypeProto()
         strings.tensor_type.elem_type = protobuf.STRING
-        for held in _graphs(graph):
+        for held in all_graphs(graph):
             self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output, *held.input))
             for entry in held.initializer:
                 if entry.data_type == protobuf.STRING:
@@ -125,16 +125,6 @@ def _oddity(kind: Any) -> str:
 
 def _dtype(data_type: int) -> ir.DType | None:
     return None if data_type == _UNDEFINED else ir.dtype.from_numpy(protobuf.numpy_dtype(data_type))
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    """Iterate over a graph and all those inside its nodes."""
-    stack = [graph]
-    while stack:
-        held = stack.pop()
-        yield held
-        for node in held.node:
-            stack.extend(inner_graphs(node))
 
 
 def _symbols(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:

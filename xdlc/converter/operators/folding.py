@@ -126,8 +126,8 @@ class Folding:
         if work is None or work > self._left:
             return None
         self._used += work
-        is_odd = any(0 in data.shape for data in operands) or (node.op_type == "Div" and _overflows(operands))
-        results = None if is_odd else evaluate(model, given, work)  # its Unique, too, ends the process then
+        is_empty = any(0 in data.shape for data in operands)  # onnxruntime's Unique ends the process then
+        results = None if is_empty else evaluate(model, given, work)
         if results is not None:
             return results
         more = work * _SLOW_STEP if node.op_type in _SLOW else 0
@@ -156,16 +156,6 @@ def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
         and numbers.get("num_outputs", len(node.output)) == len(node.output)
         and not (node.op_type in _VARIADIC and None in inputs)
     )
-
-
-def _overflows(inputs: Sequence[TensorData]) -> bool:
-    """Return whether a quotient may be the least integer by -1, which ends a process on x86."""
-    import numpy
-
-    if inputs[0].dtype.kind != "i":
-        return False
-    dividend, divisor = (data.numpy() for data in inputs)
-    return bool((divisor == -1).any() and (dividend == numpy.iinfo(dividend.dtype).min).any())
 
 
 def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | None:

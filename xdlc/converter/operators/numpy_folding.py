@@ -73,8 +73,8 @@ def _elementwise(type: str, inputs: Sequence[TensorData]) -> Evaluation | None:
         return None
     function = getattr(numpy, _UFUNCS[type])
     if type == "Div" and dtype.name in _WHOLE:
-        if not (inputs[1].numpy() > 0).all():
-            return None  # onnxruntime refuses a divisor of 0, and the least number has no quotient by -1
+        if not inputs[1].numpy().all():
+            return None  # onnxruntime refuses a divisor of 0
         function = _towards_zero
 
     def compute() -> Array:
@@ -88,7 +88,7 @@ def _towards_zero(dividend: Array, divisor: Array) -> Array:
     import numpy
 
     down = numpy.floor_divide(dividend, divisor)
-    return numpy.asarray(down + ((dividend < 0) & (down * divisor != dividend)))
+    return numpy.asarray(down + (((dividend < 0) != (divisor < 0)) & (down * divisor != dividend)))
 
 
 def _gather(axis: int, inputs: Sequence[TensorData]) -> Evaluation | None:

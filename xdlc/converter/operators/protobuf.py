@@ -184,6 +184,15 @@ def inner_graphs(node: Any) -> Iterator[Any]:
         yield from attribute.graphs
 
 
+def all_graphs(*held: Any) -> Iterator[Any]:
+    """Iterate over graphs and functions, and all graphs inside their nodes."""
+    stack = list(held)
+    while stack:
+        yield (graph := stack.pop())
+        for node in graph.node:
+            stack.extend(inner_graphs(node))
+
+
 def all_nodes(graph: Any) -> Iterator[Any]:
     """Iterate over the nodes of a graph or function, and of the graphs inside of them."""
     for node in graph.node:
@@ -231,14 +240,10 @@ def check_texts(model: Any, where: str) -> None:
     Raises:
         ModelError: If it has one.
     """
-    stack = [model.graph, *model.functions]
-    while stack:
-        held = stack.pop()
+    for held in all_graphs(model.graph, *model.functions):
         for text in _texts(held):
             if not isinstance(text, str):
                 raise ModelError(f"the name {text!r} is not UTF-8", where=where, fix="export the model again")
-        for node in held.node:
-            stack.extend(inner_graphs(node))
 
 
 def _texts(held: Any) -> Iterator[object]:
