@@ -35,7 +35,8 @@ def layers(rng: random.Random) -> Files:
 def run(folder: Path, rng: random.Random) -> str:
     """Translate the layers, and save what they become."""
     model = ir.parse((folder / "m.txt").read_bytes().decode("utf-8", "surrogatepass"))
-    return keep(executable(model), folder / "m.dlc", rng)
+    made = executable(model)
+    return keep(made, folder / "m.dlc", rng) if made.main.ops else "translated"
 
 
 TARGETS = (Target("snpe", list, run, generate=layers),)

@@ -318,3 +318,9 @@ def test_ids_of_layers_survive_format_4(tmp_path):
     model = translate(net.model())
     model.save(tmp_path / "m.dlc")
     assert xdlc.load(tmp_path / "m.dlc").metadata["layers"] == model.metadata["layers"]
+
+
+def test_a_static_input_that_is_no_weight_of_the_layer():
+    net = Net(1, 4)
+    net.layer("Neuron", [(4,)], {"type": 1}, [static("other", np.float32([1, -1, 2, -2]))])
+    assert net.run(np.zeros((1, 4), np.float32))[0].tolist() == [1, 0, 2, 0]

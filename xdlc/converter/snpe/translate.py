@@ -74,6 +74,8 @@ def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
         if tensor is not None and tensor.is_static and tensor.name.startswith(prefix):
             weights[tensor.name.removeprefix(prefix)] = _copy(tensor)
         elif tensor is not None:
+            if tensor not in tensors:  # a static tensor of another name than the layer's weights
+                tensors[tensor] = _copy(tensor)
             inputs.append(tensors[tensor])
     function = restore_operation if is_stored_operation(op) else load_all().get(op.type)
     if function is None:
