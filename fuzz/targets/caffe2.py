@@ -38,8 +38,16 @@ def operators(rng: random.Random) -> Files:
     return built(lambda folder: made.write(folder, ("data",), (names[-1],)))
 
 
+TEXT = """name: "n"
+op { input: "data" input: "w" input: "b" output: "conv" type: "Conv" arg { name: "kernel" i: 3 }
+     arg { name: "pads" ints: 1 ints: 1 ints: 1 ints: 1 } arg { name: "order" s: "NCHW" } }
+op { input: "conv" output: "y" type: "Selu" arg { name: "scale" f: 1.5 } device_option { device_type: 1 } }
+external_input: "data" external_output: "y"
+"""
+
+
 def seeds() -> Iterator[Files]:
-    """Iterate over a network."""
+    """Iterate over a network, its predict net binary or text."""
     made = TinyNet()
     made.fill("w", np.ones((2, 3, 3, 3), np.float32), packed=True)
     made.fill("b", np.ones(2, np.float32))
@@ -47,13 +55,16 @@ def seeds() -> Iterator[Files]:
     made.op("Relu", ["conv"], ["conv"]).op("MaxPool", ["conv"], ["p"], kernels=[2, 2]).op(
         "Softmax", ["p"], ["y"]
     )
-    yield built(made.write)
+    files = built(made.write)
+    yield files
+    yield {"predict_net.pbtxt": TEXT.encode(), "init_net.pb": files["init_net.pb"]}
 
 
 def run(folder: Path, rng: random.Random) -> str:
     """Convert the net with its weights, for a shape of its input."""
     shape = rng.choice(SHAPES[1:]) if rng.random() < 0.7 else (1, 3, 8, 8)
-    return convert(folder / "predict_net.pb", rng, {"data": shape}, weights=folder / "init_net.pb")
+    (net,) = folder.glob("predict_net.*")
+    return convert(net, rng, {"data": shape}, weights=folder / "init_net.pb")
 
 
 TARGETS = (Target("netdef", seeds, run, generate=operators),)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from google.protobuf import text_format
 
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
@@ -15,6 +16,7 @@ from fuzz.targets._sweep import SHAPES, TYPES, array, drawn
 from tests.converter.tensorflow.tf_checkpoints import Checkpoint
 from tests.converter.tensorflow.tf_models import NUMBERS, Function, Graph, Shape, Type
 from tests.hostile.test_tensorflow import W, branching, doubling, folder_of, looping, plain
+from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.registry import handler
 
 
@@ -63,6 +65,12 @@ def graphs() -> Iterator[Files]:
         yield {"m.pb": graph.proto.SerializeToString()}
 
 
+def texts() -> Iterator[Files]:
+    """Iterate over graphs as text."""
+    for files in graphs():
+        yield {"m.pbtxt": text_format.MessageToString(message("GraphDef").FromString(files["m.pb"])).encode()}
+
+
 def folders() -> Iterator[Files]:
     """Iterate over SavedModels, with tables that are compressed or not."""
     for kind in (0, 1):
@@ -77,5 +85,6 @@ def folders() -> Iterator[Files]:
 
 TARGETS = (
     Target("graphdef", graphs, lambda folder, rng: convert(folder / "m.pb", rng), generate=operators),
+    Target("graphtext", texts, lambda folder, rng: convert(folder / "m.pbtxt", rng)),
     Target("savedmodel", folders, lambda folder, rng: convert(folder, rng)),
 )
