@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import inspect
+import typing
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 import xdlc
 from xdlc import api
-from xdlc.api import options
+from xdlc.api import argument_types, options
 from xdlc.errors import UsageError
 
 
@@ -40,6 +42,42 @@ def test_arrays_come_by_name(models: Any) -> None:
 def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
     with pytest.raises(UsageError, match="input_dims has the shape"):
         xdlc.convert(models.save(models.cnn()), input_dims={"x": shape})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "right", "wrong"),
+    [
+        ("bool", [True, 0, np.True_], [None, "yes", 0.5, np.zeros(3), [1]]),
+        ("int | None", [3, None, np.int64(3)], [True, 1.5, "3", np.zeros(3)]),
+        ("float", [3, 0.5, np.float32(1)], [None, "1", np.zeros(3), b"1"]),
+        ("Names", ["a", ["a"], ("a", "b"), {"a": 1}.keys()], [None, 5, [None], [["a"]], b"a"]),
+        ("Mapping[str, int] | None", [{}, {"a": 1}, None], [[], {"a": "b"}, {None: 1}]),
+        ("tuple[int, int]", [(1, 2), [1, 2]], [{1, 2}, (1, "2"), 3]),
+        ("Notify | None", [print, None], [0, "print"]),
+        ("Model | PathLike", ["m.dlc", Path("m.dlc")], [None, 0, b"m.dlc", object()]),
+        ("Literal['a', 'b']", ["a", "c", 5], [np.zeros(3), []]),
+        ("NamesForCheckersAlone | None", [None, 1, "a"], []),
+    ],
+)
+def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any]) -> None:
+    names = {**vars(typing), **vars(options), "Model": xdlc.Model}
+    for value in right:
+        argument_types.check("verb", "option", value, annotation, names)
+    for value in wrong:
+        with pytest.raises(UsageError, match="verb: option is of type"):
+            argument_types.check("verb", "option", value, annotation, names)
+
+
+@pytest.mark.parametrize("value", [None, 1.5, "\0", "\ud800", [None], {None: 1}, {1, 2}, object(), b"x"])
+def test_arguments_of_any_type_end_in_a_result_or_an_xdlc_error(models: Any, value: Any) -> None:
+    path = models.save(models.cnn())
+    for option in ("batch", "out_name", "define_symbol", "set_inputs", "udo_config_paths", "plugin"):
+        with contextlib.suppress(xdlc.XdlcError):
+            xdlc.convert(path, **{option: value})
+    for call in (xdlc.load, xdlc.save, xdlc.verdicts, xdlc.prepare_hta, xdlc.quantize, xdlc.to_onnx):
+        for arguments in ([value, value], [path, value]):
+            with contextlib.suppress(xdlc.XdlcError):
+                call(*arguments)
 
 
 def test_a_string_is_no_list_of_names() -> None:

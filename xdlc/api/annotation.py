@@ -114,6 +114,6 @@ def _text(path: Path) -> str:
 
 
 def _checked(text: str, most: int, where: str) -> str:
-    if len(text.encode()) > most:
+    if len(text.encode("utf-8", "surrogatepass")) > most:
         raise UsageError(f"is longer than {most} bytes", where=where, fix="shorten it")
     return text

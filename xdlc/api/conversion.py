@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
+from xdlc.api.options import Notify, PathLike, Paths, check_lists, checked_dims, checked_path, given, verb
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from xdlc.opdefs.source_match import UdoSet
     from xdlc.udo.config import Converted
     from xdlc.udo.plugin import Plugin
-    from xdlc.udo.udo_set import Paths
 
 _TORCH_OPTIONS = ("torch_exporter", "trust")
 """Options that choose a way from PyTorch to a graph; the importer itself does not have them."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
+from xdlc.api import argument_types
+from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 from xdlc.ir.files import kept_apart
 
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[Any]
 else:
     Array = Any
-PathLike: TypeAlias = "str | os.PathLike[str]"
-Names: TypeAlias = "Sequence[str] | str"
-Notify: TypeAlias = "Callable[[str], None]"
+PathLike: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = PathLike | Sequence[PathLike] | None
+Names: TypeAlias = Sequence[str] | str
+Notify: TypeAlias = Callable[[str], None]
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_DIM = 2**32 - 1
@@ -36,6 +39,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
+    checked_there = BoundaryOptions.__annotations__
+    defaults = {each.name: each.default for each in signature.parameters.values()}
     known = {option: kind for option, kind in _named(function).items() if option != "self"}
 
     @functools.wraps(function)
@@ -45,9 +50,12 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
             hint = nearest_names(unknown, known) or f"options: {', '.join(known)}"
             raise UsageError(f"{name} has no option {unknown!r}", fix=hint)
         try:
-            signature.bind(*args, **options)
+            bound = signature.bind(*args, **options).arguments
         except TypeError as error:
             raise UsageError(f"{name}: {error}", fix=f"see help(xdlc.{name})") from None
+        for option, value in {**bound, **options}.items():
+            if option in known and option not in checked_there and value is not defaults.get(option):
+                argument_types.check(name, option, value, known[option], function.__globals__)
         try:
             with kept_apart():
                 return function(*args, **options)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xdlc.prepare.platform import Machine
     from xdlc.runtime.htp.cache_verdict import Verdict
 
-Outputs: TypeAlias = "Mapping[str, Sequence[str]] | Names"
+Outputs: TypeAlias = Mapping[str, Sequence[str]] | Names
 
 
 @verb

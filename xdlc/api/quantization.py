@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
@@ -10,7 +10,6 @@ from xdlc.api.options import Array, Names, Notify, PathLike, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
-    from xdlc.quant.job import Step
     from xdlc.quant.report import Reporter
     from xdlc.quant.user_metric import Evaluate
 
@@ -58,7 +57,7 @@ def quantize(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     notify: Notify | None = None,
-    step: Step | None = None,
+    step: Callable[[str, int, int], None] | None = None,
     command: Sequence[str] = (),
 ) -> Model:
     """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.

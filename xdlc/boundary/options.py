@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
-Words: TypeAlias = "str | Sequence[str]"
-Numbers: TypeAlias = "str | float | Sequence[float]"
+Words: TypeAlias = str | Sequence[str]
+Numbers: TypeAlias = str | float | Sequence[float]
 
 
 class Options(TypedDict, total=False):

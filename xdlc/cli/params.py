@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -212,6 +213,15 @@ class FilePath(click.Path):
         except StorageError as error:
             self.fail(f"the path {error.problem}", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class NumberRange(click.FloatRange):
+    """A range of numbers, in which nan is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if math.isnan(found := super().convert(value, param, ctx)):
+            self.fail("nan is no number", param, ctx)
+        return found
 
 
 DIMENSION = click.IntRange(1, 2**32 - 1)

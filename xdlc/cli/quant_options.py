@@ -127,7 +127,7 @@ _RANGES = (
     ),
     click.option(
         "--percentile_calibration_value",
-        type=click.FloatRange(90, 100),
+        type=params.NumberRange(90, 100),
         metavar="PERCENT",
         help="Percentage of the values that the range method percentile covers.  [default: 99.99]",
     ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from xdlc import opdefs
 from xdlc.errors import UsageError, raise_all
+from xdlc.ir.files import checked_path
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import ShapeFunction, Udo, UdoSet
@@ -188,7 +189,7 @@ def _distinct(paths: Sequence[PathLike]) -> list[PathLike]:
     seen: set[Path] = set()
     found = []
     for path in paths:
-        real = Path(os.path.realpath(path))
+        real = Path(os.path.realpath(checked_path(path)))
         if real not in seen:
             found.append(path)
         seen.add(real)

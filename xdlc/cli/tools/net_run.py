@@ -143,7 +143,7 @@ _PER_OP = ("moderate", "detailed")
 )
 @click.option(
     "--duration",
-    type=click.FloatRange(0, min_open=True),
+    type=params.NumberRange(0, 86_400, min_open=True),
     metavar="SECONDS",
     help="Repeat the list until this time is over.",
 )

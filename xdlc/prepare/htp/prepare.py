@@ -23,6 +23,7 @@ from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 
+_LONGEST = 7 * 86_400
 _HINT = "--partition caches the partitions of a network that HTP supports and leaves the rest to the CPU"
 _FORGOTTEN = (
     f"record {cache_provenance.RECORD!r} was damaged: what it noted about caches that were there is lost"
@@ -142,7 +143,7 @@ def prepare_all(
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """
-    _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs)
+    _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs, timeout)
     wanted = targets(
         socs,
         htp_archs,
@@ -230,7 +231,11 @@ def _stored(
     )
 
 
-def _check_options(vtcm: int | None, level: int, threads: int | None, jobs: int | None) -> None:
+def _check_options(
+    vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float
+) -> None:
+    if not 0 < timeout <= _LONGEST:
+        raise UsageError(f"timeout is {timeout} seconds", fix=f"give more than 0 and at most {_LONGEST}")
     for name, value, low, high in (
         ("vtcm_override", vtcm, 0, 64),
         ("optimization_level", level, 1, 3),

@@ -1,0 +1,87 @@
+"""Types of arguments, checked against the annotations of the verbs."""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc as abc
+import os
+import types
+from collections.abc import Hashable, Mapping
+from numbers import Real
+from typing import Any, Literal, Union, get_args, get_origin
+
+from xdlc.errors import UsageError
+
+_CONTAINERS = (abc.Sequence, abc.Collection, abc.Iterable, tuple, list, set, frozenset)
+
+
+def check(verb: str, option: str, value: Any, annotation: str, names: Mapping[str, Any]) -> None:
+    """Check that an argument is of a type that its annotation has.
+
+    Elements of lists and mappings are checked too; names that are known to checkers of types alone fit all.
+
+    Args:
+        verb: Name of the verb, for the error.
+        option: Name of the option.
+        value: The argument.
+        annotation: Its annotation, as text.
+        names: Names of the module that has the annotation.
+
+    Raises:
+        UsageError: If it is not.
+    """
+    if not _fits(value, _resolved(annotation, names)):
+        problem = f"{verb}: {option} is of type {type(value).__name__}"
+        raise UsageError(problem, fix=f"give a value of type {annotation}, elements included")
+
+
+def _resolved(annotation: str, names: Mapping[str, Any]) -> Any:
+    return eval(annotation, {"__builtins__": {}}, _Names(names))
+
+
+class _Names(dict[str, Any]):
+    """Names of a module, in which those of imports for checkers of types alone are Any."""
+
+    def __missing__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise KeyError(name)
+        return getattr(builtins, name, Any)
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        return _resolved(found, self) if isinstance(found, str) else found
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, str) or kind is Any:
+        return True
+    if kind is None or kind is types.NoneType:
+        return value is None
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return isinstance(value, Hashable)  # the verb lists the values that there are
+    if kind in (bool, int, float):  # numbers of numpy have an empty shape
+        plain = {bool: int, int: int, float: Real}[kind]
+        is_number = isinstance(value, plain) or getattr(value, "shape", None) == ()
+        return is_number and not (
+            kind is int and (isinstance(value, bool) or not hasattr(value, "__index__"))
+        )
+    if origin is abc.Callable:
+        return callable(value)
+    if origin is abc.Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(key, inner[0]) and _fits(held, inner[1]) for key, held in value.items()
+        )
+    if origin is tuple and not isinstance(value, tuple | list):
+        return False
+    if origin in _CONTAINERS:
+        if origin is abc.Iterable or not isinstance(value, abc.Collection):
+            return isinstance(value, abc.Iterable)
+        if isinstance(value, bytes):
+            return False
+        return all(any(_fits(one, each) for each in inner if each is not Ellipsis) for one in value)
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike)
+    return not isinstance(kind, type) or isinstance(value, kind)
