@@ -32,15 +32,14 @@ def json_value(text: str) -> Any:
         raise ValueError(f"it has more than {MAX_VALUES} values")
     try:
         value = json.loads(text)
-    except RecursionError:
-        raise ValueError(f"it nests values deeper than {MAX_DEPTH}") from None
-    level, depth = [value] if isinstance(value, dict | list) else [], 0
-    while level:
-        if depth > MAX_DEPTH:
-            raise ValueError(f"it nests values deeper than {MAX_DEPTH}")
+    except RecursionError as error:
+        raise ValueError(f"it nests values deeper than {MAX_DEPTH}") from error
+    level: list[Any] = [[value]]
+    for _ in range(MAX_DEPTH):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
         level = [each for held in inner for each in held if isinstance(each, dict | list)]
-        depth += 1
+    if level:
+        raise ValueError(f"it nests values deeper than {MAX_DEPTH}")
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # its error is a ValueError
     return value

@@ -25,7 +25,6 @@ from xdlc.ir.files import check_readable, kept_apart
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
-_NO_CRC = "xdlc.no_crc"
 _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
@@ -75,7 +74,6 @@ class Tool(click.Command):
                 _warnings_for_people(),
                 _stopping_in_order(),
                 kept_apart(ctx.meta.get(_REPLACED, ())),
-                _sums(ctx),
             ):
                 _note_inputs(ctx)
                 return super().invoke(ctx)
@@ -188,19 +186,12 @@ def _warnings_for_people() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _sums(ctx: click.Context) -> Iterator[None]:
-    """Omit CRC-32 of containers if the command line requests it."""
-    if not ctx.meta.get(_NO_CRC):
-        yield
-        return
-    from xdlc.container.archive import SUMS
+def _omit_sums(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
+        from xdlc.container.archive import SUMS
 
-    held = SUMS.set(False)
-    try:
-        yield
-    finally:
-        SUMS.reset(held)
+        held = SUMS.set(False)
+        ctx.call_on_close(lambda: SUMS.reset(held))
 
 
 def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
@@ -226,16 +217,14 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 
         return callback
 
-    def flag(name: str, key: str, constant: Any, text: str) -> Any:
-        return click.option(
-            name, is_flag=True, expose_value=False, callback=remember(key, constant), help=text
-        )
+    def flag(name: str, callback: Callable[[click.Context, click.Parameter, bool], None], text: str) -> Any:
+        return click.option(name, is_flag=True, expose_value=False, callback=callback, help=text)
 
     return [
-        flag("--verbose", _LEVEL, logging.DEBUG, "Log every step."),
-        flag("--quiet", _LEVEL, logging.ERROR, "Print errors only, and warnings."),
-        flag("--debug", _DEBUG, True, "Show a traceback with an error."),
-        flag("--no_crc", _NO_CRC, True, "Neither write nor check CRC-32 of entries of DLCs."),
+        flag("--verbose", remember(_LEVEL, logging.DEBUG), "Log every step."),
+        flag("--quiet", remember(_LEVEL, logging.ERROR), "Print errors only, and warnings."),
+        flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
+        flag("--no_crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.container.metadata import AGAIN, compact, formed, object_of, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
-from xdlc.ir.metadata_forms import is_step
+from xdlc.ir.metadata_forms import NOTE, fits
 
 TRACE = "xdlc.trace"
 TRACED = ("nodes", "tensors", "layers")
@@ -62,6 +62,6 @@ def _read_origins(graphs: Mapping[str, Any], model: Model, where: str) -> None:
             step = steps.get(op.name)
             if step is None:
                 continue
-            if not is_step(step):
+            if not (fits(step, [NOTE]) and step and None not in step[1:]):
                 raise ContainerError(f"has a malformed origin of op {op.name!r}", where=where, fix=AGAIN)
             op.origin = Origin(tuple(step[1:]), step[0])
