@@ -115,6 +115,7 @@ def test_passes_run_in_the_order_that_they_require():
         "widen_bytes",
         "dequantize_weights",
         "cast_reinterpreted",
+        "avoid_faults",
         "step_recurrences",
         "spread_batches",
         "write_hard_swish",

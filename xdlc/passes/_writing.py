@@ -31,79 +31,57 @@ class Writer:
         inputs: Sequence[Tensor | None],
         shape: Sequence[int],
         params: Mapping[str, ir.Param] | None = None,
-        *,
         dtype: DType = FLOAT32,
         encoding: ir.Encoding | None = None,
         package: str = ir.NATIVE_PACKAGE,
     ) -> Tensor:
         """Insert an op with one output and return that."""
-        name = f"{self.op.name}_{type.lower()}"
-        result = Tensor(self.graph.unique_name(f"{name}_out"), tuple(shape), dtype, encoding)
+        name, graph = f"{self.op.name}_{type.lower()}", self.graph
+        result = Tensor(graph.unique_name(f"{name}_out"), tuple(shape), dtype, encoding)
         made = ir.make_op(
-            self.graph, type, inputs, [result], params, name=name, package=package, origin=self._origin
+            graph, type, inputs, [result], params, name=name, package=package, origin=self._origin
         )
-        self.graph.insert_before(self.op, made)
+        graph.insert_before(self.op, made)
         return result
 
     def constant(self, array: Array) -> Tensor:
         """Return a static tensor of numbers."""
         return self.graph.add_tensor(ir.static(self.graph.unique_name(f"{self.op.name}_constant"), array))
 
-    def number(self, value: float) -> Tensor:
-        """Return a static float32 number of shape [1]."""
-        return self.constant(numpy.full(1, value, numpy.float32))
+    def number(self, value: float, dtype: DType = FLOAT32) -> Tensor:
+        """Return a static number of shape [1]."""
+        return self.constant(numpy.full(1, value, dtype.numpy))
 
     def binary(self, operation: int, x: Tensor, y: Tensor, dtype: DType | None = None) -> Tensor:
         """Insert an ElementWiseBinary of broadcast operands; the result has the type of ``x`` by default."""
         shape = numpy.broadcast_shapes(x.shape, y.shape)
         params = {"operation": ir.u32(operation)}
-        return self.emit("ElementWiseBinary", [x, y], shape, params, dtype=dtype or x.dtype)
+        return self.emit("ElementWiseBinary", [x, y], shape, params, dtype or x.dtype)
 
     def unary(self, operation: int, x: Tensor) -> Tensor:
         """Insert an ElementWiseUnary."""
-        return self.emit("ElementWiseUnary", [x], x.shape, {"operation": ir.u32(operation)}, dtype=x.dtype)
+        return self.emit("ElementWiseUnary", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         """Insert a Cast where the type differs."""
-        return x if x.dtype is dtype else self.emit("Cast", [x], x.shape, dtype=dtype)
+        return x if x.dtype is dtype else self.emit("Cast", [x], x.shape, None, dtype)
+
+    def select(self, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Insert an ElementWiseSelect with the shape of ``y``."""
+        return self.emit("ElementWiseSelect", [condition, x, y], y.shape, None, y.dtype)
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Insert a Reshape where the shape differs; of known numbers return a constant."""
-        if x.shape == tuple(shape):
-            return x
         if x.data is not None:
             return self.constant(x.numpy().reshape(shape))
-        return self.emit("Reshape", [x], shape, dtype=x.dtype, encoding=x.encoding)
-
-    def transpose(self, x: Tensor, axes: Sequence[int]) -> Tensor:
-        """Insert a Transpose; of known numbers return a constant."""
-        if x.data is not None:
-            return self.constant(numpy.ascontiguousarray(x.numpy().transpose(axes)))
-        shape = [x.shape[axis] for axis in axes]
-        return self.emit("Transpose", [x], shape, {"perm": ir.u32s(axes)}, dtype=x.dtype)
-
-    def reduce(self, type: str, x: Tensor) -> Tensor:
-        """Insert a reduction of all axes, which stay."""
-        params: dict[str, ir.Param] = {"axes": ir.u32s(range(x.rank)), "keep_dims": ir.b8(True)}
-        return self.emit(type, [x], (1,) * x.rank, params, dtype=x.dtype)
-
-    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
-        """Insert a MatMul of operands of rank 2 or more."""
-        shape = (*numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-1])
-        params = {"transpose_in0": ir.b8(False), "transpose_in1": ir.b8(False)}
-        return self.emit("MatMul", [x, y], shape, params, dtype=x.dtype)
+        return x if x.shape == tuple(shape) else self.emit("Reshape", [x], shape, None, x.dtype)
 
     def finish(self, *results: Tensor | None) -> None:
-        """Remove the op and let its outputs be computed as the results, which nothing else reads.
-
-        Args:
-            results: For each output its result, None for an output that nothing reads.
-        """
+        """Remove the op and compute its outputs as results; None for an output that nothing reads."""
         outputs = self.op.outputs
         self.graph.unlink(self.op)
         for output, result in zip(outputs, results, strict=True):
             if result is None:
-                self.graph.tensors.pop(output.name, None)
-                continue
-            assert result.producer is not None
-            self.graph.set_output(result.producer, result.producer.outputs.index(result), output)
+                del self.graph.tensors[output.name]
+            elif result.producer is not None:
+                self.graph.set_output(result.producer, result.producer.outputs.index(result), output)

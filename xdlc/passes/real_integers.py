@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy
@@ -52,42 +51,20 @@ class RealIntegers:
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
         rewriting = _Rewriting(graph)
-        changed = [rewriting.rewrite(op) for op in list(graph.ops)]
+        changed = [rewriting.rewrite(op) for op in list(graph.ops) if op.package == ir.HOST_PACKAGE]
         return any(changed) and (graph.prune() or True)
 
 
 @dataclass
-class _Sums:
-    """Sums of products.
-
-    Attributes:
-        real: The sums divided by two to the power of ``shift``, in float32.
-        shift: The power.
-        undivided: Inserts the sums as they are, which overflow where they are large.
-    """
-
-    real: Tensor
-    shift: int
-    undivided: Callable[[], Tensor]
-
-
-@dataclass
 class _Rewriting:
-    """The rewriting of a graph.
-
-    Attributes:
-        graph: The graph.
-        reals: float32 tensors with the same numbers as tensors of integers.
-    """
+    """The rewriting of a graph; ``reals`` has floats with the same numbers as tensors of integers."""
 
     graph: Graph
     reals: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def rewrite(self, op: Op) -> bool:
         """Rewrite an op and return whether it was one to rewrite."""
-        if op.package != ir.HOST_PACKAGE or any(
-            tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs)
-        ):
+        if any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs)):
             return False
         if op.type == "DynamicQuantizeLinear":
             return self._quantize(op)
@@ -105,28 +82,27 @@ class _Rewriting:
         ):
             return False
         w = Writer(self.graph, op, _REASON)
+        axes: tuple[int, ...] = (-2,)
         left, right = self._centred(w, x, zero_x), self._centred(w, y, zero_y)
         if convolves:
-            left, right = w.transpose(left, (0, 2, 3, 1)), w.transpose(right, (2, 3, 1, 0))
-        divided, shift = _divided(w, right, (0, 1, 2) if convolves else (-2,))
-
-        def product(factor: Tensor) -> Tensor:
-            return _convolved(w, left, factor) if convolves else w.matmul(left, factor)
-
-        sums = _Sums(product(divided), shift, lambda: product(right))
-        w.finish(None if self._scale(op, sums) else _whole(w, sums))
+            left, right, axes = _turned(w, left, 0, 2, 3, 1), _turned(w, right, 2, 3, 1, 0), (0, 1, 2)
+        divided, shift = _divided(w, right, axes)
+        multiplied = _convolved if convolves else _matmul
+        sums = multiplied(w, left, divided)
+        if self._scale(op, sums, shift):
+            w.finish(None)
+        else:  # sums that do not overflow as they are, the others from their quotients
+            high = w.binary(MULTIPLY, w.cast(sums, INT32), w.number(1 << shift, INT32))
+            is_low = w.binary(LESS, w.unary(ABS, sums), w.number(LARGEST * 2.0**-shift), BOOL8)
+            w.finish(w.select(is_low, w.cast(multiplied(w, left, right), INT32), high))
         return True
 
     def _centred(self, w: Writer, x: Tensor, zero: Tensor | None) -> Tensor:
         """Return integers less their zero point as floats."""
         if x.data is not None and (zero is None or zero.data is not None):
-            start = 0 if zero is None else zero.numpy().astype(numpy.float32)
-            return w.constant(x.numpy().astype(numpy.float32) - start)
+            return w.constant(x.numpy().astype(numpy.float32) - (0 if zero is None else zero.numpy()))
         real = self._real(w, x)
-        if zero is None:
-            return real
-        start_shape = zero.shape if zero.rank else (1,)
-        return w.binary(SUBTRACT, real, w.reshape(self._real(w, zero), start_shape))
+        return real if zero is None else w.binary(SUBTRACT, real, _ranked(w, self._real(w, zero)))
 
     def _real(self, w: Writer, x: Tensor) -> Tensor:
         """Return 8-bit integers as floats."""
@@ -134,12 +110,17 @@ class _Rewriting:
             return w.constant(x.numpy().astype(numpy.float32))
         if x not in self.reals:
             dtype, plain = _FIXED[x.dtype], ScaleOffset(1.0, 0)
-            fixed = w.emit("Reinterpret", [x], x.shape, dtype=dtype, encoding=plain, package=ir.HOST_PACKAGE)
+            fixed = w.emit("Reinterpret", [x], x.shape, None, dtype, plain, ir.HOST_PACKAGE)
             self.reals[x] = w.emit("Dequantize", [fixed], x.shape)
         return self.reals[x]
 
-    def _scale(self, op: Op, sums: _Sums) -> bool:
-        """Let the Multiply after each Cast of an op's result to floats multiply the sums.
+    def _scale(self, op: Op, sums: Tensor, shift: int) -> bool:
+        """Let the Multiply after each Cast of a result to floats multiply the sums.
+
+        Args:
+            op: The op with the result.
+            sums: The sums divided by two to the power of ``shift``.
+            shift: The power.
 
         Returns:
             Whether nothing reads the integers any more.
@@ -147,14 +128,14 @@ class _Rewriting:
         graph, result = self.graph, op.outputs[0]
         for cast in graph.consumers(result):
             real = cast.outputs[0]
-            if not (_is(cast, "Cast") and real.dtype is FLOAT32) or graph.is_output(real):
+            if cast.type != "Cast" or real.dtype is not FLOAT32 or graph.is_output(real):
                 continue
             for reader in graph.consumers(real):
-                if _is(reader, "ElementWiseBinary", MULTIPLY) and reader.inputs[0] is not reader.inputs[1]:
+                if _multiplies(reader) and reader.inputs[0] is not reader.inputs[1]:
                     factor = reader.inputs[1 if reader.inputs[0] is real else 0]
                     assert factor is not None
                     w = Writer(graph, reader, _REASON)
-                    w.finish(_product(w, sums, factor))
+                    w.finish(_product(w, sums, shift, factor))
             if not graph.consumers(real):
                 graph.remove(cast)
         return not graph.consumers(result) and not graph.is_output(result)
@@ -164,71 +145,65 @@ class _Rewriting:
         if x is None or x.dtype is not FLOAT32 or not x.rank:
             return False
         w = Writer(self.graph, op, "HTP quantizes with known scales only")
-        zero, most = w.number(0.0), w.number(STEPS)
-        low = w.binary(MINIMUM, w.reduce("ReduceMin", x), zero)
-        high = w.binary(MAXIMUM, w.reduce("ReduceMax", x), zero)
+        zero, most, one = w.number(0.0), w.number(STEPS), (1,) * x.rank
+        params: dict[str, ir.Param] = {"axes": ir.u32s(range(x.rank)), "keep_dims": ir.b8(True)}
+        low = w.binary(MINIMUM, w.emit("ReduceMin", [x], one, dict(params)), zero)
+        high = w.binary(MAXIMUM, w.emit("ReduceMax", [x], one, dict(params)), zero)
         step = w.binary(DIVIDE, w.binary(SUBTRACT, high, low), most)
-        is_zero = w.binary(EQUAL, step, zero, BOOL8)
-        step = w.emit("ElementWiseSelect", [is_zero, w.number(1.0), step], step.shape)
-        start = _clamped(w, w.binary(DIVIDE, w.binary(SUBTRACT, zero, low), step), zero, most)
-        start = w.unary(ROUND, start)
-        steps = w.unary(ROUND, w.binary(DIVIDE, x, step))
-        steps = _clamped(w, w.binary(ADD, steps, start), zero, most)
+        step = w.select(w.binary(EQUAL, step, zero, BOOL8), w.number(1.0), step)
+
+        def clamped(value: Tensor) -> Tensor:
+            return w.binary(MINIMUM, w.binary(MAXIMUM, value, zero), most)
+
+        start = w.unary(ROUND, clamped(w.binary(DIVIDE, w.binary(SUBTRACT, zero, low), step)))
+        steps = clamped(w.binary(ADD, w.unary(ROUND, w.binary(DIVIDE, x, step)), start))
         self.reals |= {op.outputs[0]: steps, op.outputs[2]: start}
-        results = w.cast(steps, UINT8), w.reshape(step, ()), w.reshape(w.cast(start, UINT8), ())
-        w.finish(*results)
+        w.finish(w.cast(steps, UINT8), w.reshape(step, ()), w.reshape(w.cast(start, UINT8), ()))
         return True
 
 
-def _is(op: Op, type: str, operation: int | None = None) -> bool:
-    return op.type == type and op.package == ir.NATIVE_PACKAGE and op.param("operation", None) == operation
+def _multiplies(op: Op) -> bool:
+    return op.type == "ElementWiseBinary" and op.param("operation") == MULTIPLY
+
+
+def _ranked(w: Writer, x: Tensor) -> Tensor:
+    return x if x.rank else w.reshape(x, (1,))
 
 
 def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, int]:
-    """Divide a factor by a power of two with which no sum overflows; return it and the power.
-
-    Args:
-        w: Where ops go.
-        factor: Centred integers of 8 bits.
-        axes: The axes of a sum.
-    """
+    """Divide centred integers by a power of two with which no sum over axes overflows; return both."""
     most = STEPS * math.prod(factor.shape[axis] for axis in axes)
     if factor.data is not None:
         most = float(numpy.abs(factor.numpy()).sum(axis=axes).max(initial=0))
     shift = max(0, math.ceil(math.log2(max(most * STEPS / LARGEST, 1))))
-    scale = 2.0**-shift
     if factor.data is not None:
-        return w.constant(factor.numpy() * numpy.float32(scale)), shift
-    return w.binary(MULTIPLY, factor, w.number(scale)), shift
+        return w.constant(factor.numpy() * numpy.float32(2.0**-shift)), shift
+    return w.binary(MULTIPLY, factor, w.number(2.0**-shift)), shift
 
 
-def _whole(w: Writer, sums: _Sums) -> Tensor:
-    """Return sums as int32: those that do not overflow as they are, the others from their quotients."""
-    high = w.binary(MULTIPLY, w.cast(sums.real, INT32), w.constant(numpy.array([1 << sums.shift], "int32")))
-    is_low = w.binary(LESS, w.unary(ABS, sums.real), w.number(LARGEST * 2.0**-sums.shift), BOOL8)
-    return w.emit(
-        "ElementWiseSelect", [is_low, w.cast(sums.undivided(), INT32), high], high.shape, dtype=INT32
-    )
-
-
-def _product(w: Writer, sums: _Sums, factor: Tensor) -> Tensor:
-    """Return sums times a scale, which often is a product of two small ones itself."""
-    made = factor.producer
-    inner = made.inputs if made is not None and _is(made, "ElementWiseBinary", MULTIPLY) else [factor]
-    first, *others = sorted((held for held in inner if held is not None), key=lambda held: held.data is None)
-    back = 2.0**sums.shift
+def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
+    """Return divided sums times a scale, which often is a product of two small ones itself."""
+    made = scale.producer
+    held = [*made.inputs] if made is not None and _multiplies(made) else [scale]
+    first, *others = sorted((each for each in held if each is not None), key=lambda each: each.data is None)
     if first.data is not None:
-        first = w.constant(first.numpy() * numpy.float32(back))
-    elif sums.shift:
-        first = w.binary(MULTIPLY, w.reshape(first, first.shape or (1,)), w.number(back))
-    result = sums.real
-    for held in (first, *others):
-        result = w.binary(MULTIPLY, result, w.reshape(held, held.shape or (1,)))
-    return result
+        first = w.constant(first.numpy() * numpy.float32(2.0**shift))
+    else:
+        first = w.binary(MULTIPLY, _ranked(w, first), w.number(2.0**shift))
+    for factor in (first, *others):
+        sums = w.binary(MULTIPLY, sums, _ranked(w, factor))
+    return sums
 
 
-def _clamped(w: Writer, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    return w.binary(MINIMUM, w.binary(MAXIMUM, x, low), high)
+def _turned(w: Writer, x: Tensor, *axes: int) -> Tensor:
+    if x.data is not None:
+        return w.constant(numpy.ascontiguousarray(x.numpy().transpose(axes)))
+    return w.emit("Transpose", [x], [x.shape[axis] for axis in axes], {"perm": ir.u32s(axes)})
+
+
+def _matmul(w: Writer, x: Tensor, y: Tensor) -> Tensor:
+    params = {"transpose_in0": ir.b8(False), "transpose_in1": ir.b8(False)}
+    return w.emit("MatMul", [x, y], w.op.outputs[0].shape, params)
 
 
 def _convolved(w: Writer, image: Tensor, kernel: Tensor) -> Tensor:
@@ -237,19 +212,10 @@ def _convolved(w: Writer, image: Tensor, kernel: Tensor) -> Tensor:
     batch, channels, *spatial = op.outputs[0].shape
     strides, dilations = (numpy.asarray(op.param(name, (1, 1))) for name in ("strides", "dilations"))
     pads = numpy.asarray(op.param("pads", [0] * 4)).reshape(2, 2).T
-    automatic, group = op.param("auto_pad", "NOTSET"), int(op.param("group", 1))
-    if automatic.startswith("SAME"):
-        reach = (numpy.array(spatial) - 1) * strides + dilations * (numpy.array(kernel.shape[:2]) - 1) + 1
-        total = numpy.maximum(reach - image.shape[1:3], 0)
-        small, large = total // 2, total - total // 2
-        pads = numpy.stack([large, small] if automatic == "SAME_LOWER" else [small, large], 1)
-    params: dict[str, ir.Param] = {
-        "stride": ir.u32s(strides),
-        "pad_amount": ir.u32s(pads),
-        "dilation": ir.u32s(dilations),
-    }
+    group = int(op.param("group", 1))
+    window = {"stride": strides, "pad_amount": pads, "dilation": dilations}
+    params: dict[str, ir.Param] = {name: ir.u32s(values) for name, values in window.items()}
     depthwise = group > 1 and group == image.shape[3]
-    if not depthwise:
-        params["group"] = ir.u32(group)
+    params |= {} if depthwise else {"group": ir.u32(group)}
     kind = "DepthWiseConv2d" if depthwise else "Conv2d"
-    return w.transpose(w.emit(kind, [image, kernel], (batch, *spatial, channels), params), (0, 3, 1, 2))
+    return _turned(w, w.emit(kind, [image, kernel], (batch, *spatial, channels), params), 0, 3, 1, 2)

@@ -1,0 +1,77 @@
+"""Ops that HTP's library computes wrongly are computed right in the forms that take their place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.htp_models import needs_htp
+from tests.running import run, run_htp
+from xdlc.ir import Graph, Param, Tensor, b8, dtype, f32, make_op, static, u32, u32s
+
+pytestmark = [pytest.mark.vendor, needs_htp]
+RNG = np.random.default_rng(0)
+
+
+def pool(channels: int, pads: list[list[int]], *, counted: bool) -> tuple[Graph, dict[str, np.ndarray]]:
+    params = {"filter_size": u32s([3, 3]), "stride": u32s([1, 1]), "pad_amount": u32s(pads)}
+    rows, columns = (10 + sum(pair) for pair in pads)
+    params["count_pad_for_edges"] = b8(counted)
+    return one_op("PoolAvg2d", [image(channels)], (1, rows, columns, channels), params)
+
+
+def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, dict[str, np.ndarray]]:
+    weight = RNG.standard_normal((*kernel, 3, 8)).astype(np.float32)
+    params = {"stride": u32s([2, 2]), "pad_amount": u32s(pads), "dilation": u32s([1, 1]), "group": u32(1)}
+    sizes = [(12 + sum(pair) - size) // 2 + 1 for pair, size in zip(pads, kernel, strict=True)]
+    return one_op("Conv2d", [image(3), static("w", weight)], (1, *sizes, 8), params)
+
+
+def softplus() -> tuple[Graph, dict[str, np.ndarray]]:
+    x = np.array([-1000, -600, -100, -30, -10, -1, 0, 1, 30], np.float32)
+    params = {"operation": u32(7), "beta": f32(1.0), "threshold": f32(20.0)}
+    return one_op("ElementWiseNeuron", [x], x.shape, params)
+
+
+def negative_indices() -> tuple[Graph, dict[str, np.ndarray]]:
+    index = np.array([[-1, 0], [1, -2]], np.int32)
+    return one_op("GatherElements", [RNG.standard_normal((2, 2)).astype(np.float32), index], (2, 2), {})
+
+
+def image(channels: int) -> np.ndarray:
+    return RNG.standard_normal((1, 12, 12, channels)).astype(np.float32)
+
+
+def one_op(
+    kind: str, operands: list[np.ndarray | Tensor], shape: tuple[int, ...], params: dict[str, Param]
+) -> tuple[Graph, dict[str, np.ndarray]]:
+    graph, feeds, inputs = Graph("one"), {}, []
+    for index, held in enumerate(operands):
+        if isinstance(held, np.ndarray):
+            feeds[f"x{index}"] = held
+            held = graph.add_input(Tensor(f"x{index}", held.shape, dtype.from_numpy(held.dtype)))
+        inputs.append(held)
+    result = Tensor("y", shape, dtype.FLOAT32)
+    graph.append(make_op(graph, kind, inputs, [result], params, name="op"))
+    graph.add_output(result)
+    return graph, feeds
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pool(1, [[1, 1], [1, 1]], counted=True),
+        pool(3, [[1, 0], [1, 0]], counted=True),
+        pool(3, [[0, 1], [0, 1]], counted=False),
+        pool(4, [[2, 2], [2, 2]], counted=False),
+        convolution((9, 3), [[4, 5], [1, 1]]),
+        convolution((4, 10), [[1, 2], [4, 4]]),
+        softplus(),
+        negative_indices(),
+    ],
+    ids=["one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "softplus", "indices"],
+)
+def test_emulation_computes_what_the_host_does(case):
+    graph, feeds = case
+    expected, found = run(graph, feeds)["y"], run_htp(graph, feeds)["y"]
+    assert np.linalg.norm(found - expected) <= 5e-3 * np.linalg.norm(expected)

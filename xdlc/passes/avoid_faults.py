@@ -1,0 +1,146 @@
+"""Ops that HTP's library computes wrongly, in equal forms that it computes right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
+from xdlc.opdefs.elementwise_enums import ADD, LESS, MAXIMUM, MULTIPLY, SOFTPLUS
+from xdlc.passes._writing import Writer
+from xdlc.passes.base import graph_pass
+
+_LONGEST = 8
+
+
+@graph_pass(stage="htp", after=("cast_reinterpreted",))
+@dataclass(frozen=True, slots=True)
+class AvoidFaults:
+    """Rewrite ops that the emulation of SDK 2.51 computes wrongly; docs/htp-conformance.md lists the faults.
+
+    Attributes:
+        name: Name of the pass.
+    """
+
+    name: str = "avoid_faults"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        changed = [
+            _FORMS[op.type](Writer(graph, op, f"HTP computes this {op.type} wrongly"), op, source)
+            for op in list(graph.ops)
+            if op.type in _FORMS and (source := _plain_source(op)) is not None
+        ]
+        return any(changed)
+
+
+def _plain_source(op: Op) -> Tensor | None:
+    """Return input 0 of an op that computes floats of known shapes."""
+    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    is_plain = op.outputs[0].dtype is FLOAT32 and not any(tensor.dynamic_axes for tensor in tensors)
+    return op.inputs[0] if is_plain and op.package == ir.NATIVE_PACKAGE else None
+
+
+def _average(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convolve where padding is counted, uneven or wider than half the window, or padded is one channel."""
+    result, kernel = op.outputs[0], op.param("filter_size")
+    pads = op.param("pad_amount", numpy.zeros((2, 2), numpy.uint32)).astype(int)
+    counted = bool(op.param("count_pad_for_edges", False))
+    before, channels = source.producer, source.shape[-1]
+    if before is not None and before.type == "Pad" and channels == 1 and not pads.any():
+        amounts = before.param("pad_amount").astype(int)
+        fill = before.params.get("pad_constant_value", ir.f32(0.0))
+        if before.param("scheme") or not isinstance(fill, ir.Scalar) or fill.value or amounts[[0, 3]].any():
+            return False
+        assert before.inputs[0] is not None
+        source, pads, counted = before.inputs[0], amounts[1:3], True
+    even = (pads[:, 0] == pads[:, 1]).all() and (2 * pads[:, 0] < kernel).all()
+    if not pads.any() or (even and not counted) or (pads >= kernel[:, None]).any():
+        return False
+    weight = w.constant(numpy.full((*kernel, 1, channels), 1 / kernel.prod(), numpy.float32))
+    params: dict[str, ir.Param] = {"stride": op.params["stride"], "pad_amount": ir.u32s(pads)}
+    mean = w.emit("DepthWiseConv2d", [source, weight], result.shape, params)
+    if not counted:
+        shares = []
+        for axis in (0, 1):
+            start = numpy.arange(result.shape[1 + axis]) * int(op.param("stride")[axis]) - pads[axis, 0]
+            stop = numpy.minimum(start + int(kernel[axis]), source.shape[1 + axis])
+            shares.append(int(kernel[axis]) / (stop - numpy.maximum(start, 0)))
+        share = numpy.outer(*shares)[None, :, :, None].astype(numpy.float32)
+        mean = w.binary(MULTIPLY, mean, w.constant(share))
+    w.finish(mean)
+    return True
+
+
+def _convolution(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convolve with halves of a kernel of more than 8 rows or columns where both strides are 2."""
+    weight, result = op.inputs[1], op.outputs[0]
+    if weight is None or list(op.param("stride")) != [2, 2] or numpy.any(op.param("dilation", [1]) != 1):
+        return False
+    axis = int(numpy.argmax(weight.shape[:2]))
+    size = weight.shape[axis]
+    if size <= _LONGEST:
+        return False
+    pads, own = (numpy.array(op.param("pad_amount"), numpy.uint32) for _ in range(2))
+    own[axis], total = 0, None
+    if pads[axis].any():
+        around = numpy.zeros((4, 2), numpy.uint32)
+        around[1 + axis] = pads[axis]
+        shape = numpy.add(source.shape, around.sum(1)).tolist()
+        filled: dict[str, ir.Param] = {"scheme": ir.u32(0), "pad_amount": ir.u32s(around)}
+        source = w.emit("Pad", [source], shape, {**filled, "pad_constant_value": ir.f32(0.0)})
+    for first, last in ((0, size // 2), (size // 2, size)):
+        part = _sliced(w, source, 1 + axis, first, last + 2 * (result.shape[1 + axis] - 1))
+        inputs = [part, _sliced(w, weight, axis, first, last), *(op.inputs[2:] if first else ())]
+        made = w.emit("Conv2d", inputs, result.shape, {**op.params, "pad_amount": ir.u32s(own)})
+        total = made if total is None else w.binary(ADD, total, made)
+    w.finish(total)
+    return True
+
+
+def _sliced(w: Writer, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    if x.data is not None:
+        return w.constant(x.numpy().take(range(start, stop), axis))
+    ranges = [(start, stop, 1) if at == axis else (0, dim, 1) for at, dim in enumerate(x.shape)]
+    if (start, stop) == (0, x.shape[axis]):
+        return x
+    params: dict[str, ir.Param] = {"ranges": ir.static("", numpy.array(ranges, numpy.int32))}
+    return w.emit("StridedSlice", [x], [end - begin for begin, end, _ in ranges], params)
+
+
+def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
+    """Clip inputs of Softplus at -20, where it is 0 in float16: below -30 HTP outputs anything."""
+    made = source.producer
+    is_clipped = made is not None and made.type == "ElementWiseBinary" and made.param("operation") == MAXIMUM
+    if op.param("operation") != SOFTPLUS or is_clipped:
+        return False
+    clipped = w.binary(MAXIMUM, source, w.number(-20.0))
+    w.finish(w.emit(op.type, [clipped], source.shape, op.params))
+    return True
+
+
+def _indices(w: Writer, op: Op, source: Tensor) -> bool:
+    """Count negative indices that are computed from the start."""
+    index = op.inputs[1]
+    made = None if index is None else index.producer
+    if index is None or index.data is not None or (made is not None and made.type == "ElementWiseSelect"):
+        return False
+    size = source.shape[int(op.param("axis", 0))]
+    index = w.cast(index, INT32)
+    is_negative = w.binary(LESS, index, w.number(0, INT32), BOOL8)
+    index = w.select(is_negative, w.binary(ADD, index, w.number(size, INT32)), index)
+    w.finish(w.emit(op.type, [source, index, *op.inputs[2:]], op.outputs[0].shape, op.params))
+    return True
+
+
+_FORMS: dict[str, Callable[[Writer, Op, Tensor], bool]] = {
+    "Conv2d": _convolution,
+    "ElementWiseNeuron": _softplus,
+    "GatherElements": _indices,
+    "PoolAvg2d": _average,
+    "ScatterElements": _indices,
+}
