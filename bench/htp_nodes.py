@@ -14,8 +14,8 @@ compiled whole for one SoC and run on the vendor's emulation, which computes flo
     died      the vendor's library ended the process, or anything else
     timeout   no verdict within the time limit
 
-Tests of one operator are counted together.  A run with --json takes over the verdicts of an earlier file for
-tests that the filter omits.
+A run with --json takes over the verdicts of an earlier file for tests that the filter omits; --page writes
+all of these as a page of documentation, by operator.
 """
 
 from __future__ import annotations
@@ -183,12 +183,72 @@ def report(entries: Mapping[str, Mapping[str, Any]]) -> None:
                 print(f"{verdict:8} {name}: {entry['reason'].strip()[:200]}")
 
 
+PAGE = """# Node tests of ONNX on HTP
+
+Made by `python bench/htp_nodes.py --json verdicts.json --page docs/htp-conformance.md`; do not edit.
+
+Each test of the onnx package {onnx} whose inputs and outputs are tensors of numbers is converted, compiled
+whole for SM8650 and run on the vendor's emulation (onnxruntime-qnn {qnn}), which computes floats in float16.
+
+- **right**: integers and booleans equal, floats within the test's own tolerance or 2e-2 (relative L2).
+- **bound**: right with those inputs as constants that HTP has to know while compiling (axes, sizes, starts,
+  scales), as networks have them.
+- **off**: another result. Infinities, NaN and numbers that float16 does not hold are most of these.
+- **refused**: an error that says why.
+- **died**: the vendor's library ended the process, which is a child that nothing else runs in.
+
+Faults of the library that xdlc works around: `docs/htp-faults.md`.
+
+{totals}
+
+Tests of several operators, most of them functions written out, are in the last line.
+
+| Operator | right | bound | off | refused | died | why not |
+|---|---|---|---|---|---|---|
+{rows}
+"""
+
+
+def shortened(reason: str) -> str:
+    """Return the first problem of a verdict, without names and lists of accepted types."""
+    text = reason.strip().split("\n")[-1].split("; accepted:")[0].split("; the library logs")[0]
+    text = text.split("; ConstraintError")[0].split("; UnsupportedOp")[0].split("(# LIBNATIVE")[0]
+    text = re.sub(r"^\w*(Error|UnsupportedOp): |runs on the host only: |\s*\('[^']*'\)", "", text)
+    text = re.sub(r"'[^']*': |'[^']*'|\(QNN error \d+\)", "", text)
+    text = re.sub(r" failed with QNN error (\d+).*", r" fails (error \1)", re.sub(r"test_\w+ ", "", text))
+    text = re.sub(r"\d+ of \d+ differ, as (\S+) instead of (\S+)", r"\1 instead of \2", text)
+    return " ".join(text.replace("|", "/").split())[:100]
+
+
+def page(entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page of documentation."""
+    from importlib.metadata import version
+
+    several = "several"
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in entries.values():
+        ops = [op for op in entry["ops"] if op != "Constant"] or entry["ops"]
+        kinds.setdefault(ops[0] if len(ops) == 1 else several, []).append(entry)
+    verdicts = VERDICTS[:-1]
+    rows = []
+    for kind in sorted(kinds, key=lambda name: (name == several, name)):
+        counts = Counter(entry["verdict"] for entry in kinds[kind])
+        reasons = Counter(shortened(entry["reason"]) for entry in kinds[kind] if entry["reason"])
+        why = "; ".join(reason for reason, _ in reasons.most_common(2))
+        rows.append(f"| {kind} | {' | '.join(str(counts[each] or '') for each in verdicts)} | {why} |")
+    counts = Counter(entry["verdict"] for entry in entries.values())
+    totals = "All tests: " + ", ".join(f"{counts[each]} {each}" for each in verdicts) + "."
+    held = {"onnx": onnx.__version__, "qnn": version("onnxruntime-qnn"), "totals": totals}
+    return PAGE.format(**held, rows="\n".join(rows))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--filter", default="", metavar="REGEX", help="only tests whose name it is found in")
     parser.add_argument("--json", type=Path, metavar="FILE", help="verdicts, read where they are and written")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the page of documentation")
     parser.add_argument("--soc", default="sm8650", help="SoC to emulate (default: sm8650)")
     parser.add_argument("--processes", type=int, default=2, help="worker processes (default: 2)")
     given = parser.parse_args()
@@ -203,7 +263,10 @@ def main() -> int:
     found = measure(names, given.soc, given.processes)
     report(found)
     if given.json:
-        given.json.write_text(json.dumps(dict(sorted({**entries, **found}.items())), indent=1) + "\n")
+        entries = dict(sorted({**entries, **found}.items()))
+        given.json.write_text(json.dumps(entries, indent=1) + "\n")
+    if given.page:
+        given.page.write_text(page(entries or found))
     return int(any(entry["verdict"] in ("died", "timeout") for entry in found.values()))
 
 

@@ -20,7 +20,7 @@ _LONGEST = 8
 @graph_pass(stage="htp", after=("cast_reinterpreted",))
 @dataclass(frozen=True, slots=True)
 class AvoidFaults:
-    """Rewrite ops that the emulation of SDK 2.51 computes wrongly; docs/htp-conformance.md lists the faults.
+    """Rewrite ops that the emulation of SDK 2.51 computes wrongly; docs/htp-faults.md lists them.
 
     Attributes:
         name: Name of the pass.
