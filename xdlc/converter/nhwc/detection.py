@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.recurrent import scanned
 from xdlc.converter.nhwc.scatter import full, scatter_nd
 from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
 
@@ -43,6 +43,7 @@ def suppressed(
 
 def padded_choice(g: Operators, chosen: Value, count: int) -> tuple[Value, Value]:
     """Return indices continued by 0 to ``count`` of them, and how many there were, both int32."""
+    check_table(count)
     zeros = g.builder.const(np.zeros(count, np.int32))
     joined = g("Concat", [chosen, zeros], axis=0)
     cut = g("Slice", [joined, vector(g, [0]), vector(g, [count]), vector(g, [0])])
@@ -79,6 +80,7 @@ def softly_suppressed(
             fix="set soft_nms_sigma to 0, or cut the graph before it with --out_name",
         )
     (total,) = dims(scores)
+    check_table(total)
     corners = unstack(g, boxes, 4, 1)
     top, left = g("Min", corners[::2]), g("Min", corners[1::2])
     bottom, right = g("Max", corners[::2]), g("Max", corners[1::2])
@@ -146,6 +148,7 @@ def adaptively_kept_scores(
         eta: Factor of ``overlap``.
     """
     sets, total = dims(scores)
+    check_table(sets, total)
     x1, y1, x2, y2 = unstack(g, boxes, 4, 2)
     held = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
     held["area"] = g("Mul", [g("Sub", [x2, x1]), g("Sub", [y2, y1])])

@@ -9,7 +9,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, INT64, UINT8
 
@@ -179,6 +179,7 @@ def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch
 def _turned(g: Operators, x: Value, lengths: Value) -> Value:
     """Return [time, batch, ...] turned round by computed lengths, as one Gather."""
     steps, count = x.shape[:2]
+    check_table(steps)
     place = g.builder.const(np.arange(steps, dtype=np.int64)[:, None])
     back = g("Sub", [g("Sub", [lengths, number(g, lengths, 1)]), place])
     source = g("Where", [g("Less", [place, lengths]), back, place])

@@ -19,7 +19,7 @@ from xdlc.converter.nhwc.shapes import (
 )
 from xdlc.converter.nhwc.windows import Padding, amounts
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.dtype import FLOAT32, INT32
 
@@ -164,6 +164,7 @@ def crop_and_resize(
 
 def _places(g: Operators, first: Value, last: Value, size: int, count: int) -> Value:
     """Return the positions [boxes, count] of the elements of regions along an axis."""
+    check_table(count)
     whole = number(g, first, size - 1)
     if count == 1:
         return g("Mul", [g("Mul", [g("Add", [first, last]), number(g, first, 0.5)]), whole])

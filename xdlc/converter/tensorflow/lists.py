@@ -9,7 +9,7 @@ import numpy as np
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import AnyValue, SequenceValue, Value, check_shape
+from xdlc.converter.values import AnyValue, SequenceValue, Value, check_shape, check_table
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import from_numpy
 
@@ -40,6 +40,7 @@ def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[i
     if shape is not None and is_known:
         check_shape(node.own_name, (count, *shape), held)
     if count > LISTED and shape is not None and is_known:
+        check_table(count, *shape)
         return g.builder.const(np.zeros((count, *shape), kind), f"{g.builder.stem}_list")
     element = g.builder.const(np.zeros(shape if is_known else 0, kind), f"{g.builder.stem}_unset")
     return counted(node, g, [element] * count)

@@ -25,7 +25,7 @@ from xdlc.converter.nhwc.reduce import softmax as softmax_last
 from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8
 
@@ -122,7 +122,9 @@ def _mask(node: Node, g: Operators, query: Value, key: Value) -> Value | None:
             parts.append(g("Unsqueeze", [mask, vector(g, [1, 3] if axis == 2 else [1, 2])]))
     window = node.attr("sliding_window")
     if node.attr("use_causal_mask", False) or window is not None:
-        places = [np.arange(each) for each in (*dims(query, [1]), *dims(key, [1]))]
+        counts = (*dims(query, [1]), *dims(key, [1]))
+        check_table(*counts)
+        places = [np.arange(each) for each in counts]
         distance = places[0][:, None] - places[1]
         allowed = distance >= 0 if node.attr("use_causal_mask", False) else np.ones(distance.shape, bool)
         if window is not None:
@@ -158,6 +160,7 @@ def attention(node: Node, g: Operators) -> list[Value]:
     queries, values = _masks(node)
     if node.attr("use_causal_mask", False) or node.attr("causal", False):
         count = dims(scores, [-2, -1])
+        check_table(*count)
         allowed = g.builder.const(np.tril(np.ones(count, bool)))
         values = None if values is None else g("Unsqueeze", [values, vector(g, [-2])])
         values = allowed if values is None else g("And", [values, allowed])

@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.products import swapped
 from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32
@@ -56,6 +56,7 @@ def _joined(g: Operators, parts: list[Value], axis: int) -> Value:
 
 def _grid(x: Value) -> tuple[Array, Array]:
     """Return the numbers of rows [m, 1] and columns [n] of matrices."""
+    check_table(*x.shape[-2:])
     return np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
 
 
@@ -73,6 +74,7 @@ def _triangle(g: Operators, x: Value, *, upper: bool, unit: bool = False) -> Val
 
 def _diagonal(g: Operators, x: Value) -> Value:
     *lead, rows, columns = dims(x)
+    check_table(min(rows, columns))
     flat = reshape(g, x, (*lead, rows * columns))
     return g("Gather", [flat, vector(g, np.arange(min(rows, columns)) * (columns + 1))], axis=len(lead))
 

@@ -152,6 +152,7 @@ def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: N
     if plain:
         return unbatched(g, g("AveragePool", [x], **plain), self)
     for axis, (size, want) in enumerate(zip(sizes, wanted, strict=True), 2):
+        check_table(size, want)
         first, last = (ends[:, None] for ends in _starts(size, want))
         place = np.arange(size)
         x = mixed(g, x, axis, ((place >= first) & (place < last)) / np.maximum(last - first, 1))
@@ -168,6 +169,7 @@ def _adaptive_max_pool(node: AtenNode, g: Operators, self: Value, output_size: N
         return [unbatched(g, g("MaxPool", [x], **plain), self)]
     axes = []  # elements of each window by axis; short ones repeat their last
     for size, want in zip(sizes, wanted, strict=True):
+        check_table(size, want)
         first, last = (ends[:, None] for ends in _starts(size, want))
         axes.append(np.minimum(first + np.arange(int((last - first).max(initial=1))), last - 1).T)
     places = flat_places(axes, sizes)

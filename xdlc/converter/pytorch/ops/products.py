@@ -12,7 +12,7 @@ from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, reshape,
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._forms import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 
 Number = int | float
 
@@ -178,6 +178,7 @@ def _matrix_power(node: AtenNode, g: Operators, self: Value, n: int) -> Value:
         power = g("MatMul", [power, power])
     if made is not None:
         return made
+    check_table(*dims(self)[-1:] * 2)
     eye = np.eye(dims(self)[-1], dtype=self.dtype.numpy)
     return g("Expand", [g.builder.const(eye), vector(g, self.shape)])
 
@@ -198,5 +199,7 @@ def _bilinear(
 @aten("linalg_vander")
 def _vander(node: AtenNode, g: Operators, x: Value, N: int | None) -> Value:  # noqa: N803 - the schema's name
     x = operand(node, g, x if x.rank else reshape(g, x, (1,)))
-    exponents = g.builder.const(np.arange(dims(x)[-1] if N is None else N).astype(x.dtype.numpy))
+    count = dims(x)[-1] if N is None else N
+    check_table(count)
+    exponents = g.builder.const(np.arange(count).astype(x.dtype.numpy))
     return g("Pow", [g("Unsqueeze", [x, vector(g, [-1])]), exponents])

@@ -21,7 +21,7 @@ from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of, real_input, real_inputs
 from xdlc.converter.tensorflow.registry import handler
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import INT32
 
 
@@ -92,6 +92,7 @@ def _range(node: Node, g: Operators) -> Value:
 def _linspace(node: Node, g: Operators) -> Value:
     start, stop, count = real_inputs(node)
     steps = int(known(count, "the number of elements").reshape(()))
+    check_table(steps)
     shares = g.builder.const((np.arange(steps) / max(steps - 1, 1)).astype(start.dtype.numpy))
     return g("Add", [start, g("Mul", [g("Sub", [stop, start]), shares])])
 
