@@ -99,6 +99,11 @@ def test_functions_of_python(folder: Path) -> None:
             xdlc.to_onnx("net.dlc", path)
         with pytest.raises(xdlc.errors.StorageError):
             xdlc.save(xdlc.load("net.dlc"), path)
+        with pytest.raises(xdlc.errors.StorageError):
+            xdlc.convert("net.onnx", udo_config_paths=[path])
+    for wrong in (None, 3, b"a", []):
+        with pytest.raises(xdlc.errors.UsageError):
+            xdlc.save(xdlc.load("net.dlc"), wrong)  # type: ignore[arg-type]
     assert held(folder) == before
     xdlc.save(xdlc.load("net.dlc"), "net.dlc")  # a model that was read before may replace its file
     assert Path("net.dlc").read_bytes() == before[str(folder / "net.dlc")]
