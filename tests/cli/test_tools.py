@@ -77,9 +77,10 @@ def test_all_formats_are_written(models: Any, listing: Path) -> None:
         target = models.folder / f"{version}.dlc"
         invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version)
         assert xdlc.container.describe(target).version == version
-        words = ["--input_list", listing, "--output_dlc", target, "--dlc_version", version]
+        made = models.folder / f"{version}_quantized.dlc"
+        words = ["--input_list", listing, "--output_dlc", made, "--dlc_version", version]
         invoke(quant, "--input_dlc", target, *words)
-        assert xdlc.container.describe(target).version == version
+        assert xdlc.container.describe(made).version == version
     for version in ("2.0", "3"):
         result = invoke(onnx_to_dlc, "-i", source, "--dlc_version", version, code=2)
         assert f"--dlc_version: cannot write format '{version}'" in result.stderr

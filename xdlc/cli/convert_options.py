@@ -15,7 +15,6 @@ from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
 from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models_of
 from xdlc.errors import UsageError
-from xdlc.ir.files import replace_text
 
 _SHARED = (
     click.option(
@@ -317,6 +316,7 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.problems import as_json, lines
+    from xdlc.ir.files import replace_text
 
     if target is not None:
         check_target(target)

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xdlc.errors import StorageError
-from xdlc.ir.files import check_output
 
 
 @contextmanager
@@ -37,6 +36,8 @@ def check_target(path: Path) -> Path:
         StorageError: If the folder is missing or not writable, or the path is a folder, a device or
             read-only.
     """
+    from xdlc.ir.files import check_output
+
     with storage_errors(path):
         if not path.parent.is_dir():
             raise StorageError(

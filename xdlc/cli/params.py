@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from xdlc.errors import StorageError, UsageError
-from xdlc.ir.files import checked_path
 
 Function = Callable[..., None]
 
@@ -208,6 +207,8 @@ class FilePath(click.Path):
         super().__init__(readable=False, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from xdlc.ir.files import checked_path
+
         try:
             checked_path(value)
         except StorageError as error:

@@ -16,7 +16,6 @@ from xdlc.cli.quant_options import BESIDE
 from xdlc.cli.tool import command_line, notice, show, warn
 from xdlc.cli.words import in_flags
 from xdlc.errors import UsageError
-from xdlc.ir.files import together
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -143,6 +142,7 @@ def save(request: Request, model: Model, target: Path, dlc_version: str) -> None
         StorageError: If one cannot be written.
     """
     from xdlc import api
+    from xdlc.ir.files import together
     from xdlc.quant.overrides import save_encodings
 
     problem = None

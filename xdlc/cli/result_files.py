@@ -9,7 +9,6 @@ from typing import Any
 from xdlc.cli.output_path import folder_for
 from xdlc.cli.text import short as shortened
 from xdlc.errors import UsageError
-from xdlc.ir.files import replace_file
 
 LONGEST_NAME = 255  # bytes, on the usual file systems
 
@@ -86,5 +85,7 @@ def write(
 
 def _write_file(target: Path, content: bytes) -> None:
     """Write a file as a whole or not at all."""
+    from xdlc.ir.files import replace_file
+
     with folder_for(target):
         replace_file(target, content, lasting=False)

@@ -21,7 +21,6 @@ from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
-from xdlc.ir.files import check_readable, kept_apart
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
@@ -67,6 +66,8 @@ class Tool(click.Command):
             SPEAKS_FLAGS.reset(speaks)
 
     def _invoke(self, ctx: click.Context) -> Any:
+        from xdlc.ir.files import kept_apart
+
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
             with (
@@ -129,6 +130,8 @@ def _escape_what_streams_lack() -> None:
 
 def _note_inputs(ctx: click.Context) -> None:
     """Remember the files of the command line that are read, so that no output is one of them."""
+    from xdlc.ir.files import check_readable
+
     for param in ctx.command.params:
         if isinstance(param, PathsOption) or param.type in (INPUT_FILE, MODEL):
             given = ctx.params.get(param.name or "")

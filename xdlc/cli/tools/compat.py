@@ -13,7 +13,6 @@ from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
 from xdlc.cli.tool import ToolGroup, show, tool
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
-from xdlc.ir.files import replace_text
 
 _MARK = "# launcher of xdlc compat"
 
@@ -33,6 +32,8 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     Each is a script of three lines, for sh and for `python NAME`, that calls the tool of xdlc with the
     vendor's flags. A file of that name that is no launcher is never replaced.
     """
+    from xdlc.ir.files import replace_text
+
     known = vendor_flags.vendor_tools()
     problems: list[XdlcError] = [_unknown(name) for name in tools if name not in known]
     files: dict[Path, str] = {}

@@ -11,7 +11,6 @@ from xdlc.cli.output_path import check_target
 from xdlc.cli.text import clean
 from xdlc.cli.tool import tool
 from xdlc.errors import UsageError
-from xdlc.ir.files import replace_text
 
 
 @tool("xdlc-info")
@@ -81,6 +80,7 @@ def main(
     from xdlc.cli import op_table
     from xdlc.cli.inspection import inspect
     from xdlc.cli.report import report
+    from xdlc.ir.files import replace_text
 
     if save is not None:
         check_target(save)

@@ -16,7 +16,6 @@ from xdlc.cli.params import kernel_flags
 from xdlc.cli.text import clean
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
-from xdlc.ir.files import replace_text
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -242,6 +241,7 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
 
 def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mapping[str, Any]) -> None:
     """Run the main graph on the inferences of a list."""
+    from xdlc.ir.files import replace_text
     from xdlc.prepare.edit.outputs import extra_outputs, named_inputs
     from xdlc.runtime.input_list import read_input_list
     from xdlc.runtime.profile import Profiler
