@@ -9,9 +9,11 @@ import numpy
 from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED16
-from xdlc.opdefs.elementwise_enums import NOT_EQUAL
+from xdlc.opdefs.elementwise_enums import ABS, FLOOR, MULTIPLY, NOT_EQUAL, SIGN
+from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
+_CUT = "HTP omits a Cast to integers and back"
 _PLAIN = ("int", "uint")
 _STEPS = ScaleOffset(2.0**-24, -(1 << 15))
 
@@ -23,7 +25,8 @@ class ExactCasts:
 
     HTP's Cast reads and writes quantized values, whatever their encoding, and makes False
     of negative numbers (emulation of SDK 2.51, v68 and v75).  Casts between fixed point and plain integers of
-    its width stay: they mean the quantized values on the host as well.
+    its width stay: they mean the quantized values on the host as well.  A Cast of floats
+    to integers that another to floats follows gets whole numbers: the library removes such a pair.
 
     Attributes:
         name: Name of the pass.
@@ -33,8 +36,42 @@ class ExactCasts:
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
+        cut = [_cut_fraction(graph, op) for op in graph.ops if op.type == "Cast" and _is_undone(graph, op)]
         changed = [_make_exact(graph, op) for op in graph.ops if op.type == "Cast" and not _keeps_stored(op)]
-        return any(changed)
+        return any((*cut, *changed))
+
+
+def _is_undone(graph: Graph, op: Op) -> bool:
+    """Return whether a Cast of floats to integers is followed by one to floats, by way of views or not."""
+    source, held = op.inputs[0], op.outputs[0]
+    if (
+        op.package != ir.NATIVE_PACKAGE
+        or source is None
+        or not (source.dtype.is_float and held.dtype.is_integer)
+    ):
+        return False
+    readers = list(graph.consumers(held))
+    for reader in readers:
+        if reader.type == "Reshape":
+            readers += graph.consumers(reader.outputs[0])
+    return any(reader.type == "Cast" and not reader.outputs[0].dtype.is_integer for reader in readers)
+
+
+def _cut_fraction(graph: Graph, op: Op) -> bool:
+    """Cut the fraction off before a Cast, unless that is done."""
+    source = op.inputs[0]
+    writer = source.producer if source is not None else None
+    if source is None or (writer is not None and writer.origin.reason == _CUT):
+        return False
+    graph.set_inputs(op, [truncated(graph, op, source)])
+    return True
+
+
+def truncated(graph: Graph, op: Op, x: Tensor) -> Tensor:
+    """Return the whole parts of floats, computed before an op."""
+    writer = Writer(graph, op, _CUT)
+    whole = writer.unary(FLOOR, writer.unary(ABS, x))
+    return writer.binary(MULTIPLY, writer.unary(SIGN, x), whole)
 
 
 def _make_exact(graph: Graph, op: Op) -> bool:

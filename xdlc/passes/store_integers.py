@@ -9,10 +9,11 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
-from xdlc.ir.dtype import INT8, INT16, INT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
+from xdlc.ir.dtype import INT8, INT16, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
+from xdlc.passes.exact_casts import truncated
 from xdlc.passes.widen_bytes import moves
 
 _STORED = {INT8: SFIXED8, INT16: SFIXED16, UINT16: UFIXED16, UINT8: UFIXED8}
@@ -97,7 +98,7 @@ def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
     for op in casts:
         source = op.inputs[0]
         if source is not None and source.dtype.is_float:  # Quantize rounds
-            graph.set_inputs(op, [Writer(graph, op, _REASON).cast(source, INT32)])
+            graph.set_inputs(op, [truncated(graph, op, source)])
     return True
 
 
