@@ -4,7 +4,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench fuzz faults clean
+.PHONY: help demo test lint bench fuzz faults lock audit clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -13,7 +13,9 @@ $(VENV)/.made:
 	@scripts/make-venv "$(PYTHON)" $(VENV)
 	@touch $@
 
+# make LOCKED=1 ... installs the files of dev.lock and no others.
 $(VENV)/.run: $(VENV)/.made pyproject.toml
+	@test -z "$(LOCKED)" || $(BIN)/python -m pip install --quiet --require-hashes --requirement dev.lock
 	$(BIN)/python -m pip install --quiet --editable .
 	@scripts/install-htp $(BIN)/python
 	@touch $@
@@ -48,6 +50,13 @@ fuzz: $(VENV)/.dev ## feed every reader with damaged input: make fuzz SECONDS=60
 TOOLS :=
 faults: $(VENV)/.dev ## let every change of the disk fail in every tool: make faults TOOLS=opt,convert
 	$(BIN)/python -m fuzz.faults.run $(TOOLS)
+
+lock: $(VENV)/.made ## write dev.lock: exact versions of all dependencies, with hashes
+	$(BIN)/python scripts/lock.py
+
+audit: $(VENV)/.made ## look up advisories about the versions in dev.lock (needs network)
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --requirement dev.lock --disable-pip --require-hashes
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) .demo .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
