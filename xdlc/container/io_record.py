@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.metadata import AGAIN, compact, object_of, objects_of, read_json
+from xdlc.container.metadata import AGAIN, compact, formed, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, Graph, Model, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
@@ -83,22 +83,17 @@ def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False
         ContainerError: If the record does not have the form that ``io_text`` writes, or names an output that
             no op writes.
     """
-    listed = objects_of(object_of(read_json(data, where), where).get("graphs"), "graphs", where)
+    side = [{"name": str}]
+    form = {"graphs": [{"name": str, "inputs": side, "outputs": side}]}
+    listed = read_json(data, form, where).get("graphs", ())
     notes: dict[str, dict[str, Any]] = {held: {} for held in _NOTES.values()}
     for graph in listed:
-        for side in ("inputs", "outputs"):
-            for entry in objects_of(graph.get(side, []), side, where):
-                name, symbols = entry.get("name"), entry.get("symbols")
-                for key in ("layout", "preprocessing"):
-                    if isinstance(name, str) and isinstance(entry.get(key), str):
-                        notes[_NOTES[key]][name] = entry[key]
-                if isinstance(name, str) and isinstance(symbols, list):
-                    notes["symbols"][name] = [word if isinstance(word, str) else None for word in symbols]
-                if isinstance(name, str) and isinstance(entry.get("state"), dict):
-                    notes["states"][name] = entry["state"]
-    model.metadata.update((key, found) for key, found in notes.items() if found)
+        for entry in (*graph.get("inputs", ()), *graph.get("outputs", ())):
+            for key in _NOTES.keys() & entry.keys():
+                notes[_NOTES[key]][entry.get("name", "")] = entry[key]
+    model.metadata |= formed({key: found for key, found in notes.items() if found}, where)
     names = [graph.get("name") for graph in listed]
-    known = [name for name in names if isinstance(name, str) and name in model.graphs]
+    known = [name for name in names if name in model.graphs]
     model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}
     for graph in listed if outputs else ():
         held = model.graphs.get(str(graph.get("name")))

@@ -19,7 +19,7 @@ from typing import Any
 
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
-from xdlc.ir.metadata_forms import malformed
+from xdlc.ir.metadata_forms import fits, malformed
 from xdlc.json_fields import json_value
 from xdlc.version import VERSION
 
@@ -38,44 +38,27 @@ TEXT_VERSION = "converter-version"
 TEXT_NOTHING = "N/A"
 
 
-def read_json(data: memoryview, where: str) -> Any:
+def read_json(data: memoryview, form: Any, where: str) -> Any:
     """Return the JSON value of an entry.
 
+    Args:
+        data: The entry.
+        form: The form that the value should have, for ``xdlc.ir.metadata_forms.fits``.
+        where: Place for errors.
+
     Raises:
-        ContainerError: If it is not UTF-8, no JSON, or too large or too deeply nested to be read.
+        ContainerError: If it is not UTF-8, no JSON, of another form, or too large or too deeply nested to be
+            read.
     """
     if len(data) > MAX_TEXT:
         raise ContainerError(f"has {len(data)} bytes, at most {MAX_TEXT} are read", where=where, fix=AGAIN)
     try:
-        return json_value(str(data, "utf-8"))
+        value = json_value(str(data, "utf-8"))
     except ValueError as error:
         raise ContainerError(f"is no JSON text that is read: {error}", where=where, fix=AGAIN) from error
-
-
-def object_of(value: Any, where: str) -> dict[str, Any]:
-    """Return a JSON value that has to be an object.
-
-    Raises:
-        ContainerError: If it is another.
-    """
-    if not isinstance(value, dict):
-        raise ContainerError(
-            f"should hold a JSON object, holds {type(value).__name__}", where=where, fix=AGAIN
-        )
+    if not fits(value, form):
+        raise ContainerError("holds other JSON values than those expected", where=where, fix=AGAIN)
     return value
-
-
-def objects_of(value: Any, key: str, where: str) -> list[dict[str, Any]]:
-    """Return the JSON value at ``key`` that has to be a list of objects.
-
-    Raises:
-        ContainerError: If it is another.
-    """
-    if not isinstance(value, list):
-        raise ContainerError(
-            f"should hold a list at {key!r}, holds {type(value).__name__}", where=where, fix=AGAIN
-        )
-    return [object_of(item, where) for item in value]
 
 
 def formed(metadata: dict[str, Any], where: str) -> dict[str, Any]:
@@ -128,18 +111,18 @@ def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     Raises:
         ContainerError: If it is no JSON, or a list holds something else than objects or names of records.
     """
-    found = object_of(read_json(data, where), where)
+    found = read_json(data, {}, where)
     metadata |= formed({key: found[key] for key in ("cacheList", "relations") if key in found}, where)
 
 
 def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     """Put the commands that made the file into ``metadata["history"]``, oldest first."""
-    found = object_of(read_json(data, where), where)
-    steps: list[dict[str, Any]] = []
-    for item in objects_of(found.get("dlcGenerationInfo", []), "dlcGenerationInfo", where):
-        for command, step in item.items():
-            named = {} if command == DEFAULT_COMMAND else {"command": command}
-            steps.append(named | (object_of(step, where)))
+    found = read_json(data, {"dlcGenerationInfo": [{"*": dict}]}, where)
+    steps = [
+        step if command == DEFAULT_COMMAND else {"command": command} | step
+        for item in found.get("dlcGenerationInfo", ())
+        for command, step in item.items()
+    ]
     if steps:
         metadata |= formed({"history": steps}, where)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.metadata import AGAIN, compact, formed, object_of, read_json
+from xdlc.container.metadata import AGAIN, compact, formed, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
 from xdlc.ir.metadata_forms import NOTE, fits
@@ -44,19 +44,18 @@ def read_trace(data: memoryview, model: Model, where: str) -> None:
     Raises:
         ContainerError: If the record does not have the form that ``trace_text`` writes.
     """
-    found = object_of(read_json(data, where), where)
+    found = read_json(data, {"graphs": {"*": dict}}, where)
     if found.get("version") != 1:
         raise ContainerError(
             f"has version {found.get('version')!r}, only 1 is known", where=where, fix="upgrade xdlc"
         )
-    _read_origins(object_of(found.get("graphs"), where), model, where)
+    _read_origins(found.get("graphs", {}), model, where)
     held = formed({key: found[key] for key in TRACED if key in found}, where)
     model.metadata |= {key: value for key, value in held.items() if value}
 
 
 def _read_origins(graphs: Mapping[str, Any], model: Model, where: str) -> None:
     for name, steps in graphs.items():
-        steps = object_of(steps, where)
         graph = model.graphs.get(name)
         for op in graph.ops if graph else ():
             step = steps.get(op.name)
