@@ -152,6 +152,7 @@ class _Copy:
                 self._status = 0
                 return 0
             (folder / "step").unlink(missing_ok=True)
+            self._status = 1  # if it cannot be started, nothing else ends
             self._again = self._server.launch(folder)
             return self._again.wait(timeout)
         return self._status

@@ -86,7 +86,7 @@ def start(
     folder: Path, *, stdin: int = subprocess.DEVNULL, stdout: int | None = None
 ) -> subprocess.Popen[bytes]:
     """Start a process that serves the request in ``folder``; what it prints goes to the file ``log``."""
-    with open(folder / "log", "wb") as log:
+    with temporary_files(), open(folder / "log", "wb") as log:
         return subprocess.Popen(
             [*worker_command(), str(folder)],
             bufsize=0,
