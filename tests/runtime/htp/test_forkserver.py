@@ -8,13 +8,14 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from tests.htp_models import cnn
 from xdlc.errors import BackendError
 from xdlc.runtime.htp import process
-from xdlc.runtime.htp.forkserver import ForkServer
+from xdlc.runtime.htp.forkserver import ForkServer, _Copy
 from xdlc.runtime.htp.process import Child, ChildDiedError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vendor's library runs on Linux only")
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vendor's li
 SCRIPT = """
 import ctypes, json, os, signal, sys, time
 from pathlib import Path
+from queue import SimpleQueue
 from xdlc.runtime.htp import worker
 
 def who(request, folder, step):
@@ -174,3 +176,16 @@ def test_a_child_may_be_ended_after_the_server_is_closed(server: ForkServer, tmp
     server.close()
     running.kill()
     assert isinstance(running.wait(10), int)
+
+
+def test_a_job_that_cannot_be_started_again_is_not_waited_for(tmp_path: Path) -> None:
+    class Full(ForkServer):
+        def launch(self, folder: Path) -> process.Running:
+            raise OSError(28, "No space left on device", str(folder))
+
+    ends = SimpleQueue[int | None]()
+    ends.put(None)  # the server has died
+    copy = _Copy(Full.__new__(Full), str(tmp_path), ends)
+    with pytest.raises(OSError, match="No space left"):
+        copy.wait(9)
+    assert copy.wait(0) == 1
