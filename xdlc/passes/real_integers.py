@@ -10,18 +10,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, SFIXED8, UFIXED8, UINT8
-from xdlc.opdefs.elementwise_enums import (
-    ABS,
-    ADD,
-    DIVIDE,
-    EQUAL,
-    LESS,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    ROUND,
-    SUBTRACT,
-)
+from xdlc.opdefs import elementwise_enums as enums
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
@@ -92,8 +81,8 @@ class _Rewriting:
         if self._scale(op, sums, shift):
             w.finish(None)
         else:  # sums that do not overflow as they are, the others from their quotients
-            high = w.binary(MULTIPLY, w.cast(sums, INT32), w.number(1 << shift, INT32))
-            is_low = w.binary(LESS, w.unary(ABS, sums), w.number(LARGEST * 2.0**-shift), BOOL8)
+            high = w.binary(enums.MULTIPLY, w.cast(sums, INT32), w.number(1 << shift, INT32))
+            is_low = w.binary(enums.LESS, w.unary(enums.ABS, sums), w.number(LARGEST * 2.0**-shift), BOOL8)
             w.finish(w.select(is_low, w.cast(multiplied(w, left, right), INT32), high))
         return True
 
@@ -102,7 +91,7 @@ class _Rewriting:
         if x.data is not None and (zero is None or zero.data is not None):
             return w.constant(x.numpy().astype(numpy.float32) - (0 if zero is None else zero.numpy()))
         real = self._real(w, x)
-        return real if zero is None else w.binary(SUBTRACT, real, _ranked(w, self._real(w, zero)))
+        return real if zero is None else w.binary(enums.SUBTRACT, real, self._real(w, zero))
 
     def _real(self, w: Writer, x: Tensor) -> Tensor:
         """Return 8-bit integers as floats."""
@@ -116,11 +105,6 @@ class _Rewriting:
 
     def _scale(self, op: Op, sums: Tensor, shift: int) -> bool:
         """Let the Multiply after each Cast of a result to floats multiply the sums.
-
-        Args:
-            op: The op with the result.
-            sums: The sums divided by two to the power of ``shift``.
-            shift: The power.
 
         Returns:
             Whether nothing reads the integers any more.
@@ -147,27 +131,25 @@ class _Rewriting:
         w = Writer(self.graph, op, "HTP quantizes with known scales only")
         zero, most, one = w.number(0.0), w.number(STEPS), (1,) * x.rank
         params: dict[str, ir.Param] = {"axes": ir.u32s(range(x.rank)), "keep_dims": ir.b8(True)}
-        low = w.binary(MINIMUM, w.emit("ReduceMin", [x], one, dict(params)), zero)
-        high = w.binary(MAXIMUM, w.emit("ReduceMax", [x], one, dict(params)), zero)
-        step = w.binary(DIVIDE, w.binary(SUBTRACT, high, low), most)
-        step = w.select(w.binary(EQUAL, step, zero, BOOL8), w.number(1.0), step)
+        low = w.binary(enums.MINIMUM, w.emit("ReduceMin", [x], one, dict(params)), zero)
+        high = w.binary(enums.MAXIMUM, w.emit("ReduceMax", [x], one, dict(params)), zero)
+        step = w.binary(enums.DIVIDE, w.binary(enums.SUBTRACT, high, low), most)
+        step = w.select(w.binary(enums.EQUAL, step, zero, BOOL8), w.number(1.0), step)
 
         def clamped(value: Tensor) -> Tensor:
-            return w.binary(MINIMUM, w.binary(MAXIMUM, value, zero), most)
+            return w.binary(enums.MINIMUM, w.binary(enums.MAXIMUM, value, zero), most)
 
-        start = w.unary(ROUND, clamped(w.binary(DIVIDE, w.binary(SUBTRACT, zero, low), step)))
-        steps = clamped(w.binary(ADD, w.unary(ROUND, w.binary(DIVIDE, x, step)), start))
+        start = w.unary(
+            enums.ROUND, clamped(w.binary(enums.DIVIDE, w.binary(enums.SUBTRACT, zero, low), step))
+        )
+        steps = clamped(w.binary(enums.ADD, w.unary(enums.ROUND, w.binary(enums.DIVIDE, x, step)), start))
         self.reals |= {op.outputs[0]: steps, op.outputs[2]: start}
         w.finish(w.cast(steps, UINT8), w.reshape(step, ()), w.reshape(w.cast(start, UINT8), ()))
         return True
 
 
 def _multiplies(op: Op) -> bool:
-    return op.type == "ElementWiseBinary" and op.param("operation") == MULTIPLY
-
-
-def _ranked(w: Writer, x: Tensor) -> Tensor:
-    return x if x.rank else w.reshape(x, (1,))
+    return op.type == "ElementWiseBinary" and op.param("operation") == enums.MULTIPLY
 
 
 def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, int]:
@@ -178,7 +160,7 @@ def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, 
     shift = max(0, math.ceil(math.log2(max(most * STEPS / LARGEST, 1))))
     if factor.data is not None:
         return w.constant(factor.numpy() * numpy.float32(2.0**-shift)), shift
-    return w.binary(MULTIPLY, factor, w.number(2.0**-shift)), shift
+    return w.binary(enums.MULTIPLY, factor, w.number(2.0**-shift)), shift
 
 
 def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
@@ -189,9 +171,9 @@ def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
     if first.data is not None:
         first = w.constant(first.numpy() * numpy.float32(2.0**shift))
     else:
-        first = w.binary(MULTIPLY, _ranked(w, first), w.number(2.0**shift))
+        first = w.binary(enums.MULTIPLY, first, w.number(2.0**shift))
     for factor in (first, *others):
-        sums = w.binary(MULTIPLY, sums, _ranked(w, factor))
+        sums = w.binary(enums.MULTIPLY, sums, factor)
     return sums
 
 
