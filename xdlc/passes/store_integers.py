@@ -9,7 +9,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
-from xdlc.ir.dtype import INT8, INT16, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
+from xdlc.ir.dtype import FLOAT32, INT8, INT16, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
@@ -97,8 +97,11 @@ def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
             graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
     for op in casts:
         source = op.inputs[0]
-        if source is not None and source.dtype.is_float:  # Quantize rounds
-            graph.set_inputs(op, [truncated(graph, op, source)])
+        if source is not None and source.dtype.is_float:
+            # Quantize rounds, a few elements down (emulation of SDK 2.51): both find the same here.
+            writer = Writer(graph, op, _REASON)
+            whole = truncated(graph, op, writer.cast(source, FLOAT32))
+            graph.set_inputs(op, [writer.binary(ADD, whole, writer.number(0.25))])
     return True
 
 
