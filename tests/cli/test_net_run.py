@@ -14,6 +14,7 @@ import xdlc
 from tests.htp_models import cnn, needs_htp
 from tests.onnx_models import build, floats, node
 from xdlc import api
+from xdlc.cli.text import clean
 from xdlc.cli.tools.net_run import main
 from xdlc.errors import StorageError
 from xdlc.ir import Model
@@ -81,7 +82,7 @@ def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) 
 
 def test_profile(tmp_path: Path, model: Model) -> None:
     model.main.ops[0].name = "clear\x1b[2J"
-    for level, ops in (("basic", set()), ("detailed", {op.name for op in model.main.ops})):
+    for level, ops in (("basic", set()), ("detailed", {clean(op.name) for op in model.main.ops})):
         done = net_run(tmp_path, model, "--profiling_level", level)
         assert "mean of 3" in done.stdout
         with open(tmp_path / "out" / "profile.csv") as file:

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from xdlc.cli import op_table
 from xdlc.cli.main import main
 from xdlc.cli.op_table import COLUMNS, memory, runtimes
 from xdlc.ir import Graph, Op, Tensor
@@ -55,8 +54,3 @@ def test_runtimes_of_other_packages() -> None:
     assert runtimes(Op("Erf", [x], [y], {}, name="a", package="xdlc")) == "host"
     assert runtimes(Op("Own", [x], [y], {}, name="a", package="Mine")) == "UDO"
     assert runtimes(Op("Unknown", [x], [y], {}, name="a")) == "-"
-
-
-def test_cells_are_no_formulas() -> None:
-    assert op_table._no_formula("=1+1") == "'=1+1"
-    assert op_table._no_formula("-") == "-"

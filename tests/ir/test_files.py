@@ -12,6 +12,7 @@ from xdlc.ir import MappedFile
 from xdlc.ir.files import (
     check_output,
     check_readable,
+    csv_text,
     kept_apart,
     read_bytes,
     replace_file,
@@ -139,3 +140,22 @@ def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bo
     write()
     assert [path.read_bytes() for path in paths] == [b"new", b"new"]
     assert names(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "stored"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@x", "'@x"),
+        ("-1+x", "'-1+x"),
+        ("-", "-"),
+        (-1.5e-9, "-1.5e-09"),
+        ("a\x1b[2J", "a\\x1b[2J"),
+        ("\t=1", "\\t=1"),
+        ("\ud800", "\\ud800"),
+        ("\u202eb", "\\u202eb"),
+        ("ä, b", '"ä, b"'),
+    ],
+)
+def test_cells_of_tables_are_plain_text(cell: object, stored: str) -> None:
+    assert csv_text([["name", cell]]) == f"name,{stored}\n"

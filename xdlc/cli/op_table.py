@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from xdlc.cli import text
 from xdlc.errors import XdlcError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
+from xdlc.ir.files import csv_text
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import verify_op
 
@@ -117,17 +116,8 @@ def lines(given: Sequence[_Row], totals: dict[str, Any]) -> Iterator[str]:
 
 def as_csv(model: Model, found: dict[str, Any]) -> str:
     """Return the rows of all graphs as CSV, each with the graph's name first."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("Graph", *COLUMNS))
-    for name, given in rows(model, found):
-        writer.writerows((text.clean(name), *map(_no_formula, row)) for row in given)
-    return buffer.getvalue()
-
-
-def _no_formula(cell: str) -> str:
-    """Return a cell that a spreadsheet shows and does not compute: names are untrusted input."""
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") and cell != "-" else cell
+    tables = [[(name, *row) for row in given] for name, given in rows(model, found)]
+    return csv_text([("Graph", *COLUMNS), *(row for table in tables for row in table)])
 
 
 def memory(graph: Graph) -> tuple[int, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import IO
@@ -174,6 +175,24 @@ def _target(where: str) -> tuple[str, _Identity | None]:
 def replace_text(path: PathLike, text: str, *, executable: bool = False) -> None:
     """Replace a file by a text in UTF-8, in which half a surrogate pair is escaped; as ``replace_file``."""
     replace_file(path, text.encode("utf-8", "backslashreplace"), executable=executable)
+
+
+_FORMULA = re.compile(r"[=+@]|-(?![0-9.e+-]*$)")
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV; no text in it steers a terminal, or is a formula to spreadsheets."""
+    import csv
+    import io
+
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in rows:
+        cells = [
+            "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in str(cell)) for cell in row
+        ]
+        writer.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
+    return buffer.getvalue()
 
 
 def replace_file(path: PathLike, write: Writer, *, lasting: bool = True, executable: bool = False) -> None:

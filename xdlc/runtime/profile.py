@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import tempfile
 import time
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from xdlc.errors import BackendError
 from xdlc.ir import Op
+from xdlc.ir.files import csv_text
 
 if TYPE_CHECKING:
     from xdlc.runtime.engine import Engine
@@ -67,13 +66,12 @@ class Profile:
 
     def csv(self) -> str:
         """Return a table with a header, separated by commas; times in microseconds."""
-        text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(("graph", "op", "type", "microseconds", "share"))
-        table.writerow(("", "", "run", f"{self.seconds * 1e6:.1f}", ""))
-        for op in self.ops:
-            table.writerow((op.graph, op.name, op.type, f"{op.seconds * 1e6:.1f}", f"{op.share:.4f}"))
-        return text.getvalue()
+        rows: list[tuple[str, ...]] = [("graph", "op", "type", "microseconds", "share")]
+        rows.append(("", "", "run", f"{self.seconds * 1e6:.1f}", ""))
+        rows += [
+            (op.graph, op.name, op.type, f"{op.seconds * 1e6:.1f}", f"{op.share:.4f}") for op in self.ops
+        ]
+        return csv_text(rows)
 
     def __str__(self) -> str:
         lines = [f"{self.seconds * 1e3:.3f} ms a run, mean of {self.runs}"]

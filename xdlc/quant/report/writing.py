@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import html
-import io
 import json
 import os
 import re
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import StorageError, UsageError
-from xdlc.ir.files import replace_text
+from xdlc.ir.files import csv_text, replace_text
 from xdlc.quant.report.model import CLIP_WARN, QuantReport, TensorReport
 from xdlc.quant.report.summary import advice, printable, summary
 
@@ -26,19 +24,12 @@ COLUMNS = tuple(held.name for held in fields(TensorReport) if held.name not in (
 
 def as_csv(report: QuantReport) -> str:
     """Return the tensors of the report as CSV text with a line of column names."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    for tensor in report.as_json()["tensors"]:
-        rows.writerow([_cell(tensor[column]) for column in COLUMNS])
-    return text.getvalue()
+    found = [[tensor[column] for column in COLUMNS] for tensor in report.as_json()["tensors"]]
+    return csv_text([COLUMNS, *([_cell(value) for value in row] for row in found)])
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, list):
-        value = " ".join(map(str, value))
-    # Spreadsheets run what begins like a formula; names are untrusted input.
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else value
 
 
 def as_json(report: QuantReport) -> str:
