@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdlc.api.options import Notify, PathLike, check_lists, verb
+from xdlc.api.options import Notify, PathLike, verb
 from xdlc.container.metadata import add_step
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
@@ -54,9 +54,6 @@ def annotate(
         ModelError: If the encodings of weights cannot be used.
         StorageError: If a file cannot be read.
     """
-    if not isinstance(model, Model):
-        raise UsageError(f"the model is of type {type(model).__name__}", fix="load it: xdlc.load(path)")
-    check_lists(preserve_io_datatype=preserve_io_datatype or ())
     texts: dict[str, str] = {}
     if model_version is not None:
         texts["model_version"] = _checked(str(model_version), LONGEST_VERSION, "model_version")

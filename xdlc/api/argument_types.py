@@ -30,13 +30,12 @@ def check(verb: str, option: str, value: Any, annotation: str, names: Mapping[st
     Raises:
         UsageError: If it is not.
     """
-    if not _fits(value, _resolved(annotation, names)):
+    if isinstance(value, str) and annotation.startswith("Sequence[str]") and "| str" not in annotation:
+        # its letters would be read as names
+        raise UsageError(f"{option} is the string {value!r}", fix=f"give a list: {option}=[{value!r}]")
+    if not _fits(value, eval(annotation, {"__builtins__": {}}, _Names(names))):
         problem = f"{verb}: {option} is of type {type(value).__name__}"
         raise UsageError(problem, fix=f"give a value of type {annotation}, elements included")
-
-
-def _resolved(annotation: str, names: Mapping[str, Any]) -> Any:
-    return eval(annotation, {"__builtins__": {}}, _Names(names))
 
 
 class _Names(dict[str, Any]):
@@ -47,14 +46,10 @@ class _Names(dict[str, Any]):
             raise KeyError(name)
         return getattr(builtins, name, Any)
 
-    def __getitem__(self, name: str) -> Any:
-        found = super().__getitem__(name)
-        return _resolved(found, self) if isinstance(found, str) else found
-
 
 def _fits(value: Any, kind: Any) -> bool:
     origin, inner = get_origin(kind), get_args(kind)
-    if isinstance(kind, str) or kind is Any:
+    if kind is Any:
         return True
     if kind is None or kind is types.NoneType:
         return value is None

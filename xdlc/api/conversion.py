@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from xdlc.api.options import Notify, PathLike, Paths, check_lists, checked_dims, checked_path, given, verb
+from xdlc.api.options import Notify, PathLike, Paths, checked_dims, checked_path, given, verb
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
@@ -214,10 +214,6 @@ def _source(
     """
     framework = options.pop("framework", None)
     own = options.pop("importer_options", {})
-    if not isinstance(own, Mapping):
-        raise UsageError(
-            f"importer_options is of type {type(own).__name__}", fix="give a mapping {name: value}"
-        )
     with ExitStack() as stack:
         file: Any = model
 
@@ -369,7 +365,6 @@ def draft_udo_config(
     from xdlc.udo.config.convert import drafted
     from xdlc.udo.udo_set import configured_ops
 
-    check_lists(datatypes=datatypes, backends=backends, operators=operators)
     frontend = find_frontend(path)
     if frontend.uncovered is None:
         raise UsageError(

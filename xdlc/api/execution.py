@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpa
 
 from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Notify, PathLike, by_name, check_lists, verb
+from xdlc.api.options import Array, Notify, PathLike, by_name, verb
 from xdlc.api.submission import Submissions
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names
 from xdlc.ir import Graph, Model
@@ -107,7 +107,6 @@ class Session:
             for name, value in options.items()
             if value is not None and value is not (name == "quantized")  # the defaults
         }
-        check_lists(outputs=given.get("outputs", ()))
         if runtime not in tuple(_OF_RUNTIME):
             raise UsageError(
                 f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",

@@ -155,17 +155,6 @@ def keywords(function: Callable[..., Any]) -> list[str]:
     return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
-def check_lists(**given: Sequence[str]) -> None:
-    """Refuse a string where a list of names belongs: its letters would be read as names.
-
-    Raises:
-        UsageError: If there is one.
-    """
-    for name, value in given.items():
-        if isinstance(value, str):
-            raise UsageError(f"{name} is the string {value!r}", fix=f"give a list: {name}=[{value!r}]")
-
-
 def checked_path(path: PathLike, what: str) -> PathLike:
     """Return the path of a file.
 

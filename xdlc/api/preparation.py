@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Names, Notify, PathLike, check_lists, given, keywords, verb
+from xdlc.api.options import Names, Notify, PathLike, given, keywords, verb
 from xdlc.boundary.options import Numbers, Words
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.ir import Model
@@ -104,7 +104,6 @@ def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     """
     from xdlc.prepare.edit import optimize as optimized
 
-    check_lists(passes=passes)
     return optimized(executable(model), passes)
 
 
@@ -151,7 +150,6 @@ def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any
     from xdlc.converter.snpe import has_layers
     from xdlc.prepare.edit import edit
 
-    check_lists(socs=socs)
     changes = {name: options.pop(name) for name in keywords(edit) if name in options}
     wanted = {name: options.pop(name) for name in BoundaryOptions.__annotations__ if name in options}
     changes["boundary"] = {name: value for name, value in wanted.items() if value}
