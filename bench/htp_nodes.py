@@ -194,7 +194,7 @@ whole for SM8650 and run on the vendor's emulation (onnxruntime-qnn {qnn}), whic
 - **bound**: right with those inputs as constants that HTP has to know while compiling (axes, sizes, starts,
   scales), as networks have them.
 - **off**: another result. Infinities, NaN and numbers that float16 does not hold are most of these.
-- **refused**: an error that says why.
+- **refused**: an error with the reason.
 - **died**: the vendor's library ended the process, which is a child that nothing else runs in.
 
 Faults of the library that xdlc works around: `docs/htp-faults.md`.
