@@ -323,4 +323,4 @@ def test_a_file_that_the_library_never_ends_to_read(server: Server, tmp_path: Pa
     content = path.read_bytes()
     size = content.index(b"GCOL") + 24  # of the first object in the heap of texts
     path.write_bytes(content[:size] + (-16 & (1 << 64) - 1).to_bytes(8, "little") + content[size + 8 :])
-    assert "SIGPROF" in convert(server, path).errors
+    assert "the HDF5 library" in convert(server, path).errors
