@@ -14,17 +14,21 @@ import numpy as np
 import xdlc
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, keep, run
+from fuzz.targets._sweep import SHAPES, array, value, words
 from tests.cache_models import put_cache
 from tests.container import test_old_formats as old
 from tests.container.udo.test_kernel_records import KERNEL
 from tests.control_flow_models import if_model, loop_model
+from tests.converter.snpe.test_layers import Net, window
 from tests.custom_ops import scale_graph
 from tests.opdefs.user_configs import BLEND
 from tests.section_models import on_cpu, residual
 from xdlc import ir
+from xdlc.api import executable
 from xdlc.container import udo
 from xdlc.container.aip_record import parse_aip, write_aip
 from xdlc.container.caches import caches
+from xdlc.converter.snpe.registry import load_all
 from xdlc.opdefs import parse_collection
 from xdlc.schema._generated.dlc4_params import Elements
 
@@ -114,8 +118,33 @@ def records(*prefixes: str) -> list[Files]:
     return [{"record": bytes(held.content())} for name, held in every if name.startswith(prefixes)]
 
 
+def layers(rng: random.Random) -> Files:
+    """Return a net of a few layers: attributes and weights of any number and type."""
+    net = Net(*rng.choice(SHAPES[1:]))
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        kind, function = rng.choice(sorted(load_all().items()))
+        known = words(function.__module__)
+        given = {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 2, 5, 9)))}
+        given |= window() if rng.random() < 0.3 else {}
+        held = {
+            name: array(rng, rng.choice(SHAPES[1:]), "float32")
+            for name in rng.choice(((), ("weights", "bias")))
+        }
+        with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):  # values without a form
+            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], given, **held)
+    return {"m.txt": ir.to_text(net.model(), data="inline").encode()}
+
+
+def translate(folder: Path, rng: random.Random) -> str:
+    """Translate the layers, and save what they become."""
+    model = ir.parse((folder / "m.txt").read_bytes().decode("utf-8", "surrogatepass"))
+    made = executable(model)
+    return keep(made, folder / "m.dlc", rng) if made.main.ops else "translated"
+
+
 TARGETS = (
     Target("dlc", files, use),
+    Target("snpe", list, translate, generate=layers),
     Target("caches", lambda: records("htp.cache", "xdlc."), read_caches),
     Target("aip", lambda: records("aip.", "xdlc."), read_aip),
     Target(

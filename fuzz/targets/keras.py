@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-
-import numpy as np
 
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
 from fuzz.targets._sweep import SHAPES, array, drawn
 from tests.converter.keras.keras_files import archive, call, entry, functional, layer, legacy, ref
+from tests.hostile.test_keras import HELD, plain
 from xdlc.converter.keras.handling import handler
-
-HELD = {"layers/dense": [np.ones((4, 3), np.float32), np.ones(3, np.float32)]}
 
 
 def layers(rng: random.Random) -> Files:
@@ -35,30 +31,15 @@ def layers(rng: random.Random) -> Files:
     return built(lambda folder: archive(folder / "m.keras", model, weights))
 
 
-def plain() -> dict[str, object]:
-    """Return a model with convolution, normalization and a product."""
-    return functional(
-        [
-            entry("x", None, 4),
-            layer("Dense", "d", [call("x")], units=3, activation="relu"),
-            layer("Reshape", "r", [call("d")], target_shape=[3, 1]),
-            layer("LayerNormalization", "n", [call("r")], axis=[2], epsilon=1e-3, center=False, scale=False),
-            layer("Softmax", "s", [call("n")], axis=-1),
-        ],
-        ["x"],
-        ["s"],
-    )
-
-
-def archives() -> Iterator[Files]:
-    """Iterate over archives."""
-    yield built(lambda folder: archive(folder / "m.keras", plain(), HELD))
-
-
-def older() -> Iterator[Files]:
-    """Iterate over files of HDF5."""
+def older() -> list[Files]:
+    """Return a file of HDF5."""
     weights = {"d": dict(zip(("d/kernel:0", "d/bias:0"), HELD["layers/dense"], strict=True))}
-    yield built(lambda folder: legacy(folder / "m.h5", plain(), weights))
+    return [built(lambda folder: legacy(folder / "m.h5", plain(), weights))]
+
+
+def archives() -> list[Files]:
+    """Return an archive."""
+    return [built(lambda folder: archive(folder / "m.keras", plain(), HELD))]
 
 
 TARGETS = (
