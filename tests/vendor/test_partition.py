@@ -23,8 +23,7 @@ RECORD = "htp.cache.sm8650.0"
     [
         ("ort_misc/gh_issue_9671", True, {"Reshape", "ReduceSum"}),
         ("ort_misc/gh_issue_9671", False, {"Reshape", "ReduceSum"}),
-        ("ort_misc/dynamic_quantize_matmul_int8_bias", False, {"DynamicQuantizeLinear", "MatMulInteger"}),
-        ("ddddocr_crnn_old", False, {"DynamicQuantizeLinear", "ConvInteger"}),
+        ("ddddocr_crnn_old", False, {"DynamicQuantizeLSTM"}),
     ],
 )
 def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus, tmp_path, vendor_check):
