@@ -206,6 +206,11 @@ def test_constants_for_which_engines_die(server: Server, tmp_path: Path, type: s
     convert(server, tmp_path, model([helper.make_node(type, names, ["y"], **attributes)], weights))
 
 
+def test_lists_for_numbers(server: Server, tmp_path: Path) -> None:
+    node = helper.make_node("BatchNormalization", ["x", *"cccc"], ["y"], epsilon=[1.0, 2.0, 3.0])
+    refused(convert(server, tmp_path, model([node], {"c": np.ones(4, np.float32)})), "epsilon")
+
+
 def test_doubling(server: Server, tmp_path: Path) -> None:
     nodes = [helper.make_node("Concat", [f"t{n}"] * 2, [f"t{n + 1}"], axis=0) for n in range(60)]
     made = model(nodes, {"t0": np.ones((4, 4), np.float32)}, outputs=["t60"])

@@ -1,11 +1,12 @@
 """Lazy data: ranges of files, arrays and transforms."""
 
 import io
+import zlib
 
 import numpy as np
 import pytest
 
-from xdlc.errors import ModelError, StorageError
+from xdlc.errors import ContainerError, ModelError, StorageError
 from xdlc.ir.data import ArrayData, Elided, MappedData, MappedFile, Transform, raw_data
 
 
@@ -146,3 +147,22 @@ def test_rows_are_computed_and_written_in_parts(weight, monkeypatch, change):
     assert written(data, io.BytesIO()) == b"before" + data.numpy().tobytes() + b"after"
     if data.has_rows:
         np.testing.assert_array_equal(data.rows(1, 2), data.numpy()[1:2])
+
+
+def test_a_range_is_compared_by_two_at_once(tmp_path):
+    class Meanwhile(MappedFile):
+        def view(self, offset, nbytes):
+            found = super().view(offset, nbytes)
+            if offset == 0 and not hasattr(self, "other"):
+                self.other = True
+                self.check(0)
+            return found
+
+    path = tmp_path / "ranges.bin"
+    path.write_bytes(b"abcdef")
+    source = Meanwhile(path)
+    for start in (0, 3):
+        source.expect(start, 3, zlib.crc32(b"abc"), str(start))
+    source.check(1)
+    with pytest.raises(ContainerError):
+        source.check(3)

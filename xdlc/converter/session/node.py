@@ -6,12 +6,13 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, nearest_names
-from xdlc.ir.data import Array, TensorData
+from xdlc.ir.data import Array
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
@@ -103,9 +104,10 @@ class Node:
         """
         self.read.add(name)
         value = self.attributes.get(name, default)
-        odd = str | TensorData | Body | (float if isinstance(default, int) and not self.is_applied else Body)
-        if self.opset and isinstance(default, int | float) and isinstance(value, odd):
-            raise self.invalid(f"attribute {name} must be a number")
+        if self.opset and isinstance(default, int | float):
+            kind = Integral if isinstance(default, int) and not self.is_applied else Real
+            if not isinstance(value, kind):
+                raise self.invalid(f"attribute {name} must be a number")
         return value
 
     def graph(self, name: str) -> Body:
