@@ -20,6 +20,11 @@ def pool(channels: int, pads: list[list[int]], *, counted: bool) -> tuple[Graph,
     return one_op("PoolAvg2d", [image(channels)], (1, rows, columns, channels), params)
 
 
+def rounded_up(channels: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    params = {"filter_size": u32s([5, 5]), "stride": u32s([3, 3]), "rounding_mode": u32(1)}
+    return one_op("PoolAvg2d", [image(channels)], (1, 4, 4, channels), params)
+
+
 def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, dict[str, np.ndarray]]:
     weight = RNG.standard_normal((*kernel, 3, 8)).astype(np.float32)
     params = {"stride": u32s([2, 2]), "pad_amount": u32s(pads), "dilation": u32s([1, 1]), "group": u32(1)}
@@ -27,15 +32,24 @@ def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, 
     return one_op("Conv2d", [image(3), static("w", weight)], (1, *sizes, 8), params)
 
 
-def softplus() -> tuple[Graph, dict[str, np.ndarray]]:
-    x = np.array([-1000, -600, -100, -30, -10, -1, 0, 1, 30], np.float32)
-    params = {"operation": u32(7), "beta": f32(1.0), "threshold": f32(20.0)}
+def softplus(kind: str) -> tuple[Graph, dict[str, np.ndarray]]:
+    x = np.array([-1000, -600, -100, -30, -10, -1, 0, 1, 30], kind)
+    params = {"operation": u32(7), "beta": f32(0.5), "threshold": f32(20.0)}
     return one_op("ElementWiseNeuron", [x], x.shape, params)
 
 
-def negative_indices() -> tuple[Graph, dict[str, np.ndarray]]:
+def negative_indices(*, known: bool) -> tuple[Graph, dict[str, np.ndarray]]:
     index = np.array([[-1, 0], [1, -2]], np.int32)
-    return one_op("GatherElements", [RNG.standard_normal((2, 2)).astype(np.float32), index], (2, 2), {})
+    return one_op("GatherElements", [integers((2, 2)), static("i", index) if known else index], (2, 2), {})
+
+
+def negative_places() -> tuple[Graph, dict[str, np.ndarray]]:
+    index = np.array([[-1, 0], [1, -2]], np.int32)
+    return one_op("ScatterNd", [image(3)[0, 0, :4], index, image(3)[0, 0, 0, :2]], (4, 3), {})
+
+
+def integers(shape: tuple[int, ...]) -> np.ndarray:
+    return RNG.integers(-9, 9, shape).astype(np.int32)
 
 
 def image(channels: int) -> np.ndarray:
@@ -51,7 +65,7 @@ def one_op(
             feeds[f"x{index}"] = held
             held = graph.add_input(Tensor(f"x{index}", held.shape, dtype.from_numpy(held.dtype)))
         inputs.append(held)
-    result = Tensor("y", shape, dtype.FLOAT32)
+    result = Tensor("y", shape, inputs[0].dtype)
     graph.append(make_op(graph, kind, inputs, [result], params, name="op"))
     graph.add_output(result)
     return graph, feeds
@@ -66,10 +80,18 @@ def one_op(
         pool(4, [[2, 2], [2, 2]], counted=False),
         convolution((9, 3), [[4, 5], [1, 1]]),
         convolution((4, 10), [[1, 2], [4, 4]]),
-        softplus(),
-        negative_indices(),
+        rounded_up(1),
+        rounded_up(4),
+        softplus("float32"),
+        softplus("float16"),
+        negative_indices(known=False),
+        negative_indices(known=True),
+        negative_places(),
     ],
-    ids=["one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "softplus", "indices"],
+    ids=[
+        *("one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "rounded-one", "rounded"),
+        *("softplus", "softplus-half", "indices", "known-indices", "places"),
+    ],
 )
 def test_emulation_computes_what_the_host_does(case):
     graph, feeds = case

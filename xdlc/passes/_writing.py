@@ -25,6 +25,10 @@ class Writer:
         self.graph, self.op = graph, op
         self._origin = Origin(op.origin.nodes, reason)
 
+    def made(self, x: Tensor) -> bool:
+        """Return whether a tensor comes from ops that were inserted for the same reason."""
+        return x.producer is not None and x.producer.origin.reason == self._origin.reason
+
     def emit(
         self,
         type: str,

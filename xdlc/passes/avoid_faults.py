@@ -39,38 +39,53 @@ class AvoidFaults:
 
 
 def _plain_source(op: Op) -> Tensor | None:
-    """Return input 0 of an op that computes floats of known shapes."""
+    """Return input 0 of an op of known shapes."""
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    is_plain = op.outputs[0].dtype is FLOAT32 and not any(tensor.dynamic_axes for tensor in tensors)
-    return op.inputs[0] if is_plain and op.package == ir.NATIVE_PACKAGE else None
+    if op.package != ir.NATIVE_PACKAGE or any(tensor.dynamic_axes for tensor in tensors):
+        return None
+    return op.inputs[0]
 
 
 def _average(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve where padding is counted, uneven or wider than half the window, or padded is one channel."""
-    result, kernel = op.outputs[0], op.param("filter_size")
-    pads = op.param("pad_amount", numpy.zeros((2, 2), numpy.uint32)).astype(int)
+    """Convolve where padding is counted, uneven or wider than half the window, or padded is one channel.
+
+    What the last window covers beyond the end, where a size is rounded up, is padding as well.
+    """
+    result, kernel, stride = (
+        op.outputs[0],
+        op.param("filter_size").astype(int),
+        op.param("stride").astype(int),
+    )
+    pads = op.param("pad_amount", numpy.zeros((2, 2))).astype(int)
     counted = bool(op.param("count_pad_for_edges", False))
     before, channels = source.producer, source.shape[-1]
-    if before is not None and before.type == "Pad" and channels == 1 and not pads.any():
+    if not result.dtype.is_float:
+        return False
+    is_padded = before is not None and before.type == "Pad" and before.package == ir.NATIVE_PACKAGE
+    if before is not None and is_padded and channels == 1 and not pads.any():
         amounts = before.param("pad_amount").astype(int)
         fill = before.params.get("pad_constant_value", ir.f32(0.0))
         if before.param("scheme") or not isinstance(fill, ir.Scalar) or fill.value or amounts[[0, 3]].any():
             return False
         assert before.inputs[0] is not None
         source, pads, counted = before.inputs[0], amounts[1:3], True
-    even = (pads[:, 0] == pads[:, 1]).all() and (2 * pads[:, 0] < kernel).all()
-    if not pads.any() or (even and not counted) or (pads >= kernel[:, None]).any():
+    ends = (numpy.array(result.shape[1:3]) - 1) * stride + kernel - source.shape[1:3] - pads[:, 0]
+    is_even = (ends <= pads[:, 1]).all() and (pads[:, 0] == pads[:, 1]).all()
+    pads[:, 1] = numpy.maximum(pads[:, 1], ends)
+    if not pads.any() or (is_even and not counted and (2 * pads[:, 0] < kernel).all()):
         return False
-    weight = w.constant(numpy.full((*kernel, 1, channels), 1 / kernel.prod(), numpy.float32))
-    params: dict[str, ir.Param] = {"stride": op.params["stride"], "pad_amount": ir.u32s(pads)}
-    mean = w.emit("DepthWiseConv2d", [source, weight], result.shape, params)
+    if (pads >= kernel[:, None]).any():
+        return False
+    weight = w.constant(numpy.full((*kernel, 1, channels), 1 / kernel.prod(), result.dtype.numpy))
+    params: dict[str, ir.Param] = {"stride": ir.u32s(stride), "pad_amount": ir.u32s(pads)}
+    mean = w.emit("DepthWiseConv2d", [source, weight], result.shape, params, result.dtype)
     if not counted:
         shares = []
         for axis in (0, 1):
-            start = numpy.arange(result.shape[1 + axis]) * int(op.param("stride")[axis]) - pads[axis, 0]
-            stop = numpy.minimum(start + int(kernel[axis]), source.shape[1 + axis])
-            shares.append(int(kernel[axis]) / (stop - numpy.maximum(start, 0)))
-        share = numpy.outer(*shares)[None, :, :, None].astype(numpy.float32)
+            start = numpy.arange(result.shape[1 + axis]) * stride[axis] - pads[axis, 0]
+            stop = numpy.minimum(start + kernel[axis], source.shape[1 + axis])
+            shares.append(kernel[axis] / (stop - numpy.maximum(start, 0)))
+        share = numpy.outer(*shares)[None, :, :, None].astype(result.dtype.numpy)
         mean = w.binary(MULTIPLY, mean, w.constant(share))
     w.finish(mean)
     return True
@@ -79,7 +94,9 @@ def _average(w: Writer, op: Op, source: Tensor) -> bool:
 def _convolution(w: Writer, op: Op, source: Tensor) -> bool:
     """Convolve with halves of a kernel of more than 8 rows or columns where both strides are 2."""
     weight, result = op.inputs[1], op.outputs[0]
-    if weight is None or list(op.param("stride")) != [2, 2] or numpy.any(op.param("dilation", [1]) != 1):
+    if weight is None or {result.dtype, weight.dtype} != {FLOAT32} or list(op.param("stride")) != [2, 2]:
+        return False
+    if numpy.any(op.param("dilation", 1) != 1):
         return False
     axis = int(numpy.argmax(weight.shape[:2]))
     size = weight.shape[axis]
@@ -112,35 +129,51 @@ def _sliced(w: Writer, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     return w.emit("StridedSlice", [x], [end - begin for begin, end, _ in ranges], params)
 
 
-def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
-    """Clip inputs of Softplus at -20, where it is 0 in float16: below -30 HTP outputs anything."""
-    made = source.producer
-    is_clipped = made is not None and made.type == "ElementWiseBinary" and made.param("operation") == MAXIMUM
-    if op.param("operation") != SOFTPLUS or is_clipped:
+def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convolve one channel as a whole, which for each is the same."""
+    if source.shape[-1] != 1 or not source.dtype.is_float:
         return False
-    clipped = w.binary(MAXIMUM, source, w.number(-20.0))
-    w.finish(w.emit(op.type, [clipped], source.shape, op.params))
+    params = {**op.params, "group": ir.u32(1)}
+    w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))
+    return True
+
+
+def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
+    """Clip inputs of Softplus where it is 0 in float16: HTP outputs anything a little below."""
+    beta = op.param("beta", 1.0)
+    if op.param("operation") != SOFTPLUS or not source.dtype.is_float or w.made(source) or not beta > 0:
+        return False
+    lowest = w.number(max(-20.0 / beta, -65504.0), source.dtype)
+    w.graph.set_inputs(op, [w.binary(MAXIMUM, source, lowest)])
     return True
 
 
 def _indices(w: Writer, op: Op, source: Tensor) -> bool:
-    """Count negative indices that are computed from the start."""
+    """Count negative indices from the start."""
     index = op.inputs[1]
-    made = None if index is None else index.producer
-    if index is None or index.data is not None or (made is not None and made.type == "ElementWiseSelect"):
+    if index is None or not index.dtype.is_signed or w.made(index):
         return False
-    size = source.shape[int(op.param("axis", 0))]
-    index = w.cast(index, INT32)
-    is_negative = w.binary(LESS, index, w.number(0, INT32), BOOL8)
-    index = w.select(is_negative, w.binary(ADD, index, w.number(size, INT32)), index)
-    w.finish(w.emit(op.type, [source, index, *op.inputs[2:]], op.outputs[0].shape, op.params))
+    sizes = numpy.array(source.shape, numpy.int32)
+    sizes = sizes[: index.shape[-1]] if op.type == "ScatterNd" else sizes[[int(op.param("axis", 0))]]
+    if index.data is not None:
+        known = index.numpy()
+        if (known >= 0).all():
+            return False
+        index = w.constant(numpy.where(known < 0, known + sizes, known).astype(numpy.int32))
+    else:
+        index = w.cast(index, INT32)
+        is_negative = w.binary(LESS, index, w.number(0, INT32), BOOL8)
+        index = w.select(is_negative, w.binary(ADD, index, w.constant(sizes)), index)
+    w.graph.set_inputs(op, [source, index, *op.inputs[2:]])
     return True
 
 
 _FORMS: dict[str, Callable[[Writer, Op, Tensor], bool]] = {
     "Conv2d": _convolution,
+    "DepthWiseConv2d": _one_channel,
     "ElementWiseNeuron": _softplus,
     "GatherElements": _indices,
     "PoolAvg2d": _average,
     "ScatterElements": _indices,
+    "ScatterNd": _indices,
 }
