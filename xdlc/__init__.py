@@ -18,7 +18,7 @@ Importing this package loads none of the heavy libraries; the verbs do, when the
 
 import sys
 
-if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and "xdlc" in sys.orig_argv[-len(sys.argv)]:
     del sys.path[0]  # ``python -m xdlc`` would import from the current folder
 
 from typing import TYPE_CHECKING

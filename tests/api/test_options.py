@@ -68,6 +68,11 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
             argument_types.check("verb", "option", value, annotation, names)
 
 
+def test_no_limit_is_nan() -> None:
+    with pytest.raises(UsageError, match="quantize: fail_below is nan"):
+        xdlc.quantize(xdlc.Model({}), [], fail_below=float("nan"))
+
+
 @pytest.mark.parametrize("value", [None, 1.5, "\0", "\ud800", [None], {None: 1}, {1, 2}, object(), b"x"])
 def test_arguments_of_any_type_end_in_a_result_or_an_xdlc_error(models: Any, value: Any) -> None:
     path = models.save(models.cnn())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,15 @@ def test_python_runs_the_package() -> None:
         [sys.executable, "-m", "xdlc", "--version"], capture_output=True, text=True, check=True
     )
     assert ran.stdout == f"xdlc {__version__}\n"
+
+
+def test_packages_that_import_xdlc_keep_the_folder_that_they_run_from(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").touch()
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("import xdlc")
+    (tmp_path / "own" / "__main__.py").write_text("import beside")
+    paths = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run([sys.executable, "-m", "own"], cwd=tmp_path, env=paths, check=True)
 
 
 def test_group_lists_and_resolves() -> None:

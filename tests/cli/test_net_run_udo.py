@@ -114,7 +114,7 @@ def test_what_the_user_names_goes_before_what_the_dlc_carries(
         (("--udo_package_path", "/nowhere/lib.so"), "/nowhere/lib.so: there is no such file"),
         (("--udo_package_path", "{file},{file}"), "is given twice"),
         (("--udo_package_path", "{file}", "--udo_timeout", "0"), "time-out"),
-        (("--udo_package_path", "{file}", "--udo_timeout", "nan"), "time-out"),
+        (("--udo_package_path", "{file}", "--udo_timeout", "nan"), "udo_timeout is nan"),
     ],
 )
 def test_options_that_make_no_sense(

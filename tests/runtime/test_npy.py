@@ -41,6 +41,8 @@ HEADERS = [
     "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
     "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } + 1",
     "{'descr': '<f4', 'fortran_order': False}",
+    "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+    "{'descr': '|S0', 'fortran_order': False, 'shape': (1000000000000,), }",
     "{'descr': 'z9', 'fortran_order': False, 'shape': (1,), }",
     "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
     "(" * 5000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections.abc as abc
+import math
 import os
 import types
 from collections.abc import Hashable, Mapping
@@ -34,6 +35,8 @@ def check(verb: str, option: str, value: Any, annotation: str, names: Mapping[st
         # its letters would be read as names
         raise UsageError(f"{option} is the string {value!r}", fix=f"give a list: {option}=[{value!r}]")
     if not _fits(value, eval(annotation, {"__builtins__": {}}, _Names(names))):
+        if _is_nan(value):
+            raise UsageError(f"{verb}: {option} is nan", fix="give a number, or omit the option")
         problem = f"{verb}: {option} is of type {type(value).__name__}"
         raise UsageError(problem, fix=f"give a value of type {annotation}, elements included")
 
@@ -60,8 +63,10 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind in (bool, int, float):  # numbers of numpy have an empty shape
         plain = {bool: int, int: int, float: Real}[kind]
         is_number = isinstance(value, plain) or getattr(value, "shape", None) == ()
-        return is_number and not (
-            kind is int and (isinstance(value, bool) or not hasattr(value, "__index__"))
+        return (
+            is_number
+            and not (kind is int and (isinstance(value, bool) or not hasattr(value, "__index__")))
+            and not _is_nan(value)  # which every check of a limit passes
         )
     if origin is abc.Callable:
         return callable(value)
@@ -80,3 +85,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin is os.PathLike:
         return isinstance(value, os.PathLike)
     return not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, Real) and math.isnan(value)

@@ -91,10 +91,12 @@ def load(path: Path) -> Array:
     try:
         with open_file(path) as file:
             shape, is_fortran, dtype = read_header(file, where)
+            if dtype.hasobject or not dtype.itemsize:
+                raise unreadable(where, f"its values have type {dtype}, which is no number")
             nbytes, start = math.prod(shape) * dtype.itemsize, file.tell()
             if os.fstat(file.fileno()).st_size - start < nbytes:
                 raise unreadable(where, f"it ends before the {nbytes} bytes of its values")
-            if dtype.hasobject or not nbytes:
+            if not nbytes:  # which mmap refuses
                 return np.empty(shape, dtype)
             return np.memmap(file, dtype, "r", start, shape, "F" if is_fortran else "C")
     except (OSError, ValueError) as error:
