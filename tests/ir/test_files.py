@@ -98,19 +98,20 @@ def test_mode_and_links_are_kept(tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to(path)
         replace_file(tmp_path / "link", b"new")
         replace_text(tmp_path / "tool", "#!", executable=True)
+        replace_text(path, "#!", executable=True)
     finally:
         os.umask(old)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    assert stat.S_IMODE(path.stat().st_mode) == 0o770
     assert stat.S_IMODE((tmp_path / "tool").stat().st_mode) == 0o755
     assert names(tmp_path) == ["a", "link", "tool"]
     path.chmod(0o440)
     with pytest.raises(StorageError, match="read-only"):
         replace_file(path, b"newer")
-    assert path.read_bytes() == b"new"
+    assert path.read_bytes() == b"#!"
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bool) -> None:
+@pytest.mark.parametrize(("exists", "has_links"), [(True, True), (True, False), (False, True)])
+def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bool, has_links: bool) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths if exists else ():
         path.write_bytes(b"old")
@@ -122,7 +123,11 @@ def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bo
             raise OSError(5, "Input/output error")
         moved(source, target)
 
+    def link(source: str, target: str) -> None:
+        raise OSError(1, "Operation not permitted")
+
     monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(os, "link", os.link if has_links else link)
 
     def write() -> None:
         with together():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -83,7 +84,7 @@ def open_file(path: PathLike) -> IO[bytes]:
     descriptor = -1
     try:
         held = os.stat(where)  # to open a device may have effects
-        if stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode):
+        if stat.S_ISREG(held.st_mode):
             descriptor = os.open(where, _READ)
             held = os.fstat(descriptor)
         if not stat.S_ISREG(held.st_mode):
@@ -256,7 +257,7 @@ def together() -> Iterator[list[tuple[str, str]]]:
         _waiting.reset(token)
     used = _used.get()
     if used is not None:  # what is there now is the call's own, which it may read
-        used.written.update((target, None) for _, target in made)
+        used.written.update((target, None) for _, target in made if target in used.written)
     if len(made) > 1:
         for folder in {os.path.dirname(target) for _, target in made}:
             _sync_folder(folder)
@@ -288,8 +289,9 @@ def _temporary(target: str, mode: int) -> tuple[int, str]:
 
 
 def _take_over(descriptor: int, held: os.stat_result, more: int) -> None:
-    """Set owner and mode as another file has them, with more rights, as far as the system permits."""
-    own, mode = os.fstat(descriptor), stat.S_IMODE(held.st_mode) & 0o777 | more
+    """Set owner and mode as another file has them, and ``more`` rights for those who may read."""
+    own, mode = os.fstat(descriptor), stat.S_IMODE(held.st_mode) & 0o777
+    mode |= mode >> 2 & more
     if own.st_gid != held.st_gid:
         try:
             os.fchown(descriptor, -1, held.st_gid)
@@ -309,8 +311,11 @@ def _move(made: Sequence[tuple[str, str]]) -> None:
         for temporary, target in made[:-1]:
             if os.path.exists(target):
                 beside = f"{temporary.removesuffix('.part')}.old"
-                os.link(target, beside)
                 kept.append((beside, target))
+                try:
+                    os.link(target, beside)
+                except OSError:  # as on a file system without hard links
+                    shutil.copy2(target, beside)
         for temporary, target in made:
             os.replace(temporary, target)
             done.append(target)
