@@ -34,7 +34,7 @@ def dynamic_product(columns: int = 6) -> bytes:
 
 def convolution() -> bytes:
     """Return ConvInteger whose sums are read: x[1, 2, 5, 5] to y[1, 3, 5, 5]."""
-    node = helper.make_node("ConvInteger", ["x", "w", "zero"], ["y"], pads=[1, 1, 1, 1])
+    node = helper.make_node("ConvInteger", ["x", "w", "zero"], ["y"], auto_pad="SAME_UPPER")
     constants = {"w": RNG.integers(-2, 3, (3, 2, 3, 3)).astype(np.int8), "zero": np.array(7, np.uint8)}
     return model(
         [node], constants, {"x": (TensorProto.UINT8, [1, 2, 5, 5])}, (TensorProto.INT32, [1, 3, 5, 5])
@@ -44,7 +44,7 @@ def convolution() -> bytes:
 def large_sums() -> bytes:
     """Return MatMulInteger whose sums overflow float16: x[2, 512] to y[2, 4]."""
     node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
-    w = {"w": np.full((512, 4), 127, np.int8) * np.array([1, -1, 0, 1], np.int8)}
+    w = {"w": RNG.integers(-20, 127, (512, 4)).astype(np.int8) * np.array([1, -1, 0, 1], np.int8)}
     return model([node], w, {"x": (TensorProto.UINT8, [2, 512])}, (TensorProto.INT32, [2, 4]))
 
 
@@ -81,7 +81,7 @@ def test_form_of_htp_computes_the_same_on_the_host(tmp_path, name):
     assert all(op.package != HOST_PACKAGE for op in adapted.main.ops)
     found = run(adapted, feeds, native=True)["y"]
     assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2 if name == "dynamic" else 1 << 8)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2 if name == "dynamic" else 0)
 
 
 @needs_htp
@@ -91,6 +91,5 @@ def test_emulation_computes_what_the_host_does(tmp_path, name):
     converted_model, feeds = converted(tmp_path / "m.onnx", name)
     expected = run(converted_model, feeds)["y"].astype(np.float64)
     found = run_htp(converted_model, feeds)["y"].astype(np.float64)
-    assert np.linalg.norm(found - expected) <= (0 if name == "convolution" else 1e-2) * np.linalg.norm(
-        expected
-    )
+    tolerance = {"dynamic": 1e-2, "convolution": 0, "large": 5e-4}[name]
+    assert np.linalg.norm(found - expected) <= tolerance * np.linalg.norm(expected)

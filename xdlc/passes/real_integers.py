@@ -80,8 +80,13 @@ class _Rewriting:
         sums = multiplied(w, left, divided)
         if self._scale(op, sums, shift):
             w.finish(None)
-        else:  # sums that do not overflow as they are, the others from their quotients
-            high = w.binary(enums.MULTIPLY, w.cast(sums, INT32), w.number(1 << shift, INT32))
+        elif not shift:
+            w.finish(w.cast(sums, INT32))
+        else:  # sums that do not overflow as they are, the others from whole quotients and their fractions
+            whole = w.unary(enums.FLOOR, sums)
+            part = w.binary(enums.MULTIPLY, w.binary(enums.SUBTRACT, sums, whole), w.number(1 << shift))
+            high = w.binary(enums.MULTIPLY, w.cast(whole, INT32), w.number(1 << shift, INT32))
+            high = w.binary(enums.ADD, high, w.cast(part, INT32))
             is_low = w.binary(enums.LESS, w.unary(enums.ABS, sums), w.number(LARGEST * 2.0**-shift), BOOL8)
             w.finish(w.select(is_low, w.cast(multiplied(w, left, right), INT32), high))
         return True
@@ -194,6 +199,11 @@ def _convolved(w: Writer, image: Tensor, kernel: Tensor) -> Tensor:
     batch, channels, *spatial = op.outputs[0].shape
     strides, dilations = (numpy.asarray(op.param(name, (1, 1))) for name in ("strides", "dilations"))
     pads = numpy.asarray(op.param("pads", [0] * 4)).reshape(2, 2).T
+    if op.param("auto_pad", "NOTSET").startswith("SAME"):
+        reaches = (numpy.array(kernel.shape[:2]) - 1) * dilations + 1
+        total = numpy.maximum((numpy.array(spatial) - 1) * strides + reaches - image.shape[1:3], 0)
+        pads = numpy.stack((total // 2, total - total // 2), 1)
+        pads = pads if op.param("auto_pad") == "SAME_UPPER" else pads[:, ::-1]
     group = int(op.param("group", 1))
     window = {"stride": strides, "pad_amount": pads, "dilation": dilations}
     params: dict[str, ir.Param] = {name: ir.u32s(values) for name, values in window.items()}
