@@ -59,17 +59,12 @@ class Plan:
     Args:
         target: The target.
         seed: Number of the series of cases.
-        corpus: Folder of further input: ``target/case/file``.
     """
 
-    def __init__(self, target: Target, seed: int, corpus: Path | None = None) -> None:
+    def __init__(self, target: Target, seed: int) -> None:
         self.target, self.seed = target, seed
         self.seeds, rng = list(target.seeds()), random.Random(seed)
         self.seeds += [target.generate(rng) for _ in range(60)] if target.generate else []
-        for folder in (
-            sorted((corpus / target.name).iterdir()) if corpus and (corpus / target.name).exists() else ()
-        ):
-            self.seeds.append(contents(folder))
         self._pool: dict[str, list[bytes]] = {}
         for files in self.seeds:
             for name, content in files.items():
@@ -248,7 +243,6 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1 << 40, help="number of cases of each target")
     parser.add_argument("--seed", type=int, default=0, help="number of the series of cases")
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder for findings")
-    parser.add_argument("--corpus", type=Path, help="folder of further input: TARGET/CASE/FILE")
     parser.add_argument("--case", type=Path, help="folder of a case to run once, in this process")
     parser.add_argument("--allow_root", action="store_true", help="run as root: a case may write anywhere")
     given = parser.parse_args()
@@ -269,7 +263,7 @@ def main() -> int:
         parser.error("state --seconds or --cases")
     found = 0
     for name in names:
-        campaign, begin = Campaign(Plan(known[name], given.seed, given.corpus), given.work), os.times()
+        campaign, begin = Campaign(Plan(known[name], given.seed), given.work), os.times()
         campaign.run(given.cases, given.seconds)
         end = os.times()
         used = sum(end[2:4]) - sum(begin[2:4])

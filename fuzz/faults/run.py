@@ -4,7 +4,6 @@
 
     python -m fuzz.faults.run                            # every tool, every point, every fault
     python -m fuzz.faults.run to-onnx,opt --every 7      # each 7th case of two tools
-    python -m fuzz.faults.run quant --trace              # the calls, beside those that strace finds
 
 A point is a system call that changes the disk; ``inject.c`` counts them in the tool and its children.  After
 each run every output is whole, as it was or new, those that belong together are so together, nothing else is
@@ -16,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import itertools
 import mmap
 import os
 import re
@@ -28,7 +28,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -43,12 +43,8 @@ FAULTS = {
 }
 SIZE = 32 + 8192 * 24
 SECONDS = 120
+Files = dict[str, bytes]
 OLD = b"the old file\n" * 99
-CALLS = (
-    "creat,write,pwrite64,writev,pwritev,ftruncate,truncate,fallocate,rename,renameat,renameat2,link,linkat,"
-    "symlink,symlinkat,unlink,unlinkat,rmdir,mkdir,mkdirat,chmod,fchmod,fchmodat,chown,fchown,fsync,fdatasync,"
-    "msync,copy_file_range,sendfile"
-)
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,7 @@ class Bench:
         found = (self.shared[32 + 24 * place : 56 + 24 * place] for place in range(count))
         return [name.rstrip(b"\0").decode() for name in found]
 
-    def files(self, folder: Path) -> dict[str, bytes]:
+    def files(self, folder: Path) -> Files:
         """Return the files of a folder, by their paths in it."""
         return {
             str(path.relative_to(folder)): path.read_bytes()
@@ -222,7 +218,7 @@ class Bench:
             if path.is_file() or path.is_symlink()
         }
 
-    def reset(self, files: dict[str, bytes], modes: dict[str, int]) -> None:
+    def reset(self, files: Files, modes: dict[str, int]) -> None:
         """Make the folder of outputs what it was."""
         shutil.rmtree(self.outputs, ignore_errors=True)
         self.outputs.mkdir()
@@ -233,7 +229,7 @@ class Bench:
             path.chmod(modes[name])
 
 
-def check(bench: Bench, name: str, every: int, say: Callable[[str], None]) -> Result:
+def check(bench: Bench, name: str, every: int) -> Result:
     """Run the cases of a tool."""
     case, found = TOOLS[name], Result()
     bench.reset({}, {})
@@ -245,58 +241,44 @@ def check(bench: Bench, name: str, every: int, say: Callable[[str], None]) -> Re
         return found
     new = bench.files(bench.outputs)
     modes = {path: (bench.outputs / path).stat().st_mode & 0o777 for path in new}
-    keeps = "packages" in case.words or "install" in case.words  # refuses files that are not its own
+    keeps = "packages" in case.words  # refuses files that are not its own
     old = {} if case.makes else {path: content + b"\n" if keeps else OLD for path, content in new.items()}
-    if name == "compat":
-        old = new
+    old = new if name == "compat" else old
     bench.reset(old, modes)
     bench.run(case, -1, "EIO")
     new, found.points = bench.files(bench.outputs), len(bench.names())
-    number = 0
-    for point in range(found.points):
-        for fault in FAULTS:
-            number += 1
-            if number % every:
-                continue
-            bench.reset(old, modes)
-            code = bench.run(case, point, fault)
-            calls = bench.names()
-            found.tried += 1
-            found.reached += len(calls) > point
-            where = f"{fault} at {point} {calls[point] if point < len(calls) else '?'}"
-            for problem in _problems(bench, case, code, fault, old, new, found):
-                found.problems[problem] += 1
-                say(f"  {name}: {where}: {problem}")
-            now = bench.files(bench.outputs)
-            is_made = case.makes and all(now.get(path) == new[path] for path in new)  # and stays
-            if (fault == "kill" and not is_made) or set(now) - set(new):
-                code = bench.run(case, -1, "EIO")
-                if code or any(bench.files(bench.outputs).get(path) != new[path] for path in new):
-                    found.problems["does not run again"] += 1
-                    say(f"  {name}: {where}: does not run again: {bench.log.read_text()[-200:]}")
+    every_case = itertools.product(range(found.points), FAULTS)
+    for point, fault in itertools.islice(every_case, every - 1, None, every):
+        bench.reset(old, modes)
+        code, calls = bench.run(case, point, fault), bench.names()
+        found.tried += 1
+        found.reached += len(calls) > point
+        problems = list(_problems(bench, case, code, fault, old, new, found))
+        now = bench.files(bench.outputs)
+        is_made = case.makes and all(now.get(path) == new[path] for path in new)  # and stays
+        if (fault == "kill" and not is_made) or set(now) - set(new):
+            code = bench.run(case, -1, "EIO")
+            if code or any(bench.files(bench.outputs).get(path) != new[path] for path in new):
+                problems.append(f"does not run again: {bench.log.read_text()[-200:]}")
+        where = f"{fault} at {point} {calls[point] if point < len(calls) else '?'}"
+        for problem in problems:
+            print(f"  {name}: {where}: {problem}", flush=True)
+        found.problems.update(problems)
     return found
 
 
 def _problems(
-    bench: Bench,
-    case: Case,
-    code: int,
-    fault: str,
-    old: dict[str, bytes],
-    new: dict[str, bytes],
-    found: Result,
+    bench: Bench, case: Case, code: int, fault: str, old: Files, new: Files, found: Result
 ) -> Iterator[str]:
     now, text = bench.files(bench.outputs), bench.log.read_text(errors="replace")
     torn = [path for path in new if now.get(path) not in (old.get(path), new[path])]
     if torn:
         found.torn += 1
         yield f"torn: {torn}"
-    for group in (case.together,) if case.together else ():
-        members = [path for path in new if path in group or path.split("/")[0] in group]
-        states = {now.get(path) == new[path] for path in members if old.get(path) != new[path]}
-        if len(states) > 1:
-            found.apart += 1
-            yield "new and old files side by side"
+    members = [path for path in new if path.split("/")[0] in case.together]
+    if len({now.get(path) == new[path] for path in members if old.get(path) != new[path]}) > 1:
+        found.apart += 1
+        yield "new and old files side by side"
     killed = code == -signal.SIGKILL
     if killed != (fault == "kill") and not (fault == "kill" and code == 0):
         yield f"exit {code}"
@@ -309,42 +291,11 @@ def _problems(
         yield f"leaves {left}"
 
 
-def trace(bench: Bench, name: str) -> str:
-    """Return the numbers of calls by name, as counted here and as strace finds them."""
-    case = TOOLS[name]
-    bench.reset({}, {})
-    bench.run(case, -1, "EIO")
-    counted = Counter(bench.names())
-    bench.reset({}, {})
-    shutil.rmtree(bench.temporary, ignore_errors=True)
-    bench.temporary.mkdir()
-    target = bench.log.with_name("strace")
-    code = f"from xdlc.cli.tools.{case.module} import main; main()"
-    command = ["strace", "-f", "-y", "-o", str(target), "-e", f"trace=openat,open,{CALLS}"]
-    environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-    subprocess.run(
-        [*command, sys.executable, "-c", code, *bench.words(case)], env=environment, capture_output=True
-    )
-    seen: Counter[str] = Counter()
-    for line in target.read_text(errors="replace").splitlines():
-        call = re.match(r"\d+ +(\w+)\((.*)", line)
-        if call is None or " = -1 " in line:
-            continue
-        kind, rest = call[1], call[2]
-        if kind.startswith("open") and not re.search(r"O_CREAT|O_TRUNC", rest):
-            continue
-        if re.match(r"(AT_FDCWD<[^>]*>, )?\"?/dev/|\d+<(pipe|socket|/dev/|/memfd|anon)", rest):
-            continue
-        seen["open" if kind == "openat" else kind.replace("64", "")] += 1
-    return f"{name}: counted {dict(sorted(counted.items()))}; strace {dict(sorted(seen.items()))}"
-
-
 def main() -> int:
     """Run the tools of the command line; return 1 if a file was torn, or something else was wrong."""
     parser = argparse.ArgumentParser(description="Faults of the disk in every tool that writes.")
     parser.add_argument("tools", nargs="?", default=",".join(TOOLS))
     parser.add_argument("--every", type=int, default=1, help="run each n-th case only")
-    parser.add_argument("--trace", action="store_true", help="compare the calls with those of strace")
     given = parser.parse_args()
     folder = Path(__file__).parent
     if "XDLC_FAULTS" not in os.environ:
@@ -357,19 +308,12 @@ def main() -> int:
             more = {"LD_PRELOAD": str(library), "XDLC_FAULTS": str(shared), "PYTHONDONTWRITEBYTECODE": "1"}
             command = [sys.executable, "-m", "fuzz.faults.run", *sys.argv[1:]]
             return subprocess.run(command, env=os.environ | more).returncode
-    for module in (
-        "onnx",
-        "onnxruntime",
-        "numpy.random",
-        *(f"xdlc.cli.tools.{c.module}" for c in TOOLS.values()),
-    ):
+    tools = (f"xdlc.cli.tools.{case.module}" for case in TOOLS.values())
+    for module in ("onnx", "onnxruntime", "numpy.random", *tools):
         import_module(module)
     bench, failed = Bench(Path(os.environ["XDLC_FAULTS"]).parent), False
     for name in given.tools.split(","):
-        if given.trace:
-            print(trace(bench, name), flush=True)
-            continue
-        found = check(bench, name, given.every, lambda text: print(text, flush=True))
+        found = check(bench, name, given.every)
         failed |= bool(found.problems)
         print(
             f"{name}: {found.points} points, {found.tried} cases tried, {found.reached} reached, "

@@ -45,8 +45,7 @@ BY_SUFFIX: dict[str, Mutator] = {
     **dict.fromkeys((".pkl", ".pickle"), mutate_pickle),
     **dict.fromkeys((".txt", ".prototxt", ".pbtxt", ".py", ".yaml", ".yml", ".log", ".snpe", ".csv"), _text),
     **dict.fromkeys(
-        (".keras", ".pt2", ".pt", ".npz"),
-        lambda rng, data, other: mutate_zip(rng, data, mutate, other=other),
+        (".keras", ".pt2", ".pt", ".npz"), lambda rng, data, other: mutate_zip(rng, data, mutate, other=other)
     ),
     ".dlc": lambda rng, data, other: mutate_zip(rng, data, mutate, contained, other),
     ".xml": mutate_xml,
