@@ -240,6 +240,7 @@ def test_many_results_that_fill_the_memory_together(server: Server, tmp_path: Pa
         [("", 17), ("ai.onnx", 18)],
         [("", 17), ("evil", 0)],
         [("", 17), ("evil", 9)],
+        [("", 17), ("evil", BIG)],
     ],
 )
 def test_absurd_opsets(server: Server, tmp_path: Path, opsets: list[tuple[str, int]]) -> None:

@@ -182,20 +182,11 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
     """Return the version of each operator domain that a model imports; the default domain is ``""``.
 
     Raises:
-        ModelError: If a version is none, or a domain has two.
+        ModelError: If a version is none or unknown, or a domain has two.
     """
-    found: dict[str, int] = {}
-    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
-        domain, version = "" if entry.domain == "ai.onnx" else entry.domain, entry.version
-        if version == 0 and domain in found:
-            continue
-        if version < 1 or found.setdefault(domain, version) != version:
-            raise ModelError(
-                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
-                + (f" beside opset {found[domain]}" if version > 0 else ", which begins at 1"),
-                where=where,
-                fix="check the file with onnx.checker",
-            )
+    from xdlc.converter.operators.functions import opsets
+
+    found = opsets(imports, where)
     newest = found.get("", 1)
     if newest > _SURE_OPSET:
         import onnx

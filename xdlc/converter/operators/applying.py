@@ -322,7 +322,7 @@ class Operators:
             )
         name = f"{node.own_name}~{self._expanded}"
         self.reader.declare(function, name)
-        with context.function(node, functions.opsets(function)):
+        with context.function(node, functions.opsets(function.opset_import)):
             for proto in functions.expanded(function, node, name):
                 self._expanded += 1
                 self.import_node(self.reader.node(proto))

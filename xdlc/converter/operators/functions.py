@@ -12,6 +12,8 @@ from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 from xdlc.runtime.onnx_evaluator import RefusedError, function_body
 
+_MAX_VERSION = (1 << 31) - 1
+
 
 def _schema(type: str, domain: str, opset: int) -> Any | None:
     import onnx
@@ -90,9 +92,27 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
         ) from error
 
 
-def opsets(function: Any) -> dict[str, int]:
-    """Return the operator versions by domain that a ``FunctionProto`` states."""
-    return {plain_domain(entry.domain): entry.version for entry in function.opset_import}
+def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
+    """Return the version of each operator domain that a model or a function imports.
+
+    Raises:
+        ModelError: If a version is none, or a domain has two.
+    """
+    found: dict[str, int] = {}
+    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
+        domain, version = plain_domain(entry.domain), entry.version
+        if version == 0 and domain in found:
+            continue
+        if not 0 < version <= _MAX_VERSION or found.setdefault(domain, version) != version:
+            raise ModelError(
+                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
+                + (
+                    f" beside opset {found[domain]}" if domain in found else "; versions have 31 bits, from 1"
+                ),
+                where=where,
+                fix="check the file with onnx.checker",
+            )
+    return found
 
 
 def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:
