@@ -189,9 +189,11 @@ def test_last_constant_of_a_name_counts(models):
     made.graph.initializer.extend(weights)
     (found,) = xdlc.run(xdlc.convert(models.save(made)), {"x": np.zeros(2, np.float32)}).values()
     np.testing.assert_array_equal(found, [10, 10])
-    made.graph.node.append(helper.make_node("Relu", ["x"], ["c"]))
-    with pytest.raises(ModelError, match="two nodes produce 'c'"):
-        xdlc.convert(models.save(made))
+    for place, name in ((0, "c"), (4, "c"), (4, "w")):
+        made.graph.node.insert(place, helper.make_node("Relu", ["x"], [name]))
+        with pytest.raises(ModelError, match=f"two nodes produce '{name}'|'w' is stored"):
+            xdlc.convert(models.save(made))
+        del made.graph.node[place]
 
 
 def test_stored_tensors_that_nothing_reads_may_be_anything(models):

@@ -121,9 +121,12 @@ class MessageReader:
         """
         where = self.context.source.path
         protobuf.check_names(graph, where)
-        protos = list(graph.node)
-        last = {tuple(proto.output): at for at, proto in enumerate(protos) if _is_constant(proto)}
-        protos = [proto for at, proto in enumerate(protos) if last.get(tuple(proto.output), -1) <= at]
+        last = {tuple(proto.output): at for at, proto in enumerate(graph.node) if _is_constant(proto)}
+        protos = [
+            proto
+            for at, proto in enumerate(graph.node)
+            if not _is_constant(proto) or last[tuple(proto.output)] == at
+        ]
         steps = [Step(name_of(proto), needed_names(proto), list(proto.output)) for proto in protos]
         nodes = [self.node(protos[index]) for index in ordered(steps, ends, where)]
         self.context.wanted |= wants_channel_last(

@@ -269,7 +269,8 @@ def check_names(graph: Any, where: str) -> None:
     """Refuse a ``GraphProto`` whose names contradict one another.
 
     Raises:
-        ModelError: If two initializers of one name differ in type or dimensions, or an operator's is no name.
+        ModelError: If two initializers of one name differ in type or dimensions, one has the name of a node's
+            result, or an operator's is no name.
     """
     held: dict[str, Any] = {}
     for tensor in graph.initializer:
@@ -280,6 +281,9 @@ def check_names(graph: Any, where: str) -> None:
                 where=where,
                 fix="export the model again",
             )
+    for node in graph.node:
+        for name in held.keys() & set(node.output) if node.op_type != "Constant" else ():
+            raise ModelError(f"{name!r} is stored, and a node's", where=where, fix="export the model again")
     for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
         if not type.isprintable():
             raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
