@@ -314,6 +314,7 @@ def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
         assert problems["power"].where.endswith(": graph 'main': op 'power' (While)")
 
 
+@pytest.mark.slow
 @needs_htp
 def test_outputs_that_no_input_reaches_are_computed_and_make_no_cache() -> None:
     graph = Graph("fixed")

@@ -137,6 +137,7 @@ class _Copy:
         self._server, self._folder, self._ends = server, folder, ends
         self._status: int | None = None
         self._again: Running | None = None
+        self._is_killed = False
 
     def wait(self, timeout: float | None = None) -> int:
         if self._again is not None:
@@ -148,9 +149,9 @@ class _Copy:
                 raise subprocess.TimeoutExpired(self._folder, timeout or 0.0) from error
         if self._status is None:  # the server has died, which is no fault of what the child works on
             folder = Path(self._folder)
-            if (folder / "answer.json").exists():
-                self._status = 0
-                return 0
+            if self._is_killed or (folder / "answer.json").exists():
+                self._status = -signal.SIGKILL if self._is_killed else 0
+                return self._status
             (folder / "step").unlink(missing_ok=True)
             self._status = 1  # if it cannot be started, nothing else ends
             self._again = self._server.launch(folder)
@@ -161,6 +162,7 @@ class _Copy:
         if self._again is not None:
             self._again.kill()
         elif self._status is None:
+            self._is_killed = True
             self._server.send("kill", self._folder)
 
 
