@@ -21,6 +21,10 @@ def test_unpooling_into_a_computed_shape(models):
     refused(models, nodes, feeds, "positions in output_shape")
 
 
+def test_unique_of_slices_without_elements(models):
+    refused(models, [node("Unique", "x", axis=0)], {"x": floats(3, 0)}, "without elements")
+
+
 @pytest.mark.parametrize("length", [None, 7, 12])
 def test_inverse_dft_of_single_precision_is_a_product(models, length):
     x, given = floats(2, 10, 3, 2), {} if length is None else {"n": np.array(length)}

@@ -170,7 +170,15 @@ def _dft(node: Node) -> tuple[str, str] | None:
     )
 
 
+def _unique(node: Node) -> tuple[str, str] | None:
+    x = node.input(0)
+    if x is None or 0 not in x.shape or "axis" not in node.attributes:
+        return None
+    return "onnxruntime ends the process for slices without elements", "omit the axis, or the operator"
+
+
 _RULES: dict[str, Callable[[Node], tuple[str, str] | None]] = {
     "DFT": _dft,
     "MaxUnpool": _max_unpool,
+    "Unique": _unique,
 }
