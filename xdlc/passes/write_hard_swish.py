@@ -16,10 +16,11 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", op_types=("ElementWiseNeuron",))
 @dataclass(frozen=True, slots=True)
 class WriteHardSwish:
-    """Turn HardSwish of float32 into ``x * (clamp(x + 3, 0, 6) / 6)``.
+    """Turn HardSwish of float32 into ``x * clamp(x + 3, 0, 6) / 6``.
 
-    In half precision its relative L2 error on normal numbers is half of the op's; with the quotient
-    first, large products do not overflow (emulation of SDK 2.51, SM8650).
+    In half precision the relative L2 error of the op is 7.8e-4 on normal numbers, that of the definition
+    3.7e-4, as much as rounding its steps costs (emulation of SDK 2.51, SM8650).  Dividing first would be as
+    precise, but round otherwise than the networks that have the op written so; products above 2^17 saturate.
 
     Attributes:
         name: Name of the pass.
@@ -42,5 +43,5 @@ def _write(graph: Graph, op: Op) -> bool:
     raised = writer.binary(ADD, x, writer.number(3))
     bounds = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(0), "max_value": ir.f32(6)}
     gate = writer.emit("ElementWiseNeuron", [raised], x.shape, bounds)
-    writer.finish(writer.binary(MULTIPLY, x, writer.binary(DIVIDE, gate, writer.number(6))))
+    writer.finish(writer.binary(DIVIDE, writer.binary(MULTIPLY, x, gate), writer.number(6)))
     return True
