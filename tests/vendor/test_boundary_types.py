@@ -37,6 +37,10 @@ CASES = {
     **{f"stored_{dtype}": _stored(dtype) for dtype in ("int8", "int16", "uint16")},
     "casts": ([node("Cast", "x", "y", to=1), node("Cast", "x", "z", to=6)], WORDS.astype("int8"), {}, "yz"),
     "cut": ([node("Cast", "x", "y", to=3)], np.array([1.9, -1.9, 100.5, 0], "f"), {}, "y"),
+    "back": (
+        [node("Cast", "x", "t", to=3), node("Cast", "t", "y", to=1), node("Cast", "t", "z", to=6)],
+        *(np.array([1.9, -1.9, 10.5, 0], "f"), {}, "yz"),
+    ),
     "per_axis": (
         [node("DequantizeLinear", "x s z", axis=1)],
         WORDS.astype("int8"),

@@ -10,7 +10,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, INT8, INT16, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
-from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
+from xdlc.opdefs.elementwise_enums import ADD, FLOOR, MULTIPLY
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 from xdlc.passes.exact_casts import truncated
@@ -97,12 +97,21 @@ def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
             graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
     for op in casts:
         source = op.inputs[0]
-        if source is not None and source.dtype.is_float:
+        if source is not None and _is_quantizing(op):
             # Quantize rounds, a few elements down (emulation of SDK 2.51): both find the same here.
             writer = Writer(graph, op, _REASON)
             whole = truncated(graph, op, writer.cast(source, FLOAT32))
             graph.set_inputs(op, [writer.binary(ADD, whole, writer.number(0.25))])
+        elif any(_is_quantizing(made) for made in casts):  # the library removes such a pair
+            writer = Writer(graph, op, _REASON)
+            result = op.outputs[0]
+            real = writer.emit("Cast", op.inputs, result.shape)
+            writer.finish(writer.cast(writer.unary(FLOOR, real), result.dtype))
     return True
+
+
+def _is_quantizing(op: Op) -> bool:
+    return op.inputs[0] is not None and op.inputs[0].dtype.is_float
 
 
 def _is_exact(op: Op) -> bool:
