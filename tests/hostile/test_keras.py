@@ -82,6 +82,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "a number": lambda: "3",
     "nothing in it": dict,
     "JSON that nests": lambda: "[" * 100000,
+    "JSON with half of a character": lambda: '{"name": "\\ud800"}',
     "objects that nest": lambda: '{"a":' * 50000,
     "no class": lambda: plain(class_name=None),
     "a class that is a list": lambda: plain(class_name=["Dense"]),

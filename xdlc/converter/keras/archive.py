@@ -8,7 +8,6 @@ A ``.keras`` file is a zip archive of ``config.json`` and ``model.weights.h5``, 
 from __future__ import annotations
 
 import io
-import json
 import os
 import tempfile
 import zipfile
@@ -21,6 +20,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.hdf5 import Hdf5, unreadable
 from xdlc.errors import ModelError
+from xdlc.json_fields import json_value
 
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 _TEXT_LIMIT = 1 << 24
@@ -151,10 +151,9 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
     if len(text) > _TEXT_LIMIT:
         raise ModelError(f"its architecture has {len(text)} bytes", where=where, fix=_AGAIN)
     try:
-        model = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = "nests too deep" if isinstance(error, RecursionError) else f"is no JSON: {error}"
-        raise ModelError(f"its architecture {reason}", where=where, fix=_AGAIN) from error
+        model = json_value(text if isinstance(text, str) else text.decode())
+    except ValueError as error:
+        raise ModelError(f"its architecture is no JSON: {error}", where=where, fix=_AGAIN) from error
     if not isinstance(model, dict):
         raise ModelError("its architecture is no object of JSON", where=where, fix=_AGAIN)
     return model

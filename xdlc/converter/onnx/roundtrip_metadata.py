@@ -10,10 +10,11 @@ name is taken if it is free, and everything else of the node is read as it is.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from xdlc.converter.emitter import RecordedNames
+from xdlc.ir.metadata_forms import fits
+from xdlc.json_fields import json_value
 
 OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
 LONGEST = 1 << 16
@@ -26,19 +27,14 @@ def recorded_names(proto: Any) -> RecordedNames | None:
     if not name:
         return None
     try:
-        reason, *nodes = json.loads(notes.get(ORIGIN, "[null]"))
-        statics = tuple(json.loads(notes.get(STATICS, "[]")))
-    except (ValueError, TypeError, RecursionError):
+        reason, *nodes = json_value(notes.get(ORIGIN, "[null]"))
+        statics = tuple(json_value(notes.get(STATICS, "[]")))
+    except (ValueError, TypeError):
         return None
     type = notes.get(TYPE, "")
-    if not all(map(_is_text, (name, type, reason or "", *nodes, *statics))):
+    if not fits([name, type, reason or "", *nodes, *statics], [str]):
         return None
     return RecordedNames(name, type, statics, _made_for(name, nodes))
-
-
-def _is_text(value: object) -> bool:
-    """Return whether a value is text that UTF-8 can hold: JSON may state halves of characters."""
-    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def _made_for(name: str, nodes: list[str]) -> str:
