@@ -9,7 +9,7 @@ import numpy
 from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED16
-from xdlc.opdefs.elementwise_enums import ABS, FLOOR, MULTIPLY, NOT_EQUAL, SIGN
+from xdlc.opdefs.elementwise_enums import ABS, CEIL, FLOOR, MULTIPLY, NOT_EQUAL, ROUND, SIGN
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
@@ -44,11 +44,9 @@ class ExactCasts:
 def _is_undone(graph: Graph, op: Op) -> bool:
     """Return whether a Cast of floats to integers is followed by one to floats, by way of views or not."""
     source, held = op.inputs[0], op.outputs[0]
-    if (
-        op.package != ir.NATIVE_PACKAGE
-        or source is None
-        or not (source.dtype.is_float and held.dtype.is_integer)
-    ):
+    if op.package != ir.NATIVE_PACKAGE or source is None:
+        return False
+    if not (source.dtype.is_float and held.dtype.is_integer):
         return False
     readers = list(graph.consumers(held))
     for reader in readers:
@@ -58,13 +56,17 @@ def _is_undone(graph: Graph, op: Op) -> bool:
 
 
 def _cut_fraction(graph: Graph, op: Op) -> bool:
-    """Cut the fraction off before a Cast, unless that is done."""
+    """Cut the fraction off before a Cast, unless that is done or there is none."""
     source = op.inputs[0]
     writer = source.producer if source is not None else None
-    if source is None or (writer is not None and writer.origin.reason == _CUT):
+    if source is None or (writer is not None and (writer.origin.reason == _CUT or _is_whole(writer))):
         return False
     graph.set_inputs(op, [truncated(graph, op, source)])
     return True
+
+
+def _is_whole(op: Op) -> bool:
+    return op.type == "ElementWiseUnary" and op.param("operation") in (CEIL, FLOOR, ROUND)
 
 
 def truncated(graph: Graph, op: Op, x: Tensor) -> Tensor:
