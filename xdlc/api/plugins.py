@@ -222,7 +222,8 @@ def write_kernels(model: Model, folder: str | Path = "kernel_meta") -> list[Path
     for held in found:
         kernel = held.kernel
         path = target / f"{re.sub(r'[^0-9A-Za-z_]', '_', kernel.name) or 'kernel'}.json"
-        path = path.with_stem(f"{path.stem}_{len(contents) // 2}") if path in contents else path
+        while path in contents:
+            path = path.with_stem(f"{path.stem}_{len(contents) // 2}")
         library = path.with_suffix(".so")
         description = {key: getattr(kernel, key) for key in ("name", "entry", "arguments", "machine", "tool")}
         description |= {key: getattr(held, key) for key in ("package", "type", "ops")}

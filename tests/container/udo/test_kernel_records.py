@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.custom_ops import scale_graph
+from xdlc.api.plugins import write_kernels
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError
 from xdlc.ir import raw_data
@@ -108,3 +109,10 @@ def test_damaged_kernels_are_refused(content: bytes, text: str) -> None:
     with pytest.raises(ContainerError, match=text) as caught:
         udo.kernels(made)
     assert "xdlc.kernel.Pkg.Scale.0" in str(caught.value.where)
+
+
+def test_kernels_as_files_have_names_of_their_own(tmp_path: Path) -> None:
+    made = scale_graph()
+    for number, name in enumerate(("k_2", "k", "k")):
+        udo.add_kernel(made, "Pkg", "Scale", [str(number)], replace(KERNEL, name=name))
+    assert len(set(write_kernels(made, tmp_path))) == len(list(tmp_path.iterdir())) == 6
