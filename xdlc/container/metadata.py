@@ -131,10 +131,8 @@ def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     """Put the text metadata of format 3 into ``metadata["properties"]``, and its commands into the history.
 
     Raises:
-        ContainerError: If the text is not UTF-8, or too long.
+        ContainerError: If the text is not UTF-8.
     """
-    if len(data) > MAX_LINES:
-        raise ContainerError(f"has {len(data)} bytes, at most {MAX_LINES} are read", where=where, fix=AGAIN)
     try:
         lines = str(data, "utf-8").split("\n")
     except UnicodeDecodeError as error:

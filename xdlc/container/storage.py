@@ -92,7 +92,7 @@ def _load(source: MappedFile, *, crc: bool = True) -> Model:
     for name, entry in entries.items():
         where = f"{source.path}: entry {name!r}"
         if name == metadata.TEXT:
-            metadata.read_text(entry_bytes(source, entry), model.metadata, where)
+            metadata.read_text(entry_bytes(source, entry, most=metadata.MAX_LINES), model.metadata, where)
         elif metadata.is_history(name):
             metadata.read_history(entry_bytes(source, entry), model.metadata, where)
         elif metadata.is_main(name):
