@@ -35,9 +35,7 @@ def _rewrite(graph: Graph, op: Op) -> bool:
     result = op.outputs[0]
     if len(full) == len(op.inputs) or not result.size or result.dynamic_axes:
         return False
-    if op.type == "Concat" and len(full) == 1:
-        graph.replace_op(op, Op("Reshape", full, [result], name=op.name, origin=op.origin))
-    elif op.type == "Concat":
+    if op.type == "Concat":
         graph.set_inputs(op, full)
     elif op.type == "MatMul" and len(op.inputs) == 2 and result.dtype.is_float:
         zeros = ir.static(
