@@ -194,3 +194,11 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
 )
 def test_flags_in_the_words_of_python(text: str, said: str) -> None:
     assert options.in_python(text) == said
+
+
+def test_lists_that_differ_in_length_are_no_array(models: Any) -> None:
+    model = xdlc.convert(models.save(models.cnn()))
+    ragged = {model.main.inputs[0].name: [[1, 2], [3]]}
+    for call in (lambda: xdlc.run(model, ragged), lambda: xdlc.quantize(model, [ragged])):
+        with pytest.raises(UsageError, match="is no array"):
+            call()

@@ -14,6 +14,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.quant.sample_files import FileSamples
+from xdlc.runtime.cpu import array_of
 from xdlc.runtime.input_list import read_input_list
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
     for index, sample in enumerate(samples):
         stored[f"{index}"] = np.array(list(sample))
         for place, (name, value) in enumerate(sample.items()):
-            array = np.asarray(value)
+            array = array_of(value)
             if array.dtype.hasobject:
                 raise UsageError(
                     f"holds {type(value).__name__}, not an array of numbers",
@@ -251,7 +252,9 @@ class Spread:
         import numpy as np
 
         if self.count % self._stride == 0:
-            self.kept.append(KeptSample(number, {name: np.array(array) for name, array in sample.items()}))
+            self.kept.append(
+                KeptSample(number, {name: np.array(array_of(array)) for name, array in sample.items()})
+            )
             self._thin()
         self.count += 1
 

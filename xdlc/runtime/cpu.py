@@ -196,6 +196,20 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     return given
 
 
+def array_of(value: Any) -> Array:
+    """Return nested lists as an array, and arrays as they are.
+
+    Raises:
+        UsageError: If lists differ in length.
+    """
+    import numpy
+
+    try:
+        return numpy.asarray(value)
+    except ValueError as error:
+        raise UsageError(f"is no array: {error}", fix="give lists of one length, or an array") from error
+
+
 def feed(tensor: Tensor, value: Array) -> Array:
     """Return the engine's input.
 
@@ -208,7 +222,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
     """
     import numpy
 
-    array = numpy.asarray(value)
+    array = array_of(value)
     _check_shape(tensor, array)
     if tensor.dtype.is_fixed and array.dtype == tensor.dtype.numpy and tensor.encoding is not None:
         return contiguous(to_float(array, tensor.encoding, where=f"tensor {tensor.name!r}"))

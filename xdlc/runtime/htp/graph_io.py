@@ -12,6 +12,7 @@ from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.quantization import to_float, to_quantized
+from xdlc.runtime.cpu import array_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor
@@ -124,7 +125,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> list[list[str]]:
     names = []
     plain: dict[str, Any] = {}
     for index, (name, given) in enumerate(arrays.items()):
-        array = numpy.asarray(given)
+        array = array_of(given)
         names.append([name, array.dtype.name])
         plain[str(index)] = array.view(numpy.uint16) if array.dtype.name == "bfloat16" else array
     with open(path, "wb") as file:
