@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 881
-FILES_OF_A_CONVERSION = 60
+MODULES = 897
+FILES_OF_A_CONVERSION = 64
 LINES = {
-    "api": 2_110,
+    "api": 2_195,
     "boundary": 1_675,
-    "cli": 6_005,
+    "cli": 6_070,
     "container": 4_200,
-    "converter": 54_215,
-    "ir": 3_010,
-    "opdefs": 6_540,
-    "passes": 5_225,
-    "prepare": 4_100,
+    "converter": 54_510,
+    "ir": 3_610,
+    "opdefs": 6_550,
+    "passes": 6_060,
+    "prepare": 4_105,
     "quant": 16_810,
-    "runtime": 16_190,
+    "runtime": 16_830,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
-    "": 660,
+    "": 695,
 }
-TOTAL = 133_400
+TOTAL = 135_900
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

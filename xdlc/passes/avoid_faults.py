@@ -17,6 +17,20 @@ from xdlc.passes.base import graph_pass
 _LONGEST = 8
 
 
+_Form = Callable[[Writer, Op, Tensor], bool]
+_FORMS: dict[str, _Form] = {}
+
+
+def _form(*types: str) -> Callable[[_Form], _Form]:
+    """Register a function as what rewrites ops of some types."""
+
+    def register(function: _Form) -> _Form:
+        _FORMS.update(dict.fromkeys(types, function))
+        return function
+
+    return register
+
+
 @graph_pass(stage="htp", after=("cast_reinterpreted",))
 @dataclass(frozen=True, slots=True)
 class AvoidFaults:
@@ -46,6 +60,7 @@ def _plain_source(op: Op) -> Tensor | None:
     return op.inputs[0]
 
 
+@_form("PoolAvg2d")
 def _average(w: Writer, op: Op, source: Tensor) -> bool:
     """Convolve where padding is counted, uneven or wider than half the window, or padded is one channel.
 
@@ -91,6 +106,7 @@ def _average(w: Writer, op: Op, source: Tensor) -> bool:
     return True
 
 
+@_form("Conv2d")
 def _convolution(w: Writer, op: Op, source: Tensor) -> bool:
     """Convolve with halves of a kernel of more than 8 rows or columns where both strides are 2."""
     weight, result = op.inputs[1], op.outputs[0]
@@ -129,6 +145,7 @@ def _sliced(w: Writer, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     return w.emit("StridedSlice", [x], [end - begin for begin, end, _ in ranges], params)
 
 
+@_form("DepthWiseConv2d")
 def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
     """Convolve one channel as a whole, which for each is the same."""
     if source.shape[-1] != 1 or not source.dtype.is_float:
@@ -138,6 +155,7 @@ def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
     return True
 
 
+@_form("ElementWiseNeuron")
 def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
     """Clip inputs of Softplus where it is 0 in float16: HTP outputs anything a little below."""
     beta = op.param("beta", 1.0)
@@ -148,6 +166,7 @@ def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
     return True
 
 
+@_form("GatherElements", "ScatterElements", "ScatterNd")
 def _indices(w: Writer, op: Op, source: Tensor) -> bool:
     """Count negative indices from the start."""
     index = op.inputs[1]
@@ -166,14 +185,3 @@ def _indices(w: Writer, op: Op, source: Tensor) -> bool:
         index = w.select(is_negative, w.binary(ADD, index, w.constant(sizes)), index)
     w.graph.set_inputs(op, [source, index, *op.inputs[2:]])
     return True
-
-
-_FORMS: dict[str, Callable[[Writer, Op, Tensor], bool]] = {
-    "Conv2d": _convolution,
-    "DepthWiseConv2d": _one_channel,
-    "ElementWiseNeuron": _softplus,
-    "GatherElements": _indices,
-    "PoolAvg2d": _average,
-    "ScatterElements": _indices,
-    "ScatterNd": _indices,
-}
