@@ -68,6 +68,21 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
             argument_types.check("verb", "option", value, annotation, names)
 
 
+def test_none_by_name_is_the_default(models: Any) -> None:
+    path = models.save(models.cnn())
+    xdlc.convert(path, disable_batchnorm_folding=None, plugin=None, unroll_loops=None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="path is of type NoneType"):
+        xdlc.convert(path=None)  # type: ignore[arg-type]
+
+
+def test_types_are_stated_in_words(models: Any) -> None:
+    path = models.save(models.cnn())
+    with pytest.raises(UsageError) as caught:
+        xdlc.convert(path, define_symbol={"n": 2.5})  # type: ignore[dict-item]
+    assert "an element of another type" in caught.value.problem
+    assert caught.value.fix == "give dict[str, int] or None"
+
+
 def test_no_limit_is_nan() -> None:
     with pytest.raises(UsageError, match="quantize: fail_below is nan"):
         xdlc.quantize(xdlc.Model({}), [], fail_below=float("nan"))

@@ -6,6 +6,7 @@ import builtins
 import collections.abc as abc
 import math
 import os
+import re
 import types
 from collections.abc import Hashable, Mapping
 from numbers import Real
@@ -38,7 +39,28 @@ def check(verb: str, option: str, value: Any, annotation: str, names: Mapping[st
         if _is_nan(value):
             raise UsageError(f"{verb}: {option} is nan", fix="give a number, or omit the option")
         problem = f"{verb}: {option} is of type {type(value).__name__}"
-        raise UsageError(problem, fix=f"give a value of type {annotation}, elements included")
+        if isinstance(value, list | tuple | set | Mapping) and value:
+            problem += ", or has an element of another type"
+        raise UsageError(problem, fix=f"give {_in_words(annotation)}")
+
+
+_WORDS = {
+    r"\bPathLike\b|\bos\.PathLike\[str\]": "path",
+    r"\bNames\b": "str | list[str]",
+    r"\bPaths\b": "path | list[path] | None",
+    r"\b(Sequence|Iterable|Collection)\b": "list",
+    r"\bMapping\[": "dict[",
+    r"\bArray\b": "array",
+    r"\b(Notify|Callable(\[.*\])?)": "function",
+    r" \| ": " or ",
+}
+"""Words for parts of annotations, in order."""
+
+
+def _in_words(annotation: str) -> str:
+    for part, words in _WORDS.items():
+        annotation = re.sub(part, words, annotation)
+    return annotation
 
 
 class _Names(dict[str, Any]):

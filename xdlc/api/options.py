@@ -42,6 +42,11 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     checked_there = BoundaryOptions.__annotations__
     defaults = {each.name: each.default for each in signature.parameters.values()}
     known = {option: kind for option, kind in _named(function).items() if option != "self"}
+    never_none = {  # None by name is their default, as it is that of others
+        option
+        for option, default in defaults.items()
+        if default not in (None, inspect.Parameter.empty) and not re.search("None|Any", known.get(option, ""))
+    }
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
@@ -49,6 +54,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         if unknown is not None:
             hint = nearest_names(unknown, known) or f"options: {', '.join(known)}"
             raise UsageError(f"{name} has no option {unknown!r}", fix=hint)
+        for option in [name for name in options if options[name] is None and name in never_none]:
+            del options[option]
         try:
             bound = signature.bind(*args, **options).arguments
         except TypeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,9 @@ def mapped(
 def beside(model: Path, location: str, where: str) -> Path:
     """Return the path of a data file that a model names, which must be in the model's folder.
 
+    A model that is a symbolic link has two: the link's folder, where its data are looked for first, and that
+    of its target.  Caches of downloads keep files so: links beside each other to blobs beside each other.
+
     Args:
         model: The model.
         location: Path of the file as the model states it, relative to its folder.
@@ -56,23 +60,30 @@ def beside(model: Path, location: str, where: str) -> Path:
     Raises:
         ModelError: If it is no path, leaves the folder, does not exist, or has hard links.
     """
-    folder = model.resolve().parent
+    folders = (model.parent.resolve(), model.resolve().parent)
     try:
-        wanted = (folder / location).resolve()
-        exists = wanted.is_file()
+        # what the path states, and the file itself once links are followed
+        found = [(folder, folder / location, (folder / location).resolve()) for folder in folders]
+        inside = [
+            file
+            for folder, stated, file in found
+            if Path(os.path.normpath(stated)).is_relative_to(folder)
+            and any(file.is_relative_to(each) for each in folders)
+        ]
+        wanted = next((file for file in inside if file.is_file()), None)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
         raise ModelError(
             f"its external data {location[:_SHOWN]!r} are no path: {type(error).__name__}",
             where=where,
             fix="name a data file beside the model",
         ) from error
-    if not location or not wanted.is_relative_to(folder):
+    if not location or not inside:
         raise ModelError(
             f"its external data {location!r} are outside the model's folder",
             where=where,
             fix="keep the data file beside the model; paths that leave the folder are refused",
         )
-    if not exists:
+    if wanted is None:
         raise ModelError(
             f"its external data file {location!r} does not exist",
             where=where,

@@ -23,6 +23,7 @@ _READ = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINA
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _NEW |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 _FIX_READ = "check the path and its permissions"
+_NO_FILE = "it is a device, a pipe or a socket"
 
 
 class _Used:
@@ -88,7 +89,7 @@ def open_file(path: PathLike) -> IO[bytes]:
             descriptor = os.open(where, _READ)
             held = os.fstat(descriptor)
         if not stat.S_ISREG(held.st_mode):
-            problem = "Is a directory" if stat.S_ISDIR(held.st_mode) else "it is a device, a pipe or a socket"
+            problem = "Is a directory" if stat.S_ISDIR(held.st_mode) else _NO_FILE
             raise OSError(0, problem)
         _note_read(where, held)
         return os.fdopen(descriptor, "rb")
@@ -97,8 +98,8 @@ def open_file(path: PathLike) -> IO[bytes]:
             os.close(descriptor)
         if isinstance(error, UsageError):
             raise
-        problem = f"cannot be read: {error.strerror or error}"
-        raise StorageError(problem, where=where, fix=_FIX_READ) from error
+        fix = "write its content into a file, and name that" if error.strerror == _NO_FILE else _FIX_READ
+        raise StorageError(f"cannot be read: {error.strerror or error}", where=where, fix=fix) from error
 
 
 def read_bytes(path: PathLike, most: int) -> bytes:

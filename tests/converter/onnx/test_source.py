@@ -107,6 +107,22 @@ def test_link_that_leaves_the_folder_is_refused(models, tmp_path):
         xdlc.convert(path)
 
 
+def test_links_to_files_of_one_folder_are_followed(models, tmp_path):
+    path, weight = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
+    links = tmp_path / "links"
+    links.mkdir()
+    (tmp_path / "w.bin").rename(tmp_path / "second")
+    (links / "m.onnx").symlink_to(path)
+    (links / "w.bin").symlink_to(tmp_path / "second")
+    feeds = {"x": np.ones((1, 128), np.float32)}
+    found = xdlc.run(xdlc.convert(links / "m.onnx"), feeds)["y"]
+    np.testing.assert_allclose(found, feeds["x"] @ weight @ (weight[:64] * 2), rtol=1e-5)
+    (links / "w.bin").unlink()
+    (links / "w.bin").symlink_to("/etc/passwd")
+    with pytest.raises(ModelError, match="does not exist"):
+        xdlc.convert(links / "m.onnx")
+
+
 def open_model(models, dims):
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
     return models.save(models.make(nodes, {"x": dims}, {"y": None}))
