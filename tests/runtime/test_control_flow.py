@@ -15,6 +15,7 @@ from xdlc.ir import Tensor, static, string, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.export import export
+from xdlc.runtime.steps import LoopMemory
 
 X = np.array([[-1, 2, -3], [4, -5, 0.5]], np.float32)
 P = np.array([1, 2, -3], np.float32)
@@ -130,6 +131,14 @@ def test_a_state_that_doubles_is_refused_before_it_fills_the_memory():
     with pytest.raises(BackendError, match="carries have grown to") as caught:
         CpuSession(model, loop_timeout=15).run(feeds)
     assert caught.value.where.endswith("(While)")
+
+
+def test_results_that_are_collected_may_take_more_than_a_state_that_doubles():
+    memory, row = LoopMemory("loop", []), np.broadcast_to(np.float32(0), (1 << 18,))
+    for _ in range(380):
+        memory.add([row], [0])
+    with pytest.raises(BackendError, match="carries have grown to"):
+        memory.add([row] * 8, range(8))
 
 
 def test_tensors_between_steps_can_be_given_out():

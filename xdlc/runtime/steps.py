@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = Any  # numpy.ndarray
 Values = dict[str, Array]
-_LOOP_BYTES = 1 << 27
+_LOOP_BYTES, _STEEP = 1 << 27, 1.25
 
 
 class Step(Protocol):
@@ -141,8 +141,9 @@ class Repeat:
 class LoopMemory:
     """Memory that the values of a loop take, which is bounded.
 
-    The bound is 128 MiB, or 4 times what the loop begins with if that is more.  A state that has grown
-    twice is expected to grow likewise once more, so that one which doubles is refused in time.
+    The bound is 128 MiB, or 4 times what the loop begins with if that is more; 3 times as much while the
+    values grow by less than a quarter, as results that are collected do.  A state that has grown twice is
+    expected to grow likewise once more, so that one which doubles is refused in time.
 
     Args:
         where: The loop, as errors name it.
@@ -151,8 +152,8 @@ class LoopMemory:
 
     def __init__(self, where: str, given: Iterable[Array]) -> None:
         self._where = where
-        self._first = self._older = self._last = sum(array.nbytes for array in given)
-        self._most = max(_LOOP_BYTES, 4 * self._first)
+        self._older = self._last = sum(array.nbytes for array in given)
+        self._most = max(_LOOP_BYTES, 4 * self._last)
         self._collected = 0
 
     def add(self, carried: Sequence[Array], collected: Collection[int]) -> None:
@@ -170,10 +171,10 @@ class LoopMemory:
         size = self._collected + held
         factor = max(min(size / max(self._last, 1), self._last / max(self._older, 1)), 1.0)
         self._older, self._last = self._last, size
-        if size * factor > self._most:
+        most = self._most if factor > _STEEP else 3 * self._most
+        if size * factor > most:
             raise BackendError(
-                f"the values that the loop carries have grown to {size} bytes, and the largest size is "
-                f"{self._most}: 128 MiB, or 4 times the {self._first} bytes that it begins with",
+                f"the values that the loop carries have grown to {size} bytes; the largest size is {most}",
                 where=self._where,
                 fix="make the condition of the loop end it earlier, or let an iteration pass on less",
             )
