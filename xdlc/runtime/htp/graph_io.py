@@ -126,6 +126,8 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> list[list[str]]:
     plain: dict[str, Any] = {}
     for index, (name, given) in enumerate(arrays.items()):
         array = array_of(given)
+        if array.dtype.hasobject:  # which numpy would store as a pickle
+            raise UsageError(f"input {name!r} is no array of numbers", fix="give a numpy array")
         names.append([name, array.dtype.name])
         plain[str(index)] = array.view(numpy.uint16) if array.dtype.name == "bfloat16" else array
     with open(path, "wb") as file:
