@@ -40,8 +40,9 @@ def contained(entries: Entries) -> bytes:
     """Return a DLC of entries, which has the records of zip64."""
     made = io.BytesIO()
     archive = ArchiveWriter(made)
-    for name, content in entries.items():
-        archive.add(name or "x", [content])
+    named = {name.replace("\0", "") or "x": content for name, content in entries.items()}
+    for name, content in named.items():  # others can be written by damage alone
+        archive.add(name, [content])
     archive.close(())
     return made.getvalue()
 
