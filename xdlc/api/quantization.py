@@ -99,7 +99,7 @@ def quantize(
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
-        loop_timeout: Seconds that each loop may take whenever the model runs, at most 15, the default.
+        loop_timeout: Seconds that each loop may take whenever the model runs, at most 15; default: 3.
         quantization_overrides: Encodings that win over calibration: a file of the vendor's form or of AIMET's
             0.4.0 to 2.0.0, or what it holds.
         override_missing: ``error`` or ``warn`` for names in it that match nothing.

@@ -298,7 +298,7 @@ _LOOPS = click.option(
     "--loop_timeout",
     type=float,
     metavar="SECONDS",
-    help="Time that each loop may take while the model runs, at most 15.  [default: 15]",
+    help="Time that each loop may take while the model runs, at most 15.  [default: 3]",
 )
 
 

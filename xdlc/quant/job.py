@@ -28,7 +28,7 @@ from xdlc.quant.range_methods import RangeMethod, find_range_method
 from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
-from xdlc.runtime.timeout import LONGEST
+from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
     from xdlc.quant.mixed.record import RaisedOp
@@ -115,7 +115,7 @@ class Job(GraphPlan):
 
     @property
     def _loop_timeout(self) -> float:
-        return LONGEST if self.options.loop_timeout is None else self.options.loop_timeout
+        return OBSERVED if self.options.loop_timeout is None else self.options.loop_timeout
 
     def under_way(self, title: str, done: int = 0, total: int = 0) -> None:
         """Report what is done now, for a line of progress: all that may take a second calls this.

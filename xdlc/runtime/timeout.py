@@ -20,6 +20,8 @@ from typing import Any
 from xdlc.errors import BackendError, UsageError
 
 DEFAULT = 2.0
+OBSERVED = 3.0
+"""Default while a quantizer runs a model: each iteration has more to do."""
 LONGEST = 15.0
 
 

@@ -16,7 +16,7 @@ from xdlc.quant.kernels import KernelSource
 from xdlc.quant.range_methods import Grid
 from xdlc.quant.ranges import Range
 from xdlc.quant.samples import HELD_OUT, Sample
-from xdlc.runtime.timeout import LONGEST
+from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ def calibrate(
     progress: Callable[[int], None] | None = None,
     kernels: Kernels | None = None,
     source: KernelSource | None = None,
-    loop_timeout: float = LONGEST,
+    loop_timeout: float = OBSERVED,
 ) -> Calibration:
     """Return statistics of activations over all samples of the float model.
 

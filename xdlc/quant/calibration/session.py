@@ -24,7 +24,7 @@ from xdlc.quant.calibration.statistics import (
 )
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.samples import Sample, is_held_out
-from xdlc.runtime.timeout import LONGEST
+from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
@@ -71,7 +71,7 @@ class Meter:
         *,
         threads: int | None = None,
         kernels: Kernels | None = None,
-        loop_timeout: float = LONGEST,
+        loop_timeout: float = OBSERVED,
     ) -> None:
         from xdlc.runtime.cpu import CpuSession
 
