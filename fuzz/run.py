@@ -4,8 +4,8 @@
 
     python -m fuzz.run list
     python -m fuzz.run all --seconds 60                  # each target 60 s
-    python -m fuzz.run tflite,keras --cases 200000 --seed 7 --work /tmp/w
-    python -m fuzz.run tflite --case /tmp/w/findings/tflite-1a2b3c4d   # one case again, with its traceback
+    python -m fuzz.run tflite,keras --cases 200000 --seed 7 --work w
+    python -m fuzz.run tflite --case w/findings/tflite-1a2b3c4d   # one case again, with its traceback
 
 A worker process runs the cases of a target in a loop, within limits of processor time, address space and
 growth of memory for each; another takes its place after a crash.  Case N of a seed is always the same one.

@@ -21,11 +21,11 @@ PACKAGE = ROOT / "xdlc"
 MODULES = 897
 FILES_OF_A_CONVERSION = 64
 LINES = {
-    "api": 2_195,
+    "api": 2_225,
     "boundary": 1_675,
     "cli": 6_070,
     "container": 4_200,
-    "converter": 54_510,
+    "converter": 54_520,
     "ir": 3_610,
     "opdefs": 6_550,
     "passes": 6_060,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 135_900
+TOTAL = 135_960
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
