@@ -27,7 +27,7 @@ LINES = {
     "container": 4_200,
     "converter": 54_520,
     "ir": 3_610,
-    "opdefs": 6_550,
+    "opdefs": 6_555,
     "passes": 6_060,
     "prepare": 4_105,
     "quant": 16_810,

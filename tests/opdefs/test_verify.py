@@ -7,6 +7,7 @@ from xdlc import ir
 from xdlc.errors import UsageError
 from xdlc.ir import dtype as dt
 from xdlc.opdefs import verify_graph
+from xdlc.opdefs.verify import verify_arity
 
 
 def build(text):
@@ -312,3 +313,11 @@ def test_real_files_give_no_alarm(corpus):
             seen += 1
             assert [str(error) for error in verify_graph(graph)] == [], path.name
     assert seen
+
+
+def test_texts_are_no_numbers_to_passes():
+    graph = build(FRAME + "s = Softmax(%x) {beta=float32 1.0} -> %y float32[2,3]\nreturn %y")
+    assert verify_arity(graph) == []
+    graph.ops[0].params["beta"] = ir.string("1.0")
+    (problem,) = verify_arity(graph)
+    assert "parameter 'beta': expected data type float32, found string" in problem.problem

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from xdlc.errors import nearest_names
 from xdlc.ir.data import Elided
-from xdlc.ir.dtype import FLOAT32, PLAIN, UINT8, UINT16, UNDEFINED, DType
+from xdlc.ir.dtype import FLOAT32, PLAIN, STRING, UINT8, UINT16, UNDEFINED, DType
 from xdlc.ir.graph import NATIVE_PACKAGE, Op
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.constraint_check import Failure, Rule, check, rules_of
@@ -121,9 +121,14 @@ class OpVerifier:
         yield from self._params(op.params)
 
     def arity(self, op: Op) -> Iterator[Problem]:
-        """Yield inputs and outputs that are missing or too many."""
+        """Yield inputs and outputs that are missing or too many, and texts in the place of numbers."""
         for (side, entries), tensors in zip(self._sides, (op.inputs, op.outputs), strict=True):
             yield from self._arity(side, entries, tensors)
+        for name, param in op.params.items():
+            entry = self.definition.params.get(name)
+            is_text = isinstance(param, Scalar) and isinstance(param.value, str)
+            if entry is not None and is_text and not entry.enumeration and STRING not in entry.dtypes:
+                yield from self._param(entry, param)
 
     def _arity(
         self, side: str, entries: Sequence[TensorDef], tensors: Sequence[Tensor | None]

@@ -32,7 +32,7 @@ _sound: set[Hashable] = set()
 
 
 def verify_arity(graph: Graph) -> list[ConstraintError]:
-    """Return the native operations that lack inputs or outputs or have too many, as passes rely on them."""
+    """Return what passes rely on and native operations lack: inputs, outputs, numbers as parameters."""
     return [
         _error(graph, op, problem)
         for op in graph.ops
