@@ -114,7 +114,7 @@ def broadcast_shape(g: Operators, first: Value, second: Value) -> Value:
         given = [tuple(ints(shape, "a shape")) for shape in (first, second)]
         try:
             return g.builder.const(np.asarray(np.broadcast_shapes(*given), first.dtype.numpy))
-        except ValueError:
+        except (ValueError, RuntimeError):  # the latter for more than 32 dimensions
             raise ModelError(f"shapes {given} do not broadcast", fix="correct the model") from None
     rank = max(dims(first)[0], dims(second)[0])
     one = number(g, first, 1)
