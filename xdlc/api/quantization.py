@@ -45,6 +45,7 @@ def quantize(
     evaluate: Evaluate | str | None = None,
     min_score: float | None = None,
     fail_below: float | None = None,
+    output_kind: Mapping[str, str] | None = None,
     target: str | None = None,
     jobs: int = 1,
     loop_timeout: float | None = None,
@@ -97,6 +98,8 @@ def quantize(
             ``FILE.py:FUNCTION``.
         min_score: Least number that ``evaluate`` has to return; mixed precision sees to it.
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
+        output_kind: What outputs are judged as, by name: ``classes``, ``labels``, ``map``, ``scores``,
+            ``boxes``, ``landmarks``, ``embedding`` or ``signal``; others are inferred, which a note reports.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
         loop_timeout: Seconds that each loop may take whenever the model runs, at most 15; default: 3.

@@ -19,9 +19,11 @@ from xdlc.quant.calibration.session import Give
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.decision import Decision
 from xdlc.quant.existing_encodings import join_borders
+from xdlc.quant.judge import judged
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure, measured_outputs
+from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import RangeMethod, find_range_method
@@ -114,6 +116,11 @@ class Job(GraphPlan):
         )
 
     @property
+    def output_kinds(self) -> dict[str, OutputKind]:
+        """The kinds of outputs that the options name."""
+        return {name: OutputKind(kind) for name, kind in self.options.output_kind.items()}
+
+    @property
     def _loop_timeout(self) -> float:
         return OBSERVED if self.options.loop_timeout is None else self.options.loop_timeout
 
@@ -180,7 +187,7 @@ class Job(GraphPlan):
         """Return the calibration of some samples; ``give`` gets the results of the float model."""
         parts: list[GraphPlan] = [self, *self.inner]
         marks = [(part.graph, part.graph.mark()) for part in parts]
-        outputs = measured_outputs(self.graph) if give is not None else ()
+        outputs = judged(self.graph) if give is not None else ()
         peaks = {}
         for part in parts:
             peaks.update(add_peaks(part.graph, part.masks))

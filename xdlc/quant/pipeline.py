@@ -20,7 +20,7 @@ from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.output_accuracy import figure_note, measure_figures
+from xdlc.quant.output_accuracy import figure_note, kinds_note, measure_figures
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
 from xdlc.quant.overrides.matching import note_names
@@ -234,7 +234,7 @@ def _quantize(
         reporter.finish(job)
     check_figures(job, job.figures, fail_below)
     if job.figures:
-        job.notes.append(figure_note(job.figures))
+        job.notes += [figure_note(job.figures), kinds_note(job.figures)]
     job.warnings = [*warnings(job, job.figures), *goal_warnings(job, job.figures), *stretched_warnings(job)]
     job.under_way("storing")
     job.finish()
