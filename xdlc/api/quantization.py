@@ -37,6 +37,7 @@ def quantize(
     weights_block_size: int | None = None,
     use_lpbq: bool = False,
     adjust_bias_encoding: bool = True,
+    bias_correction: bool = True,
     one_act_bitwidth: bool = False,
     enable_float_fallback: bool = False,
     algorithms: Names = (),
@@ -88,6 +89,8 @@ def quantize(
         weights_block_size: Input channels that share a scale of weights; default: all.
         use_lpbq: Store scales of blocks as integers times one float scale per channel.
         adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
+        bias_correction: Correct biases by what rounding the weights adds to the mean of each channel, where
+            the outputs of held-out samples gain by it; a note reports it.
         one_act_bitwidth: Widen no activations to 16 bits where 8 lose values.
         enable_float_fallback: Keep tensors without an encoding float, without calibration.
         algorithms: Accuracy algorithms, like ``cle``.

@@ -150,6 +150,11 @@ _RANGES = (
         default=None,
         help="Widen scales of weights whose bias would overflow 32 bits.  [default: yes]",
     ),
+    click.option(
+        "--bias_correction/--no_bias_correction",
+        default=None,
+        help="Correct biases by what rounding weights adds, where outputs gain by it.  [default: yes]",
+    ),
 )
 _ACCURACY = (
     click.option(

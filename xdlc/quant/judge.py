@@ -42,6 +42,9 @@ TOLERATED = 0.25
 LEAST_SPREAD = 0.05
 """Least spread that a unit is made of, over the size of all values."""
 
+LEAST_SPREAD_OF_MANY = 0.2
+"""The same of coordinates of many candidates, which differ by their places more than by their boxes."""
+
 LEAST_AREA = 0.001
 """Least part of a picture that an IoU is taken of."""
 
@@ -154,15 +157,20 @@ class Score:
         pairs = zip(self.verdicts, before.verdicts, strict=True)
         return any(after.kept < first.kept - TOLERANCE for after, first in pairs)
 
-    def is_gain(self, before: Score) -> bool:
-        """Return whether no output keeps less, and dB gain by more than chance explains."""
+    def is_gain(self, before: Score, *, certainty: float = CERTAINTY) -> bool:
+        """Return whether no output keeps less, and dB gain by more than chance explains.
+
+        Args:
+            before: The score of another model by the same judge.
+            certainty: How many standard errors the gain has to be.
+        """
         import numpy as np
 
         if self.is_worse(before) or not self.db.size:
             return False
         gains = (self.db - before.db).mean(axis=1)
         error = gains.std(ddof=1) / np.sqrt(gains.size) if gains.size > 1 else 0.0
-        return bool(gains.mean() >= max(MIN_GAIN, CERTAINTY * error))
+        return bool(gains.mean() >= max(MIN_GAIN, certainty * error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +321,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> _Measured:
     for wanted, found in pairs:
         first, second = wanted.argmax(-1)[..., None], found.argmax(-1)[..., None]
         behind = (np.take_along_axis(wanted, first, -1) - np.take_along_axis(wanted, second, -1))[..., 0]
-        near = np.minimum(NEAR_LOGIT, 0.1 * wanted.std(axis=-1))
+        near = min(NEAR_LOGIT, 0.1 * float(wanted.std()))
         labels.append((first[..., 0], second[..., 0], behind <= near))
         equal, total = equal + int(np.count_nonzero(first == second)), total + first.size
     return _agreement(labels, f"top-1 equal in {equal / max(total, 1):.1%}")
@@ -420,16 +428,21 @@ def _of_coordinates(pairs: Pairs, threshold: float) -> _Measured:
         return _of_signal(pairs, 0.0)
     exact = np.stack([np.asarray(wanted, np.float64) for wanted, _ in pairs])
     errors = np.abs(np.stack([np.asarray(found, np.float64) for _, found in pairs]) - exact)
-    across = exact.std(axis=tuple(range(exact.ndim - 1)) if exact[0].size > exact.shape[-1] else None)
+    across = exact.std(axis=tuple(range(exact.ndim - 1)) if _rows_of(exact) > 1 else None)
     unit = np.broadcast_to(np.asarray(across), exact.shape[1:])
     if len(pairs) >= FEW:
-        unit = np.maximum(exact.std(axis=0), LEAST_SPREAD * unit)
+        least = LEAST_SPREAD if _rows_of(exact) == 1 else LEAST_SPREAD_OF_MANY
+        unit = np.maximum(exact.std(axis=0), least * unit)
     ratios = errors / np.maximum(unit, np.finfo(np.float64).tiny)
     kept = float(np.count_nonzero(ratios <= TOLERATED) / max(ratios.size, 1))
     doubt = "" if len(pairs) >= FEW else f"{len(pairs)} samples show no spread"
     largest = float(np.quantile(ratios, 0.95)) if ratios.size else 0.0
     words = f"{kept:.1%} of coordinates off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
     return _Measured(kept, kept, words, doubt)
+
+
+def _rows_of(stacked: Array) -> int:
+    return int(stacked[0].size // max(stacked.shape[-1], 1))
 
 
 def _of_embedding(pairs: Pairs, threshold: float) -> _Measured:

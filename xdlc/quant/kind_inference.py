@@ -66,7 +66,7 @@ def kind_of(output: Tensor, sources: Sequence[Tensor], values: Sequence[Array]) 
         is_mask = length == 1 and _is_off_mode(values)
         return OutputKind.MAP if is_mask else OutputKind.SIGNAL
     if rows >= CANDIDATES:
-        if _is_off_mode(values):
+        if length != BOX and _is_off_mode(values):
             return OutputKind.SCORES
         return OutputKind.BOXES if length % 2 == 0 and length <= BOX * BOX else OutputKind.SIGNAL
     if rows == 1:

@@ -57,6 +57,7 @@ class QuantOptions:
             of them.
         use_lpbq: Blocks have small integer scales over one real scale a channel.
         adjust_bias_encoding: Widen the scales of weights whose bias would overflow 32 bits, else clip it.
+        bias_correction: Correct biases by what rounding the weights adds to means, where outputs gain by it.
         one_act_bitwidth: Widen no activations where 8 bits lose values: HTA converts between no widths.
         enable_float_fallback: No calibration: what has no encoding stays float.
         algorithms: Names of accuracy algorithms.
@@ -92,6 +93,7 @@ class QuantOptions:
     weights_block_size: int | None = None
     use_lpbq: bool = False
     adjust_bias_encoding: bool = True
+    bias_correction: bool = True
     one_act_bitwidth: bool = False
     enable_float_fallback: bool = False
     algorithms: tuple[str, ...] = ()

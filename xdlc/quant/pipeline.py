@@ -14,6 +14,7 @@ from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks
+from xdlc.quant.bias import choose_correction
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
@@ -228,9 +229,13 @@ def _quantize(
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)
     job.reference = job.model.clone()
-    _run(job, algorithms, Stage.WEIGHTS)
     job.under_way("measuring")
-    job.figures = measure_figures(job)
+    results = choose_correction(job)
+    if any(chosen.stage is Stage.WEIGHTS for chosen in algorithms):
+        _run(job, algorithms, Stage.WEIGHTS)
+        job.under_way("measuring")
+        results = job.measured_results()
+    job.figures = measure_figures(job, results)
     if reporter is not None:
         reporter.finish(job)
     job.notes += [ladder_note(job)] if job.rungs else []
