@@ -104,7 +104,7 @@ def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> R
     began = time.perf_counter()
     job.under_way(f"trying {name}")
     with job.under(lambda _: trials.precision(levels), _inner(job, stage)):
-        figures = measure_figures(job)
+        figures = measure_figures(job, job.measured_results())
         moved = moved_bytes(job) / max(trials.unit.bytes, 1.0)
     poorest = worst(figure.verdict for figure in figures if figure.verdict is not None)
     text = "no output was judged" if poorest is None else f"{poorest.output!r} as {poorest.kind}: {poorest}"

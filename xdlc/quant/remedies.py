@@ -143,7 +143,7 @@ class Remedies:
             job.under_way("trying remedies")
             before = moved_bytes(job)
             with suppress(XdlcError), job.under(change):
-                figures = {figure.output: figure for figure in measure_figures(job)}
+                figures = {figure.output: figure for figure in measure_figures(job, job.measured_results())}
                 job.remedies[text] = Trial(figures, moved_bytes(job) / before if before else 1.0)
         return job.remedies.get(text)
 
