@@ -25,6 +25,9 @@ DECAY = 0.9
 CLIPS = 5
 """Least samples of a mean that leaves the least and the largest out."""
 
+RULED = 0.25
+"""How far these two move a mean, over the mean of the others, where it is theirs."""
+
 _SMALLEST = -126
 """Smallest exponent of a bin's width: that of normal float32 numbers."""
 
@@ -238,7 +241,7 @@ class SampleStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMeans:
-    """Means over samples of the mean of each channel, without the least and the largest sample.
+    """Means over samples of the mean of each channel; outliers are left out.
 
     Attributes:
         count: Samples merged.
@@ -265,9 +268,13 @@ class ChannelMeans:
 
     @property
     def clipped(self) -> Array:
-        """The mean of each channel, float64: of all samples where they are fewer than ``CLIPS``."""
+        """The mean of each channel, float64, without two samples where the mean is that of these."""
+        import numpy as np
+
         total, low, high = self.table
-        return (total - low - high) / (self.count - 2) if self.count >= CLIPS else total / self.count
+        plain = total / self.count
+        rest = (total - low - high) / (self.count - 2) if self.count >= CLIPS else plain
+        return np.where(np.abs(plain - rest) > RULED * np.abs(rest), rest, plain)
 
 
 @dataclass(frozen=True, slots=True)
