@@ -171,17 +171,19 @@ def _kernelless(placement: Placement) -> list[str]:
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
-    found = [
-        op
-        for op, acts in placement.fixed.items()
-        if acts == 8 and _has_weights(op) and precision.weight_bits_of(op) == 2
-    ]
-    if not found:
-        return []
-    return [
-        "no generation of HTP takes 2-bit weights with 8-bit activations, they run on the host only: "
-        + _listed(found)
-    ]
+    """Return notes on widths of weights that not all generations of HTP have."""
+    notes = []
+    for acts, bits, text in (
+        (8, 2, "no generation of HTP takes 2-bit weights with 8-bit activations, they run on the host only"),
+        (16, 16, "v73 of SM8550 and later have 16-bit weights; for older ones add target=SOC"),
+    ):
+        found = [
+            op
+            for op, own in placement.fixed.items()
+            if own == acts and _has_weights(op) and precision.weight_bits_of(op) == bits
+        ]
+        notes += [f"{text}: {_listed(found)}"] if found else []
+    return notes
 
 
 def _has_weights(op: Op) -> bool:
