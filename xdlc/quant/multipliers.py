@@ -4,7 +4,7 @@ A product of quantized values is brought to the steps of its result by one facto
 scale of the weights over scale of the result.  v68 and v69 round it to 11 significant bits (emulation of
 SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
 Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
-two: beside some of these a strided depthwise convolution gives the lowest value for half of its results.
+two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 """
 
 from __future__ import annotations
