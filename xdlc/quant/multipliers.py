@@ -16,7 +16,6 @@ from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
 from xdlc.quant.decision import Decision
-from xdlc.quant.weight_halves import splits
 from xdlc.targets import Soc
 
 _ROUNDING = (68, 69)
@@ -31,16 +30,6 @@ _EXACT = 1e-3
 def rounds(soc: Soc | None) -> bool:
     """Return whether a target rounds the factor of products; None: any SoC."""
     return soc is not None and soc.arch in _ROUNDING
-
-
-def least_factor(bits: int, soc: Soc | None) -> float:
-    """Return the least factor of a product; below 2^-24 HTP returns the lowest value.
-
-    Args:
-        bits: Bits of the weights.
-        soc: The target; weights of 16 bits in halves have 2^-8 times the factor for the low ones.
-    """
-    return 0.0 if bits == 16 and not splits(soc) else 2.0**-16 if bits == 16 else 2.0**-22
 
 
 def rest_of(op: Op, decision: Decision) -> float:
