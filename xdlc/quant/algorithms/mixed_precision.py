@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from xdlc.errors import UsageError
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.auto_range import SAMPLE_BYTES, judged
+from xdlc.quant.auto_range import SAMPLE_BYTES
 from xdlc.quant.job import Job
+from xdlc.quant.judge import judged
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
 from xdlc.quant.mixed.search import SearchResult, search
@@ -85,9 +86,8 @@ def _search(job: Job, trials: Trials) -> SearchResult:
         if found.levels in tried:
             break
         tried.add(found.levels)
-        if trials.exact(found.levels) >= least + MARGIN / 2 and (
-            best is None or trials.cost(found.levels) < trials.cost(best.levels)
-        ):
+        is_good = trials.exact(found.levels) >= least + MARGIN / 2 and trials.keeps_task(found.levels)
+        if is_good and (best is None or trials.cost(found.levels) < trials.cost(best.levels)):
             best = found
         if not found.reached or len(tried) == MOST_SEARCHES:
             break
