@@ -100,10 +100,10 @@ def test_a_module_is_traced(torch, net):
     named = {"x": x, "scale": torch.tensor(3.0)}
     check(torch, net, xdlc.convert(net, example_inputs=named), scale=torch.tensor(3.0))
     shapes = {"x": {2: torch.export.Dim("height", min=4, max=64)}, "scale": None}
-    small = xdlc.convert(net, {"x": (1, 3, 6, 8)}, example_inputs=(x, 2.0), dynamic_shapes=shapes)
+    small = xdlc.convert(net, (x, 2.0), input_dims={"x": (1, 3, 6, 8)}, dynamic_shapes=shapes)
     assert small.main.outputs[0].shape == (1, 4, 4, 6)
     assert not net.training
-    assert xdlc.check(net, input_dims=(x,)).exit_code == 0
+    assert xdlc.check(net, (x,)).exit_code == 0
 
 
 @pytest.mark.frameworks
