@@ -3,7 +3,8 @@
 Nothing is drawn where standard error is no terminal, and with ``--quiet``.  All work of a tool that may take
 longer than a second runs inside ``steps``; the line moves on while nothing is reported.  Code below the tools
 knows no bars: it has a callback ``step(title, done, total)``, with a total of 0 where it is not known (in the
-quantizer: ``job.under_way(title, done, total)``).  Output meanwhile goes through ``undisturbed``, as ``tool.notice`` and logs do.
+quantizer: ``job.under_way(title, done, total)``).  Output meanwhile goes through ``undisturbed``, as
+``tool.notice`` and logs do.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xdlc
 from tests.control_flow_models import loop_model
 from tests.htp_models import add, cnn, needs_htp, partly, refused
 from tests.htp_parts import in_segments, parts_of
