@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc.container import udo
-from xdlc.errors import UsageError
+from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model
+from xdlc.ir.data import has_nan
 from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
@@ -154,7 +155,11 @@ def quantize(
         job.per_channel = bool(options.get("use_per_channel_quantization"))
         if metric is not None and min_score is not None:
             job.evaluate, job.min_score = metric, min_score
-        moved = _quantize(job, algorithms, reporter, importing, fail_below)
+        try:
+            moved = _quantize(job, algorithms, reporter, importing, fail_below)
+        except ModelError:
+            _check_weights(model)
+            raise
         job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
     sign(job.model, asked)
@@ -165,6 +170,22 @@ def quantize(
         elif text.startswith("warning"):
             _log.warning(text.partition(":")[2].strip())
     return job.model
+
+
+def _check_weights(model: Model) -> None:
+    """Refuse a model whose weights hold NaN: no sample is the cause of what it computes.
+
+    Raises:
+        ModelError: If there are any; it names the first.
+    """
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is not None and has_nan(tensor.data):
+                raise ModelError(
+                    f"weight {tensor.name!r} holds NaN, which no encoding can hold",
+                    where=f"graph {graph.name!r}",
+                    fix="convert the network with weights from before its training diverged",
+                )
 
 
 def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
