@@ -30,6 +30,7 @@ from xdlc.quant.range_methods import RangeMethod, find_range_method
 from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
+from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Job(GraphPlan):
 
     def __post_init__(self) -> None:
         self.graph = self.model.main
+        self.states = next_values(self.model)
 
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.

@@ -31,13 +31,15 @@ from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
-from xdlc.quant.samples import Samples, Source, read_samples
+from xdlc.quant.samples import Samples, Source
+from xdlc.quant.states import in_order, sequence_notes
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
 from xdlc.quant.widening import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
+from xdlc.runtime.states import next_values
 
 _log = logging.getLogger(__name__)
 
@@ -136,15 +138,15 @@ def quantize(
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
-    again = bool(algorithms) or (reporter is not None and reporter.reads_again)
+    again = bool(algorithms or next_values(model)) or (reporter is not None and reporter.reads_again)
     source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
-        Samples(read_samples(samples, model.main), again=again) as kept,
         source.opened(model, needed=runs) as kernels,
+        Samples(read := in_order(samples, model, kernels), again=again) as kept,
     ):
         if reporter is not None:
-            reporter.begin(kept, model.main)
+            reporter.begin(kept, model, kernels)
         job = Job(model.clone(), asked, kept, precision, step=step)
         job.kernels, job.kernel_source = kernels, source
         unbound = dynamic_dims.notice(model)
@@ -160,6 +162,7 @@ def quantize(
         except ModelError:
             _check_weights(model)
             raise
+        job.notes += sequence_notes(job, read)
         job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
     sign(job.model, asked)
