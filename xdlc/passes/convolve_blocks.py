@@ -13,9 +13,8 @@ from xdlc.ir.quantization import unpacked
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
-BLOCK = 16
-"""Blocks of HTP are multiples of this number of channels."""
-_LARGE = 32
+_SMALL, _LARGE = 16, 32
+"""Channels of blocks that are right in any number of them."""
 _BROKEN = (7, 8, 9, 13, 14, 19)
 """Numbers of blocks of more than 32 channels whose caches end the library."""
 _LARGEST = 16
@@ -28,9 +27,9 @@ class ConvolveBlocks:
     """Turn FullyConnected with blockwise expansion into Conv2d of 1x1, and divide blocks that HTP breaks.
 
     HTP computes such a FullyConnected wrongly: always with more channels out than in, else now and then.
-    Conv2d of 1x1 is right with blocks of 16 and 32 channels, and for most numbers of blocks with other
-    multiples of 32 (emulation of SDK 2.51, v69 to v79).  The parts of a block keep its scale, so that no
-    weight changes.
+    Conv2d of 1x1 is right with blocks of 16 and 32 channels if there is a multiple of 32 channels, and for
+    most numbers of larger blocks (emulation of SDK 2.51, v69 to v79).  The parts of a block keep its scale,
+    so that no weight changes.
 
     Attributes:
         name: Name of the pass.
@@ -125,9 +124,11 @@ def block_parts(size: int, count: int) -> int:
         size: Channels in a block.
         count: Number of blocks.
     """
-    if size in (BLOCK, _LARGE) or (size % _LARGE == 0 and count not in _BROKEN):
+    if size * count % _LARGE:
+        return 0
+    if size in (_SMALL, _LARGE) or (size % _LARGE == 0 and count not in _BROKEN):
         return 1
-    return next((size // part for part in (_LARGE, BLOCK) if size % part == 0), 0)
+    return next((size // part for part in (_LARGE, _SMALL) if size % part == 0), 0)
 
 
 def _convolve(graph: Graph, op: Op, kernel: Tensor) -> None:
