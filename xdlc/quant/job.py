@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from xdlc import passes
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.apply import sign
@@ -265,6 +266,7 @@ class Job(GraphPlan):
             self.notes += inner.finish(means, self.options)
         for graph in self.model.graphs.values():
             join_borders(graph)
+            passes.find("convolve_blocks").apply(graph)
         self.notes += self.decision.notes
 
     def output_judge(self) -> OutputJudge:
