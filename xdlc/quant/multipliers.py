@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
 from xdlc.quant.decision import Decision
@@ -50,7 +50,8 @@ def exact(encoding: Encoding, rest: float) -> Encoding:
     """Return an encoding of the least scales from its own on that make factors exact.
 
     Args:
-        encoding: That of weights, or of the second activation of a product; one of blocks stays.
+        encoding: That of weights, or of the second activation of a product; one with real scales of blocks
+            stays.
         rest: Scale of what it is multiplied by over that of the result.
 
     Example:
@@ -59,7 +60,7 @@ def exact(encoding: Encoding, rest: float) -> Encoding:
     """
     if isinstance(encoding, ScaleOffset):
         return replace(encoding, scale=_exact(encoding.scale, rest))
-    if isinstance(encoding, AxisScaleOffset):
+    if isinstance(encoding, AxisScaleOffset | BlockwiseExpansion):
         return replace(encoding, scales=tuple(_exact(scale, rest) for scale in encoding.scales))
     return encoding
 
