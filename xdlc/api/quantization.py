@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Names, Notify, PathLike, given, verb
+from xdlc.api.options import Array, Names, Notify, PathLike, Step, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def quantize(
     min_score: float | None = None,
     fail_below: float | None = None,
     output_kind: Mapping[str, str] | None = None,
+    accuracy: str = "fast",
     target: str | None = None,
     jobs: int = 1,
     loop_timeout: float | None = None,
@@ -59,7 +60,7 @@ def quantize(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     notify: Notify | None = None,
-    step: Callable[[str, int, int], None] | None = None,
+    step: Step | None = None,
     command: Sequence[str] = (),
 ) -> Model:
     """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
@@ -103,6 +104,8 @@ def quantize(
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
         output_kind: What outputs are judged as, by name: ``classes``, ``labels``, ``map``, ``scores``,
             ``boxes``, ``landmarks``, ``embedding`` or ``signal``; others are inferred, which a note reports.
+        accuracy: ``fast``: the widths of the other arguments; ``balanced``: as few 16-bit activations more as
+            the outputs need; ``best``: 16-bit weights and floats too, as far as the target has them.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
         loop_timeout: Seconds that each loop may take whenever the model runs, at most 15; default: 3.

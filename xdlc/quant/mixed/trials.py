@@ -48,12 +48,14 @@ class Goal:
         margin: What is kept beyond that, in dB.
         evaluate: Returns how good a network is, given a function that runs it; None: nothing.
         least: Least result of ``evaluate``.
+        kept: Least share of the float task that each output keeps; None: any.
     """
 
     sqnr: float | None = None
     margin: float = 0.0
     evaluate: Evaluate | None = None
     least: float = -math.inf
+    kept: float | None = None
 
     def __str__(self) -> str:
         """Return the goal in words."""
@@ -168,7 +170,9 @@ class Trials:
         return self._sqnr[levels]
 
     def keeps_task(self, levels: Levels) -> bool:
-        """Return whether no output is poor that is not with 16 bits for all that has a choice."""
+        """Return whether no output is poor that is not with 16 bits everywhere, under a goal in dB alone."""
+        if self.goal.sqnr is None or self.goal.evaluate is not None:
+            return True
         self.sqnr(levels)
         score = self._scores[levels]
         if not score.is_poor:
@@ -197,13 +201,24 @@ class Trials:
         return self._score.get(levels, 0.0)
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are in dB, negative: below; infinite under a score alone."""
+        """Return how far above the goal levels are in dB, negative: below; infinite without a goal in dB."""
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
             return -math.inf
-        if self.goal.evaluate is None and above >= 0.0 and not self.keeps_task(levels):
+        if (
+            self.goal.evaluate is None
+            and self.goal.sqnr is not None
+            and above >= 0.0
+            and not self.keeps_task(levels)
+        ):
             return -NEARLY
-        return above
+        return above if self.goal.kept is None or self.kept(levels) >= self.goal.kept else -math.inf
+
+    def kept(self, levels: Levels) -> float:
+        """Return the share of the float task that the worst output keeps, emulated."""
+        self.sqnr(levels)
+        score = self._scores[levels]
+        return 0.0 if score.is_poor else score.kept
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
@@ -228,7 +243,7 @@ class Trials:
         chosen = self.groups[group].levels[level]
         total = Cost()
         for op in self.groups[group].ops:
-            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits)
+            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits, self.job.options.soc)
         return total
 
     @property
