@@ -21,23 +21,23 @@ PACKAGE = ROOT / "xdlc"
 MODULES = 897
 FILES_OF_A_CONVERSION = 64
 LINES = {
-    "api": 2_225,
+    "api": 2_270,
     "boundary": 1_675,
     "cli": 6_070,
-    "container": 4_200,
-    "converter": 54_520,
-    "ir": 3_610,
+    "container": 4_210,
+    "converter": 54_630,
+    "ir": 3_640,
     "opdefs": 6_555,
     "passes": 6_060,
-    "prepare": 4_105,
+    "prepare": 4_140,
     "quant": 16_810,
-    "runtime": 16_830,
+    "runtime": 16_940,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 135_960
+TOTAL = 136_295
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

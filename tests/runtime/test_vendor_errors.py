@@ -16,6 +16,7 @@ from xdlc.runtime import vendor_errors
 LINES = [
     'sequencer.cc:149:ERROR:A single op, "q::Crouton" (Op ID: 11), requires 0x2400000 bytes of TCM',
     "[ ERROR ] QnnDsp <E> in[0] has incorrect Value 68, expected >= 73.",
+    "no properties registered for q::GenPad",
     "tcm_migration.cc:174:ERROR:Memory properties specified twice for operator My::Scale",
     "[ ERROR ] QnnDsp <E> Failed to load skel, error: 4000",
     "E QnnDsp :  <E> DspTransport.openSession qnn_open failed, 0x80000416",
