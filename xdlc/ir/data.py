@@ -131,6 +131,7 @@ class TensorData(ABC):
         shape: tuple[int, ...] | None = None,
         dtype: np.dtype[Any] | type | None = None,
         by_rows: bool = False,
+        moves: bool = False,
     ) -> TensorData:
         """Return ``function`` applied to this data, computed when needed.
 
@@ -140,9 +141,10 @@ class TensorData(ABC):
             dtype: Dtype of the result; default: unchanged.
             by_rows: Whether the function computes each element of the first axis from the same one, and so
                 may get a range of them.
+            moves: Whether the function keeps the values, in another order, shape or type.
         """
         wanted = self.shape if shape is None else shape
-        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows)
+        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows, moves=moves)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
         """Return the data with its axes permuted: axis i of the result is axis ``perm[i]``."""
@@ -154,7 +156,8 @@ class TensorData(ABC):
             axis for axis in range(len(order)) if self.shape[axis] != 1
         ]:
             return self.reshape(shape)  # only axes of size 1 move: same bytes
-        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=order[0] == 0)
+        by_rows = order[0] == 0
+        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=by_rows, moves=True)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
         """Return the same bytes under another shape.
@@ -169,7 +172,7 @@ class TensorData(ABC):
             raise ValueError(f"cannot reshape {list(self.shape)} to {list(wanted)}")
         if wanted[:1] == self.shape[:1] and 0 not in wanted:
             return self.transform(
-                lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted)
+                lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted), moves=True
             )
         return Reshaped(self, wanted)
 
@@ -180,7 +183,7 @@ class TensorData(ABC):
         wanted = numpy.dtype(dtype)
         if wanted == self.dtype:
             return self
-        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True)
+        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True, moves=True)
 
 
 class ArrayData(TensorData):
@@ -366,7 +369,7 @@ class MappedData(TensorData):
 class Transform(TensorData):
     """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``."""
 
-    __slots__ = ("_bases", "_function", "has_rows")
+    __slots__ = ("_bases", "_function", "has_rows", "moves")
 
     def __init__(
         self,
@@ -376,9 +379,11 @@ class Transform(TensorData):
         dtype: np.dtype[Any] | type,
         *,
         by_rows: bool = False,
+        moves: bool = False,
     ) -> None:
         import numpy
 
+        self.moves = moves
         self._bases = tuple(bases)
         self.has_rows = by_rows and all(base.has_rows for base in self._bases)
         self._function = function
@@ -588,3 +593,25 @@ def _no_kernel_copy() -> frozenset[int]:
 
 
 _NO_KERNEL_COPY = _no_kernel_copy()
+
+
+def is_rearranged(data: TensorData, source: TensorData, rank: int | None = None) -> bool:
+    """Return whether data are known, without reading them, to have the values of others in some order.
+
+    Args:
+        data: The data.
+        source: The others.
+        rank: Most axes in between; default: any number.  Two axes leave rows whole, or columns.
+    """
+    while data is not source:
+        if rank is not None and len(data.shape) > rank:
+            return False
+        if isinstance(data, Reshaped):
+            data = data._base
+        elif isinstance(data, Transform) and data.moves:
+            (data,) = data._bases
+        else:
+            if not (isinstance(data, MappedData) and isinstance(source, MappedData)):
+                return False
+            return (data.location, data.nbytes) == (source.location, source.nbytes)
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import lower
 from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
+from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 Array = Any  # numpy.ndarray
-_log = logging.getLogger(__name__)
 
 
 class CpuSession:
@@ -109,7 +108,7 @@ class CpuSession:
             UsageError: If an input is missing, unknown, or has another shape or type.
             BackendError: If onnxruntime fails, a loop takes longer than its time-out, or the run than it may.
         """
-        given = feeds_of(self.graph, {**initial_states(self.graph, self._states, feeds), **feeds})
+        given = feeds_of(self.graph, with_first_values(self.graph, self._states, feeds))
         watch = Watch(self._timeout)
         with watch.until(until):
             results = self._plan.run(list(given.values()), watch)
@@ -140,29 +139,6 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
     if native and tensor.dtype.is_fixed:
         return to_quantized(array, tensor)
     return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
-
-
-def initial_states(graph: Graph, states: Mapping[str, Any], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the values before the first run of variables whose inputs are not fed.
-
-    Args:
-        graph: The graph.
-        states: What is known of the inputs that hold variables: ``Model.metadata["states"]``.
-        feeds: The feeds.
-    """
-    import numpy
-
-    found = {}
-    for tensor in graph.inputs:
-        held = states.get(tensor.name)
-        if isinstance(held, dict) and tensor.name not in feeds and not tensor.dynamic_axes:
-            try:
-                start = numpy.asarray(held.get("initial", 0))
-                found[tensor.name] = numpy.broadcast_to(start, tensor.shape).astype(tensor.dtype.numpy)
-            except (TypeError, ValueError, OverflowError):  # a record that other hands wrote
-                continue
-            _log.info("input %r is not fed: variable %r starts anew", tensor.name, held.get("output"))
-    return found
 
 
 def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:

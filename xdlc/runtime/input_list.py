@@ -176,7 +176,13 @@ def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] = False) -> InputList:
+def read_input_list(
+    path: Path,
+    graph: Graph,
+    *,
+    native: bool | Collection[str] = False,
+    optional: Collection[str] = (),
+) -> InputList:
     """Return the inferences that a list names, after a check of every line and file.
 
     Args:
@@ -184,6 +190,7 @@ def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] 
         graph: The graph that will read the files.
         native: Whether raw files hold the inputs' stored types instead of float32, or names of inputs whose
             files do.
+        optional: Inputs that a line need not name.
 
     Raises:
         StorageError: If the list cannot be read.
@@ -195,7 +202,7 @@ def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] 
     problems: list[XdlcError] = []
     for number, line in numbered:
         try:
-            lines.append(_files(line, f"{path}:{number}", graph, native, problems))
+            lines.append(_files(line, f"{path}:{number}", graph, native, optional, problems))
         except UsageError as error:
             problems.append(error)
         if len(problems) >= MOST_PROBLEMS:
@@ -249,7 +256,12 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
 
 
 def _files(
-    line: str, where: str, graph: Graph, native: bool | Collection[str], problems: list[XdlcError]
+    line: str,
+    where: str,
+    graph: Graph,
+    native: bool | Collection[str],
+    optional: Collection[str],
+    problems: list[XdlcError],
 ) -> dict[str, InputFile]:
     inputs = {tensor.name: tensor for tensor in graph.inputs}
     found: dict[str, InputFile] = {}
@@ -259,13 +271,14 @@ def _files(
     for word in words:
         name, mark, rest = word.partition(":=")
         if not mark:
-            if len(inputs) != 1:
+            needed = [known for known in inputs if known not in optional]
+            if len(needed) != 1:
                 raise UsageError(
                     f"the model has {len(inputs)} inputs, and {word!r} does not name one",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
                 )
-            name, rest = next(iter(inputs)), word
+            name, rest = needed[0], word
         if name not in inputs:
             hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
@@ -281,7 +294,7 @@ def _files(
             except XdlcError as error:
                 problems.append(error)
                 inputs.pop(name)
-    missing = [name for name in inputs if name not in found]
+    missing = [name for name in inputs if name not in found and name not in optional]
     if missing:
         raise UsageError(f"has no file for input {', '.join(missing)}", where=where, fix="add name:=path")
     return found
