@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 897
+MODULES = 899
 FILES_OF_A_CONVERSION = 64
 LINES = {
     "api": 2_225,
@@ -30,14 +30,14 @@ LINES = {
     "opdefs": 6_555,
     "passes": 6_060,
     "prepare": 4_105,
-    "quant": 16_810,
+    "quant": 17_450,
     "runtime": 16_830,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 135_960
+TOTAL = 136_620
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -114,7 +114,8 @@ def measure_figures(job: Job) -> list[Figure]:
         ]
         known = parts.get(output.name, ()) if source is output else ()
         sqnr, same, lost = _of_reals(output, pairs, known) if is_real(output) else (None, _share(pairs), ())
-        figures.append(Figure(output.name, len(pairs), job.holds_out, sqnr, same, tuple(lost)))
+        unseen = job.holds_out or job.has_own_list
+        figures.append(Figure(output.name, len(pairs), unseen, sqnr, same, tuple(lost)))
     return figures
 
 
