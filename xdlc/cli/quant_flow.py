@@ -95,7 +95,8 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         count = len(samples) if isinstance(samples, Sized) else 0
         measured = partial(step, "measuring for the report")
         report = request.report
-        reporter = None if report is None else Reporter(report, progress=measured)
+        title = request.source.name
+        reporter = None if report is None else Reporter(report, progress=measured, title=title)
         result = api.quantize(
             model,
             samples,

@@ -283,7 +283,7 @@ def token_limits(graph: Graph) -> dict[str, int]:
 
 
 def readers(graph: Graph, tensor: Tensor) -> Iterator[tuple[Op, Tensor]]:
-    """Yield the ops that read a tensor, as it is or behind views and conversions, and what they read."""
+    """Yield the ops that read a tensor, as it is or after views and conversions, and what they read."""
     pending = [tensor]
     for source in pending:  # grows
         for op in graph.consumers(source):

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 from xdlc.errors import UsageError
+from xdlc.ir import Model
 from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
@@ -28,6 +30,7 @@ class Reporter:
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         progress: Called with the number of runs done and of all.
+        title: Name of the network in the report; default: the file that it was converted from.
 
     Attributes:
         result: The report, after the quantization.
@@ -45,6 +48,7 @@ class Reporter:
         most: int = 32,
         trials: int | None = None,
         progress: Progress | None = None,
+        title: str = "",
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
@@ -57,6 +61,7 @@ class Reporter:
         self.result: QuantReport | None = None
         self._path, self.samples = path, samples
         self._most, self._trials, self._progress = most, trials, progress
+        self._title = title
         self._given: Iterable[Sample] = ()
         self._is_own = False
 
@@ -85,7 +90,7 @@ class Reporter:
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
             made = replace(made, unmeasured=(*made.unmeasured, note))
-        self.result = made
+        self.result = replace(made, model=self._title or _source_of(job.model) or made.model)
         if self._path is not None:
             write(self.result, self._path)
 
@@ -93,3 +98,12 @@ class Reporter:
         takes_all = self._is_own or not job.holds_out
         given = enumerate(self._given)
         return islice((sample for number, sample in given if takes_all or is_held_out(number)), self._most)
+
+
+def _source_of(model: Model) -> str:
+    """Return the name of the file that a model was converted from; empty: it is not known."""
+    steps = model.metadata.get("history", ())
+    named = [
+        str(step["args"].get("input_network", "")) for step in steps if isinstance(step.get("args"), dict)
+    ]
+    return Path(next(filter(None, named), "")).name
