@@ -90,6 +90,13 @@ def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
             text, options = remedy(job, figure, is_whole=is_whole)
             place = f"output {figure.output!r}{'' if is_whole else ','}"
             yield f"warning: {place} {lost}; {text}: {written(options, job.command)}"
+        verdict = figure.verdict
+        if not figure.lost and verdict is not None and verdict.is_poor:
+            text, options = remedy(job, figure, is_whole=True)
+            yield (
+                f"warning: output {figure.output!r} is likely {'useless' if verdict.is_useless else 'poor'} "
+                f"as {verdict.kind}: {verdict}; {text}: {written(options, job.command)}"
+            )
 
 
 def goal_warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
@@ -130,7 +137,8 @@ def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> N
         return
     problems = []
     for figure in figures:
-        if figure.lost or (figure.sqnr is not None and figure.sqnr < least):
+        useless = figure.verdict is not None and figure.verdict.is_useless
+        if figure.lost or useless or (figure.sqnr is not None and figure.sqnr < least):
             text, options = remedy(job, figure, is_whole=not figure.lost or figure.lost[0].startswith("is "))
             problem = f"fail_below is {least:g} dB, {'; '.join((str(figure), *figure.lost))}"
             fix = f"{text}: {written(options, job.command)}"

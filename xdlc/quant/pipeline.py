@@ -14,13 +14,14 @@ from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks
+from xdlc.quant.bias import choose_correction
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.output_accuracy import figure_note, measure_figures
+from xdlc.quant.output_accuracy import figure_note, kinds_note, measure_figures
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
 from xdlc.quant.overrides.matching import note_names
@@ -236,16 +237,22 @@ def _quantize(
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)
     job.reference = job.model.clone()
-    _run(job, algorithms, Stage.WEIGHTS)
     job.under_way("measuring")
-    if held_out is not None and job.measured:
+    results = choose_correction(job)
+    has_changed = any(chosen.stage is Stage.WEIGHTS for chosen in algorithms)
+    if has_changed:
+        _run(job, algorithms, Stage.WEIGHTS)
+    if held_out is not None and job.measured:  # after what is chosen by the samples of calibration
         job.measure_with(held_out)
-    job.figures = measure_figures(job)
+    if has_changed or job.has_own_list:
+        job.under_way("measuring")
+        results = job.measured_results()
+    job.figures = measure_figures(job, results)
     if reporter is not None:
         reporter.finish(job)
     check_figures(job, job.figures, fail_below)
     if job.figures:
-        job.notes.append(figure_note(job.figures))
+        job.notes += [figure_note(job.figures), kinds_note(job.figures)]
     job.warnings = [*warnings(job, job.figures), *goal_warnings(job, job.figures), *stretched_warnings(job)]
     job.under_way("storing")
     job.finish()
