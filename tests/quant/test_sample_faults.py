@@ -376,6 +376,25 @@ def test_problems_are_known_before_figures_are_measured(network):
     assert not job.data_problems  # a question is none
 
 
+def test_advice_names_the_samples_while_they_are_at_fault(net):
+    """Channels of unlike sizes that 8 bits lose, with samples of one picture and with different ones."""
+    n = net(1, ROWS, COLUMNS, 3)
+    model = n.done(n.neuron(n.conv(n.x, 4, "c1"), 8, "y"))
+    weight = n.graph.tensors["c1_w"]
+    weight.data = static("w", weight.numpy() * np.float32([1e-4, 1, 1, 300])).data
+    n.graph.tensors["c1_b"].data = static("b", np.float32([0, 1, 2, 0])).data
+
+    def advice(samples):
+        notes = []
+        quantize(model, [{"x": sample} for sample in samples], notify=notes.append)
+        return [note for note in notes if note.startswith("warning: output")]
+
+    right, wrong = advice(pictures(12)), advice(pictures(1) * 12)
+    assert any("bit" in line for line in right)
+    assert wrong
+    assert not any("bit" in line for line in wrong)
+
+
 def test_quantized_inputs_have_the_values_of_their_encoding(network):
     model = network()
     graph = model.main

@@ -22,7 +22,7 @@ from tests.quant.udo_models import (
 )
 from xdlc.container import udo
 from xdlc.errors import ConstraintError, ModelError
-from xdlc.ir import ScaleOffset
+from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, UFIXED8, UFIXED16
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.quant.mixed.groups import find_groups
@@ -375,3 +375,15 @@ def test_what_only_the_cpu_computes_stays_float_and_its_outputs_are_measured(net
     assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
     assert any(note.startswith("Pkg::Gain stays float") for note in notes)
     assert any(note.startswith("outputs of 1 held-out sample: 'out'") for note in notes)
+
+
+def test_a_lost_output_of_a_narrow_udo_names_its_definition(net, quantized):
+    model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
+    weight, reader = (model.main.tensors[name] for name in ("g_w", "out_w"))
+    weight.data = static("w", np.float32([1, 1, 1, 1, 1, 1, 1, 3000])).data
+    without_the_largest = reader.numpy() * np.float32([1, 1, 1, 1, 1, 1, 1, 0])[:, None]
+    reader.data = static("w", without_the_largest).data
+    _, notes = quantized(model, SAMPLES, act_bitwidth=16)
+    lost = [note for note in notes if note.startswith("warning: output 'out'")]
+    assert all("Pkg::Gain computes with 8 bits" in note for note in lost)
+    assert lost

@@ -47,6 +47,7 @@ def quantize(
     min_score: float | None = None,
     fail_below: float | None = None,
     output_kind: Mapping[str, str] | None = None,
+    accuracy: str = "fast",
     target: str | None = None,
     jobs: int = 1,
     loop_timeout: float | None = None,
@@ -104,6 +105,8 @@ def quantize(
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
         output_kind: What outputs are judged as, by name: ``classes``, ``labels``, ``map``, ``scores``,
             ``boxes``, ``landmarks``, ``embedding`` or ``signal``; others are inferred, which a note reports.
+        accuracy: ``fast``: the widths of the other arguments; ``balanced``: as few 16-bit activations more as
+            the outputs need; ``best``: 16-bit weights and floats too, as far as the target has them.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
         loop_timeout: Seconds that each loop may take whenever the model runs, at most 15; default: 3.

@@ -17,6 +17,7 @@ METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.rang
 ALGORITHMS = tuple(module_names("xdlc.quant.algorithms"))
 """Accuracy algorithms, each a module of that name."""
 KINDS = ("classes", "labels", "map", "scores", "boxes", "landmarks", "embedding", "signal")
+ACCURACY = ("fast", "balanced", "best")
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
 SAMPLES = (
     "A line of the input list is one calibration sample: `path` for a model with one input, "
@@ -156,6 +157,12 @@ _RANGES = (
     ),
 )
 _ACCURACY = (
+    click.option(
+        "--accuracy",
+        type=click.Choice(ACCURACY),
+        help="Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
+        "to 16-bit weights and floats where the target has them.  [default: fast]",
+    ),
     click.option(
         "--algorithms",
         callback=_algorithms,

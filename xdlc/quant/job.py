@@ -33,7 +33,9 @@ from xdlc.quant.subgraphs import Inner
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
+    from xdlc.quant.ladder import Rung
     from xdlc.quant.mixed.record import RaisedOp
+    from xdlc.quant.remedies import Trial
     from xdlc.quant.sample_summary import SampleSummary
     from xdlc.quant.user_metric import Evaluate
     from xdlc.runtime.cpu import CpuSession
@@ -57,6 +59,8 @@ class Job(GraphPlan):
         decision: The stored form of tensors; empty before that is decided.
         notes: What was done beyond ranges, and why, for people: one line each.
         raised: The ops whose bits mixed precision raised.
+        rungs: What the ladder of ``accuracy`` tried.
+        remedies: What was tried for warnings, by its text; ``figures`` come first.
         goal: Least SQNR in dB that mixed precision kept on the samples it judged by; None: it had no such
             goal, or did not reach it.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
@@ -87,6 +91,8 @@ class Job(GraphPlan):
     decision: Decision = field(default_factory=Decision)
     notes: list[str] = field(default_factory=list)
     raised: list[RaisedOp] = field(default_factory=list)
+    rungs: list[Rung] = field(default_factory=list)
+    remedies: dict[str, Trial] = field(default_factory=dict)
     goal: float | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
@@ -286,6 +292,34 @@ class Job(GraphPlan):
             self.calibration, self.decision = whole, decision
             for inner in self.inner:
                 inner.decide(whole, self.options, self.choice)
+
+    @contextmanager
+    def under(
+        self,
+        change: Callable[[Precision], Precision],
+        inner_change: Callable[[Precision], Precision] | None = None,
+    ) -> Iterator[None]:
+        """Have all graphs decided under other widths, for as long as it lasts.
+
+        Args:
+            change: Returns the widths of the main graph, given a copy of those that it has.
+            inner_change: The same of branches and loop bodies; None: ``change``.
+        """
+        parts: list[GraphPlan] = [self, *self.inner]
+        decision, before = self.decision, [part.precision for part in parts]
+        try:
+            self.precision = change(self.precision.copy())
+            for inner in self.inner:
+                inner.precision = (inner_change or change)(inner.precision.copy())
+            self.decide()
+            yield
+        finally:
+            for part, precision in zip(parts, before, strict=True):
+                part.precision = precision
+            self.place()
+            self.decision = decision
+            for inner in self.inner:
+                inner.decide(self.calibration, self.options, self.choice)
 
     def finish(self) -> None:
         """Make the model a quantized one: store what was decided."""

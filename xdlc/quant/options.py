@@ -22,6 +22,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "act_quantizer_schema": SCHEMAS,
     "param_quantizer_schema": SCHEMAS,
     "override_missing": ("error", "warn"),
+    "accuracy": ("fast", "balanced", "best"),
 }
 
 _LISTS = ("algorithms", "float_ops")
@@ -62,6 +63,8 @@ class QuantOptions:
         algorithms: Names of accuracy algorithms.
         min_sqnr: Least SQNR of the outputs in dB, reached by mixed precision; None: no such goal.
         max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits; None: no such goal.
+        accuracy: How far widths are raised where an output does not keep its task: ``fast``: not;
+            ``balanced``: to 16-bit activations; ``best``: to all that the target has.
         target: SoC that is quantized for: what an op reads has a width that it takes there; None: any SoC.
         jobs: Processes that calibrate.
         loop_timeout: Seconds that each loop may take whenever the model runs; None: the most, 15.
@@ -96,6 +99,7 @@ class QuantOptions:
     algorithms: tuple[str, ...] = ()
     min_sqnr: float | None = None
     max_sqnr_drop: float | None = None
+    accuracy: str = "fast"
     target: str | None = None
     jobs: int = 1
     loop_timeout: float | None = None

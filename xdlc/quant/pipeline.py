@@ -20,6 +20,7 @@ from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, kee
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
+from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import figure_note, kinds_note, measure_figures
 from xdlc.quant.overrides.importing import Importing
@@ -174,10 +175,10 @@ def quantize(
 
 
 def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
-    """Return the algorithms to run; a goal is for mixed precision, named or not."""
+    """Return the algorithms to run; a goal or a ladder is for mixed precision, named or not."""
     names = list(options.algorithms)
     has_goal = any(goal is not None for goal in (options.min_sqnr, options.max_sqnr_drop, evaluate))
-    if has_goal and "mixed_precision" not in names:
+    if (has_goal or options.accuracy != "fast") and "mixed_precision" not in names:
         names.append("mixed_precision")
     return names
 
@@ -250,6 +251,7 @@ def _quantize(
     job.figures = measure_figures(job, results)
     if reporter is not None:
         reporter.finish(job)
+    job.notes += [ladder_note(job)] if job.rungs else []
     check_figures(job, job.figures, fail_below)
     if job.figures:
         job.notes += [figure_note(job.figures), kinds_note(job.figures)]
