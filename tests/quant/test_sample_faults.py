@@ -101,6 +101,7 @@ def test_one_sample_and_few(network):
 
 def test_bytes_for_fractions(network):
     assert kinds(network(), BYTES) == ["scale"]
+    assert kinds(network(), [picture * 254.9 for picture in pictures(12)]) == ["scale"]  # resized
 
 
 def test_fractions_for_bytes(network):

@@ -183,16 +183,16 @@ def _contents(held: InputSummary, job: Job) -> Iterator[Fault]:
     numbers = f"{seen.low:.4g} to {seen.high:.4g}"
     stated = _stated(held.tensor, job.graph)
     peak = max(-seen.low, seen.high)
-    is_bytes = seen.low >= 0 and 100 < seen.high <= 255
     is_natural = _shares(held)[1:].min(initial=1.0) < SMOOTH
+    is_bytes = seen.low >= 0 and 100 < seen.high <= 255 and (held.is_whole or is_natural)
     if stated is not None and _differs(seen, stated):
         why = "its encoding" if held.tensor.encoding is not None else "the scale that the network begins with"
         text = f"{name} holds {numbers}, and {why} is for {stated.low:.4g} to {stated.high:.4g}"
         yield Fault("scale", text, "scale the samples to that range, or omit a step of preprocessing")
-    elif stated is None and held.is_whole and (is_bytes or 1000 < peak <= 32768):
+    elif stated is None and (is_bytes or (held.is_whole and 1000 < peak <= 32768)):
         response, _ = _response(held, job)
         if response > LARGE:
-            text = f"{name} holds whole numbers, {numbers}, {response:.0f} times what suits the first layers"
+            text = f"{name} holds {numbers}, {response:.0f} times what suits the first layers"
             fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
             yield Fault("scale", text, fix, is_certain=response > SATURATED)
     elif stated is None and is_natural and peak <= 1 and _response(held, job)[1] < UNHEARD:

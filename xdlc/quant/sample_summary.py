@@ -28,7 +28,7 @@ MOST, PLACES, MOST_SAMPLES = 1 << 15, 1 << 11, 4096
 COLOURS, LEAST_SIDE, LEAST_LENGTH = (1, 3, 4), 16, 1000
 """Channels of pictures, their rows and columns at least, and values of a signal at least."""
 
-_BLOCKS, _SHOWN = 8, 8
+_BLOCKS, _SHOWN, _WHOLE = 8, 8, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class InputSummary:
         self.seen = self.seen.merge(Range(low, high))
         self.mean += share * (float(part.mean()) - self.mean)
         self.square += share * (float((part * part).mean()) - self.square)
-        self.is_whole = self.is_whole and bool((np.rint(part) == part).all())
+        self.is_whole = self.is_whole and bool((np.abs(np.rint(part) - part) < _WHOLE).all())
         if self.axis is not None:
             others = tuple(axis for axis in range(array.ndim) if axis != self.axis)
             self.channels = self.channels + share * (part.mean(others) - self.channels)
