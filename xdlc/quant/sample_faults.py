@@ -271,7 +271,8 @@ def _response(held: InputSummary, job: Job) -> tuple[float, float]:
     """
     import numpy as np
 
-    graph = job.graph.clone()
+    twin = job.model.clone()
+    graph = twin.main
     for tensor in graph.outputs:
         tensor.role = Role.NATIVE
     graph.outputs, sizes, reached = [], list[float](), {held.tensor.name}
@@ -289,7 +290,7 @@ def _response(held: InputSummary, job: Job) -> tuple[float, float]:
     if not sizes or not job.measured:
         return math.nan, math.nan
     graph.prune()
-    results = [*job.session(graph, quantized=False).run(job.measured[0].sample).values()]
+    results = [*job.session(twin, quantized=False).run(job.measured[0].sample).values()]
     peaks = [float(np.abs(values).max()) / size for values, size in zip(results, sizes, strict=True)]
     return min(peaks), float(results[0].reshape(-1, results[0].shape[-1]).std(0).max()) / sizes[0]
 
