@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 905
-FILES_OF_A_CONVERSION = 64
+MODULES = 910
+FILES_OF_A_CONVERSION = 66
 LINES = {
-    "api": 2_235,
+    "api": 2_270,
     "boundary": 1_675,
     "cli": 6_110,
-    "container": 4_200,
-    "converter": 54_520,
-    "ir": 3_610,
+    "container": 4_210,
+    "converter": 54_720,
+    "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_060,
-    "prepare": 4_105,
-    "quant": 18_920,
-    "runtime": 16_830,
+    "passes": 6_250,
+    "prepare": 4_110,
+    "quant": 19_370,
+    "runtime": 16_980,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 138_150
+TOTAL = 139_300
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

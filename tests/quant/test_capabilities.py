@@ -261,9 +261,6 @@ def test_notes(net):
     (note,) = checked(model, QuantOptions(weights_bitwidth=2))
     assert note.endswith("they run on the host only: 'y_op'")
     assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
-    lpbq = {"weights_bitwidth": 4, "weights_block_size": 3, "use_lpbq": True}
-    assert "sources differ" in checked(model, QuantOptions(target="sm8450", **lpbq))[0]
-    assert checked(model, QuantOptions(target="sm8550", **lpbq)) == []
 
 
 @pytest.mark.parametrize(

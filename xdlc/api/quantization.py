@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Names, Notify, PathLike, given, verb
+from xdlc.api.options import Array, Names, Notify, PathLike, Step, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def quantize(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     notify: Notify | None = None,
-    step: Callable[[str, int, int], None] | None = None,
+    step: Step | None = None,
     command: Sequence[str] = (),
 ) -> Model:
     """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.

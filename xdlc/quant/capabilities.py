@@ -20,9 +20,6 @@ from xdlc.targets import Arch, Soc
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
 """Bits of activations and weights that some generation takes."""
 
-_UNCERTAIN_LPBQ = 69
-"""Generation that takes LPBQ according to one source and does not according to another."""
-
 _NAMED = 5
 """Most ops that a note names."""
 
@@ -64,7 +61,6 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
-        # Emulation of SDK 2.51: Conv2d alone, from v81 on, without a bias.
         instead = "use_lpbq=True beside it" if arch.lpbq else "None"
         taken = options.use_lpbq and arch.lpbq
         value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} use_lpbq"
@@ -120,9 +116,6 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
     if soc is None:
         return notes + _host_only(placement, precision)
     raise_all(_refusals(placement, precision, soc))
-    arch = soc.capabilities
-    if options.use_lpbq and soc.arch == _UNCERTAIN_LPBQ:
-        notes.append(f"sources differ on whether {arch.name} of {soc.name} takes LPBQ weights")
     return notes + _adaptations(placement, precision, soc)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from xdlc import passes
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.apply import sign
@@ -30,6 +31,7 @@ from xdlc.quant.range_methods import RangeMethod, find_range_method
 from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
+from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ class Job(GraphPlan):
 
     def __post_init__(self) -> None:
         self.graph = self.model.main
+        self.states = next_values(self.model)
 
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.
@@ -330,6 +333,7 @@ class Job(GraphPlan):
             self.notes += inner.finish(means, self.options)
         for graph in self.model.graphs.values():
             join_borders(graph)
+            passes.find("convolve_blocks").apply(graph)
         self.notes += self.decision.notes
 
     def output_judge(self) -> OutputJudge:

@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xdlc.quant.judge import worst
+from xdlc.quant.mixed.groups import Level
 from xdlc.quant.mixed.search import SearchResult, search
 from xdlc.quant.mixed.trials import Goal
-from xdlc.quant.output_accuracy import measure_figures
-from xdlc.quant.remedies import Change, keeps, moved_bytes, widths
+from xdlc.quant.remedies import Change, figures_of, keeps, moved_bytes, widths
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
@@ -28,6 +28,9 @@ STAGES = {"fast": 3, "balanced": 1, "best": 3}
 
 KEPT = (0.99, 0.995)
 """Least share of the float task that outputs keep op by op; the second where the stored network has less."""
+
+SHARE = 4
+"""Part of the runs of mixed precision under a goal that are made op by op: one by so many."""
 
 WORTH = 0.9
 """Most cost of widths op by op, in units of that of the whole, that is worth the accuracy."""
@@ -65,13 +68,15 @@ def climb(job: Job, trials: Trials) -> SearchResult:
     rungs: dict[Levels, Rung] = {}
     for stage, levels in enumerate(ceilings):
         if levels not in rungs:
-            rungs[levels] = _tried(job, trials, levels, _name(trials, levels), stage)
+            name = _name(trials, levels) if stage else _requested(job)
+            rungs[levels] = _tried(job, trials, levels, name, stage)
         if rungs[levels].is_enough:
             break
     else:
         best = max(rungs, key=lambda levels: (rungs[levels].kept or 0.0, -rungs[levels].bytes))
         return _ended(job, SearchResult(best, False), rungs, ceilings.index(best))
     found = SearchResult(levels, True)
+    trials.most_runs = trials.runs + trials.most_runs // SHARE
     for kept in KEPT if stage else ():
         trials.goal = Goal(kept=kept)
         with job.without_held_out():
@@ -85,6 +90,10 @@ def climb(job: Job, trials: Trials) -> SearchResult:
             found = lowered
             break
     return _ended(job, found, rungs, stage)
+
+
+def _requested(job: Job) -> str:
+    return str(Level(job.options.act_bitwidth, job.options.weights_bitwidth))
 
 
 def _name(trials: Trials, levels: Levels) -> str:
@@ -104,19 +113,20 @@ def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> R
     began = time.perf_counter()
     job.under_way(f"trying {name}")
     with job.under(lambda _: trials.precision(levels), _inner(job, stage)):
-        figures = measure_figures(job, job.measured_results())
+        figures, corrected = figures_of(job)
         moved = moved_bytes(job) / max(trials.unit.bytes, 1.0)
     poorest = worst(figure.verdict for figure in figures if figure.verdict is not None)
     text = "no output was judged" if poorest is None else f"{poorest.output!r} as {poorest.kind}: {poorest}"
     lost = [f"{figure.output!r} {reason}" for figure in figures for reason in figure.lost]
     seconds = time.perf_counter() - began
     kept, enough = None if poorest is None else poorest.kept, all(map(keeps, figures))
+    job.corrects_biases = corrected  # for trials of what is near
     return Rung(name, kept, enough, moved, "; ".join((text, *lost[:1])), seconds)
 
 
 def _ended(job: Job, found: SearchResult, rungs: dict[Levels, Rung], stage: int) -> SearchResult:
     """Record the rungs, and give branches and loop bodies their widths."""
-    job.rungs = list(rungs.values())
+    job.rungs, job.corrects_biases = list(rungs.values()), False
     for inner in job.inner:
         inner.precision = _inner(job, stage)(inner.precision.copy())
     return found

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc.container import udo
-from xdlc.errors import UsageError
+from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model
+from xdlc.ir.data import has_nan
 from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
@@ -32,13 +33,15 @@ from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.sample_summary import SampleSummary
-from xdlc.quant.samples import Samples, Source, check_held_out, read_samples
+from xdlc.quant.samples import Samples, Source, check_held_out
+from xdlc.quant.states import in_order, sequence_notes
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
 from xdlc.quant.widening import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
+from xdlc.runtime.states import next_values
 
 _log = logging.getLogger(__name__)
 
@@ -139,13 +142,13 @@ def quantize(
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
-    again = bool(algorithms) or (reporter is not None and own is None)
+    again = bool(algorithms or next_values(model)) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
-        Samples(read_samples(samples, model.main), again=again) as kept,
-        Samples(() if own is None else read_samples(own, model.main)) as held_out,
         source.opened(model, needed=runs) as kernels,
+        Samples(read := in_order(samples, model, kernels), again=again) as kept,
+        Samples(() if own is None else in_order(own, model, kernels)) as held_out,
     ):
         if own is not None:
             check_held_out(held_out, model.main)
@@ -161,7 +164,14 @@ def quantize(
         job.per_channel = bool(options.get("use_per_channel_quantization"))
         if metric is not None and min_score is not None:
             job.evaluate, job.min_score = metric, min_score
-        moved = _quantize(job, algorithms, reporter, importing, fail_below, None if own is None else held_out)
+        try:
+            moved = _quantize(
+                job, algorithms, reporter, importing, fail_below, None if own is None else held_out
+            )
+        except ModelError:
+            _check_weights(model)
+            raise
+        job.notes += sequence_notes(job, read)
         job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
     sign(job.model, asked)
@@ -172,6 +182,22 @@ def quantize(
         elif text.startswith("warning"):
             _log.warning(text.partition(":")[2].strip())
     return job.model
+
+
+def _check_weights(model: Model) -> None:
+    """Refuse a model whose weights hold NaN: no sample is the cause of what it computes.
+
+    Raises:
+        ModelError: If there are any; it names the first.
+    """
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is not None and has_nan(tensor.data):
+                raise ModelError(
+                    f"weight {tensor.name!r} holds NaN, which no encoding can hold",
+                    where=f"graph {graph.name!r}",
+                    fix="convert the network with weights from before its training diverged",
+                )
 
 
 def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:

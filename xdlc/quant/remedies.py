@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import XdlcError
+from xdlc.quant.bias import choose_correction
 from xdlc.quant.capabilities import takes
 from xdlc.quant.mixed.groups import graph_cost, has_weights
 from xdlc.quant.mixed_scale_ops import writer
@@ -53,6 +54,15 @@ def keeps(figure: Figure, least: float | None = None) -> bool:
     poor = figure.verdict is not None and figure.verdict.is_poor
     below = least is not None and figure.sqnr is not None and figure.sqnr < least
     return not (figure.lost or poor or below)
+
+
+def figures_of(job: Job) -> tuple[list[Figure], bool]:
+    """Return the figures of a decided job, and whether its biases are corrected: where outputs gain by it."""
+    notes, corrects = list(job.notes), job.corrects_biases
+    job.corrects_biases = False
+    figures, corrected = measure_figures(job, choose_correction(job)), job.corrects_biases
+    job.notes[:], job.corrects_biases = notes, corrects
+    return figures, corrected
 
 
 def moved_bytes(job: Job) -> float:
@@ -143,7 +153,7 @@ class Remedies:
             job.under_way("trying remedies")
             before = moved_bytes(job)
             with suppress(XdlcError), job.under(change):
-                figures = {figure.output: figure for figure in measure_figures(job, job.measured_results())}
+                figures = {figure.output: figure for figure in figures_of(job)[0]}
                 job.remedies[text] = Trial(figures, moved_bytes(job) / before if before else 1.0)
         return job.remedies.get(text)
 

@@ -30,6 +30,9 @@ _STEPS = (1 << 16) - 1
 _LARGEST = 0x7F7F
 """Largest 16-bit value whose bytes are both signed."""
 
+_SPREAD = 6.0
+"""Standard deviations that a sum of random signs stays within."""
+
 _ADD = 0
 """Operation of ElementWiseBinary."""
 
@@ -76,12 +79,14 @@ def _covering(scale: float, values: Range) -> ScaleOffset:
 
 
 def _largest_sum(op: Op, weight: Tensor, encoding: Encoding) -> float:
-    """Return the largest sum of magnitudes of the low bytes of a channel, as float values."""
+    """Return the largest sum of low bytes of a channel to expect, as float values."""
     import numpy as np
 
     axis = traits(op).channel_axis
-    low = np.abs(_bytes(weight.numpy(), encoding=encoding, is_high=False).astype(np.float64))
-    sums = low.sum(axis=tuple(index for index in range(low.ndim) if index != axis))
+    low = _bytes(weight.numpy(), encoding=encoding, is_high=False).astype(np.float64)
+    axes = tuple(index for index in range(low.ndim) if index != axis)
+    # Signs of low bytes are those of chance: sums of many of them are far below that of their magnitudes.
+    sums = np.minimum(np.abs(low).sum(axis=axes), _SPREAD * np.sqrt(np.square(low).sum(axis=axes)))
     if weight.data is not None:
         weight.data.release()
     return float((sums * np.asarray(_scales(encoding))).max(initial=0.0))
