@@ -11,7 +11,7 @@ from xdlc.errors import ConstraintError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.affine import representable
-from xdlc.quant.calibration.statistics import Histogram
+from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.op_specs import crosses, rule_of
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.remedies import Options, Remedies
@@ -227,9 +227,7 @@ def most_reach(histogram: Histogram) -> float:
     import numpy as np
 
     size = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))
-    order = np.argsort(size, kind="stable")
-    below = np.cumsum(histogram.counts[order])
-    return float(size[order][np.searchsorted(below, (1.0 - FEW) * histogram.total)])
+    return share_below(size, histogram.counts, 1.0 - FEW)
 
 
 def _two_largest(array: Array) -> tuple[float, float]:

@@ -336,9 +336,10 @@ class Job(GraphPlan):
             passes.find("convolve_blocks").apply(graph)
         self.notes += self.decision.notes
 
-    def output_judge(self) -> OutputJudge:
-        """Return the judge of quantized models by the samples that are kept to measure with."""
-        return OutputJudge(self.graph, [kept.floats for kept in self.measured], self.output_kinds)
+    def output_judge(self, samples: Sequence[KeptSample] | None = None) -> OutputJudge:
+        """Return the judge of quantized models by some samples, by default those kept to measure with."""
+        kept = self.measured if samples is None else samples
+        return OutputJudge(self.graph, [each.floats for each in kept], self.output_kinds)
 
     def measured_results(self, *, corrected: bool | None = None) -> list[Mapping[str, Array]]:
         """Return what the quantized model makes of each of ``measured``, under the ranges of the others.
