@@ -18,9 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-<<<<<<< HEAD
-<<<<<<< HEAD
-MODULES = 908
+MODULES = 910
 FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_280,
@@ -29,57 +27,17 @@ LINES = {
     "container": 4_210,
     "converter": 54_720,
     "ir": 3_665,
-    "opdefs": 6_555,
-    "passes": 6_250,
-    "prepare": 4_140,
-    "quant": 18_640,
-    "runtime": 17_010,
-=======
-MODULES = 910
-FILES_OF_A_CONVERSION = 66
-LINES = {
-    "api": 2_270,
-    "boundary": 1_675,
-    "cli": 6_110,
-    "container": 4_210,
-    "converter": 54_720,
-    "ir": 3_665,
     "opdefs": 6_565,
     "passes": 6_250,
-    "prepare": 4_110,
-    "quant": 19_370,
-    "runtime": 16_980,
->>>>>>> data
-=======
-MODULES = 908
-FILES_OF_A_CONVERSION = 65
-LINES = {
-    "api": 2_235,
-    "boundary": 1_675,
-    "cli": 6_090,
-    "container": 4_200,
-    "converter": 54_605,
-    "ir": 3_630,
-    "opdefs": 6_555,
-    "passes": 6_060,
-    "prepare": 4_105,
-    "quant": 18_600,
-    "runtime": 16_865,
->>>>>>> ladder
+    "prepare": 4_135,
+    "quant": 19_355,
+    "runtime": 17_010,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-<<<<<<< HEAD
-<<<<<<< HEAD
-TOTAL = 138_565
-=======
-TOTAL = 139_300
->>>>>>> data
-=======
-TOTAL = 138_100
->>>>>>> ladder
+TOTAL = 139_310
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
