@@ -250,7 +250,7 @@ class Job(GraphPlan):
     def finish(self) -> None:
         """Make the model a quantized one: correct biases, store what was decided."""
         self.store(self.decision, self.calibration.means)
-        self.store_floats(self.options)
+        self.notes += self.store_floats(self.options)
         for inner in self.inner:
             self.notes += inner.finish(self.calibration.means, self.options)
         for graph in self.model.graphs.values():

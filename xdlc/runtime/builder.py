@@ -6,7 +6,8 @@ DequantizeLinear - op - QuantizeLinear next to each other and runs its integer k
 
 Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers of 8 and
 16 bits; int64 for uint32 and 64-bit integers; for onnxruntime has few CPU kernels for others.  The types of
-graph inputs and outputs change at the boundary.  For export, float16 stays: onnxruntime converts it.
+graph inputs and outputs change at the boundary.  Results of float16 and bfloat16 are rounded after each op,
+as HTP does.  For export, float16 stays: onnxruntime converts it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from xdlc.runtime import qdq
 from xdlc.runtime.onnx_emitter import OnnxEmitter, Perm, compute_dtype
 
 Array = Any  # numpy.ndarray
+_NARROW_FLOATS = ("bfloat16", "float16")
+"""Types that are computed in float32 and rounded after each op."""
 
 
 class Builder(OnnxEmitter):
@@ -260,7 +263,7 @@ class Builder(OnnxEmitter):
                 self._unrounded[tensor] = order, value
                 return
             value = qdq.rounded(self, value, tensor, order)
-        elif tensor.dtype.name == "bfloat16":
+        elif tensor.dtype.name in _NARROW_FLOATS and not self.native:
             value = self.rounded(value, tensor)
         self._float[tensor] = {order: value}
 

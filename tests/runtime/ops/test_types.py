@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from xdlc.errors import UnsupportedOp
+from xdlc.ir import Graph, Tensor, make_op
+from xdlc.ir.dtype import FLOAT16
+from xdlc.runtime.cpu import CpuSession
 
 ADD, MULTIPLY, SUBTRACT = 0, 13, 18
 
@@ -42,6 +45,19 @@ def test_bfloat16_is_rounded_after_each_op(one_op):
     x = np.array([1.0078125, 3.015625], ml_dtypes.bfloat16)
     found = one_op("ElementWiseMultiply", [x, x], [((2,), "bfloat16")])
     np.testing.assert_array_equal(found.astype(np.float32), (x * x).astype(np.float32))
+
+
+def test_float16_is_rounded_after_each_op():
+    graph = Graph("net")
+    x = graph.add_input(Tensor("x", (4,), FLOAT16))
+    square, root = Tensor("square", (4,), FLOAT16), Tensor("root", (4,), FLOAT16)
+    graph.append(make_op(graph, "ElementWiseMultiply", [x, x], [square]))
+    graph.append(make_op(graph, "ElementWiseSquareRoot", [square], [root]))
+    graph.add_output(root)
+    values = np.float16([1e-4, 1e-3, 3.14159, 300])  # the first square is 0, the last one infinite
+    with np.errstate(over="ignore"):
+        wanted = np.sqrt(values * values)
+    np.testing.assert_array_equal(CpuSession(graph).run({"x": values})["root"], wanted)
 
 
 def test_softmax_of_bfloat16_is_refused(one_op):
