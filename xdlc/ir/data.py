@@ -34,21 +34,31 @@ SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
 class SummedFile:
-    """A file that data is appended to, and the CRC-32 of what was.
+    """A file that data is appended to, the CRC-32 of what was, and whether floats of it are NaN.
 
     Attributes:
         file: The file.
         crc: The sum.
+        floats: Type of the floats that are appended now, None for other data.
+        has_nan: Whether one of them is NaN; callers reset it.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.crc = 0
+        self.floats: np.dtype[Any] | None = None
+        self.has_nan = False
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
         """Append bytes."""
-        self.crc = zlib.crc32(content, self.crc)
+        self.add(content)
         self.file.write(content)
+
+    def add(self, content: bytes | bytearray | memoryview) -> None:
+        """Take bytes into account that are appended."""
+        self.crc = zlib.crc32(content, self.crc)
+        if self.floats is not None and not self.has_nan:
+            self.has_nan = _has_nan(memoryview(content), self.floats)
 
 
 Target = IO[bytes] | SummedFile
@@ -449,6 +459,18 @@ class Elided(TensorData):
         )
 
 
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether numbers of a dtype may be NaN; bfloat16 is none of numpy's own kinds."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def has_nan(data: TensorData) -> bool:
+    """Return whether one of the elements is NaN, after reading all of them."""
+    import numpy
+
+    return is_float(data.dtype) and bool(numpy.isnan(data.numpy()).any())
+
+
 def raw_data(data: bytes) -> TensorData:
     """Return bytes as a one-dimensional uint8 array."""
     import numpy
@@ -474,6 +496,18 @@ def _write(array: Array, file: Target) -> None:
 
     whole: Array = numpy.ascontiguousarray(array)
     file.write(memoryview(whole.reshape(-1).view(numpy.uint8)))
+
+
+def _has_nan(content: memoryview, dtype: np.dtype[Any]) -> bool:
+    """Return whether one of whole floats is NaN, looked for in pieces that stay in the cache."""
+    import numpy
+
+    pieces = (content[start : start + BUFFER] for start in range(0, len(content), BUFFER))
+    return any(
+        bool(numpy.isnan(numpy.frombuffer(piece, dtype)).any())
+        for piece in pieces
+        if len(piece) % dtype.itemsize == 0
+    )
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> None:
@@ -509,7 +543,7 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> No
                 read = os.preadv(origin.fileno(), [buffer[: end - offset]], offset)
                 copied = os.pwrite(target, buffer[:read], position)
                 if summed is not None:
-                    summed.crc = zlib.crc32(buffer[:copied], summed.crc)
+                    summed.add(buffer[:copied])
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 break

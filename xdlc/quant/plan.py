@@ -85,7 +85,7 @@ class GraphPlan:
         )
 
     def store(self, decision: Decision, means: Mapping[Tensor, Array]) -> None:
-        """Correct biases, and store tensors as decided."""
+        """Correct the biases of layers whose inputs have means here, and store tensors as decided."""
         correct_biases(self.graph, self.placement, decision, means)
         apply(self.graph, self.placement, decision)
         convert_moves(self.graph, self.placement)

@@ -15,6 +15,7 @@ from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, rais
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import check_readable, open_file
 from xdlc.runtime import npy
+from xdlc.runtime.file_shapes import is_permuted, shape_fix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -191,7 +192,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
         raise UsageError(
             f"has shape {list(shape)}, input {tensor.name!r} takes {list(tensor.shape)}",
             where=where,
-            fix=f"save an array of shape {['samples', *tensor.shape]}".replace("'", ""),
+            fix=_fix(shape, tensor),
         )
     return _Column(opened, tensor, *found, dtype, where)
 
@@ -207,6 +208,15 @@ def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ..
         if items and shape[0] % items == 0:
             return shape[0] // items, (items, *shape[1:])
     return None
+
+
+def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
+    """Return how an array of another shape is made one of samples."""
+    if len(shape) > 1 and is_permuted(shape[1:], tensor.shape):
+        lead = shape[:1] if len(shape) == tensor.rank else (*shape[:1], *tensor.shape[:1])
+        fix = shape_fix(shape, (*lead, *tensor.shape[1:]))
+        return fix.replace("give", "save", 1)
+    return f"save an array of shape [samples, {', '.join(map(str, tensor.shape))}]"
 
 
 def _fits(shape: tuple[int, ...], tensor: Tensor, start: int) -> bool:

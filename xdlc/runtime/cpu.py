@@ -11,6 +11,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.engine import Engine, contiguous
+from xdlc.runtime.file_shapes import check_shape
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import lower
 from xdlc.runtime.lowered import Lowered, as_float
@@ -199,7 +200,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
     import numpy
 
     array = array_of(value)
-    _check_shape(tensor, array)
+    check_shape(tensor, array.shape)
     if tensor.dtype.is_fixed and array.dtype == tensor.dtype.numpy and tensor.encoding is not None:
         return contiguous(to_float(array, tensor.encoding, where=f"tensor {tensor.name!r}"))
     wanted = numpy.dtype(numpy.float32) if as_float(tensor.dtype) else tensor.dtype.numpy
@@ -208,25 +209,26 @@ def feed(tensor: Tensor, value: Array) -> Array:
     kinds = {"f": "f", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]
     narrow_float = array.dtype.name == "bfloat16" and wanted.kind == "f"
     if array.dtype.kind not in kinds and not narrow_float:
-        stored = f" or stored {tensor.dtype.numpy}" if tensor.dtype.is_fixed else ""
-        raise UsageError(
-            f"needs {wanted}{stored} for {tensor.dtype}, got {array.dtype}", fix="convert the array"
-        )
+        raise type_problem(tensor, array.dtype)
     converted = array.astype(wanted)
     if wanted.kind in "iu" and not numpy.array_equal(converted, array):
-        raise UsageError(f"holds {array.dtype} values that {wanted} cannot", fix="convert the array")
+        fix = "give values from {} to {}".format(*tensor.dtype.limits)
+        raise UsageError(f"holds {array.dtype} values that {wanted} cannot", fix=fix)
     return contiguous(converted)
 
 
-def _check_shape(tensor: Tensor, array: Array) -> None:
-    fits = array.ndim == tensor.rank and all(
-        dim == wanted or axis in tensor.dynamic_axes
-        for axis, (dim, wanted) in enumerate(zip(array.shape, tensor.shape, strict=True))
-    )
-    if not fits:
-        raise UsageError(
-            f"needs shape {list(tensor.shape)}, got {list(array.shape)}", fix="reshape the array"
-        )
+def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
+    """Return the error of an array whose dtype is none of an input.
+
+    Integers for a quantized input are its stored values if they have its stored type, and refused else: they
+    could be real numbers.
+    """
+    stored = tensor.dtype.numpy
+    if tensor.dtype.is_fixed:
+        fix = f"give real numbers as array.astype('float32'), or stored values as {stored}"
+        return UsageError(f"needs float32 or stored {stored} for {tensor.dtype}, got {dtype}", fix=fix)
+    real = "float32" if as_float(tensor.dtype) else stored
+    return UsageError(f"needs {real} for {tensor.dtype}, got {dtype}", fix=f"give array.astype('{real}')")
 
 
 class AdjustableSession:

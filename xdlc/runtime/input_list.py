@@ -11,7 +11,8 @@ Those of integers and bools hold the input's own type, or float32 as the vendor'
 the two follows from the size.  Where both fit, as for int32, a file of integers of 4 or 8 bytes is float32
 if a value of it, so read, is 1e-30 or larger: integers below 228,737,632 are tiny as floats, and whole
 floats are larger as integers.  Of narrower types it is float32 then.
-``.npy`` files carry their own type and are converted.  For a graph of batch B > 1, files may hold one
+``.npy`` files carry their own type and are converted; integers for a quantized input are its stored values,
+as those of ``Session.run`` are.  For a graph of batch B > 1, files may hold one
 item instead of B: then consecutive lines fill a batch, and the last one is padded with zeros.
 
 A dynamic dimension of the graph follows from the size of a raw file; several of them follow from ``.npy``
@@ -73,6 +74,8 @@ class InputFile:
         try:
             if self.path.suffix == ".npy":
                 array = np.array(npy.load(self.path).reshape(self.shape))
+                if tensor.encoding is not None and array.dtype == held:
+                    return array
             else:
                 with open_file(self.path) as file:
                     array = np.fromfile(file, held if self.native else real).reshape(self.shape)
@@ -371,7 +374,9 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
             f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} has "
             f"{file_shapes.shown(tensor)}",
             where=where,
-            fix="save an array of numbers in the shape of the input",
+            fix=file_shapes.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
+            if array.dtype.kind in "biuf"
+            else "save an array of numbers in the shape of the input",
         )
     return InputFile(path, tensor, native, held)
 
