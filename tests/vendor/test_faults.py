@@ -32,6 +32,19 @@ def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, 
     return one_op("Conv2d", [image(3), static("w", weight)], (1, *sizes, 8), params)
 
 
+def repeated(shape: tuple[int, ...], times: list[int]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Return 3 * Tile(Tanh(x)), a product that drops the Tile."""
+    graph, feeds = Graph("one"), {"x": RNG.standard_normal(shape).astype(np.float32)}
+    x = graph.add_input(Tensor("x", shape, dtype.FLOAT32))
+    tanh, tile = Tensor("tanh", shape, x.dtype), Tensor("tile", tuple(np.multiply(shape, times)), x.dtype)
+    y, three = Tensor("y", tile.shape, x.dtype), static("three", np.full(1, 3, np.float32))
+    graph.append(make_op(graph, "ElementWiseNeuron", [x], [tanh], {"operation": u32(8)}, name="first"))
+    graph.append(make_op(graph, "Tile", [tanh], [tile], {"multiples": u32s(times)}, name="repeat"))
+    graph.append(make_op(graph, "ElementWiseBinary", [tile, three], [y], {"operation": u32(13)}, name="op"))
+    graph.add_output(y)
+    return graph, feeds
+
+
 def softplus(kind: str) -> tuple[Graph, dict[str, np.ndarray]]:
     x = np.array([-1000, -600, -100, -30, -10, -1, 0, 1, 30], kind)
     params = {"operation": u32(7), "beta": f32(0.5), "threshold": f32(20.0)}
@@ -82,6 +95,8 @@ def one_op(
         convolution((4, 10), [[1, 2], [4, 4]]),
         rounded_up(1),
         rounded_up(4),
+        repeated((4, 1), [1, 64]),
+        repeated((2, 3, 1), [1, 2, 8]),
         softplus("float32"),
         softplus("float16"),
         negative_indices(known=False),
@@ -90,6 +105,7 @@ def one_op(
     ],
     ids=[
         *("one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "rounded-one", "rounded"),
+        *("repeated", "repeated-twice"),
         *("softplus", "softplus-half", "indices", "known-indices", "places"),
     ],
 )
