@@ -93,7 +93,7 @@ def model(nodes, constants, inputs, output) -> bytes:
 CASES = {
     "dynamic": (dynamic_product, lambda: RNG.normal(0.2, 1, (3, 64)).astype(np.float32)),
     "rows": (lambda: torchao_product(moved=False), lambda: RNG.normal(0, 300, (3, 768)).astype(np.float32)),
-    "moved": (lambda: torchao_product(moved=True), lambda: RNG.normal(0, 1, (3, 768)).astype(np.float32)),
+    "moved": (lambda: torchao_product(moved=True), lambda: RNG.normal(0, 300, (3, 768)).astype(np.float32)),
     "convolution": (convolution, lambda: RNG.integers(0, 30, (1, 2, 5, 5)).astype(np.uint8)),
     "large": (large_sums, lambda: RNG.integers(0, 256, (2, 512)).astype(np.uint8)),
 }

@@ -33,14 +33,17 @@ def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, 
 
 
 def repeated(shape: tuple[int, ...], times: list[int]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Return 3 * Tile(Tanh(x)), a product that drops the Tile."""
+    """Return 3 * Tile(3 * x), a product that drops the Tile."""
     graph, feeds = Graph("one"), {"x": RNG.standard_normal(shape).astype(np.float32)}
-    x = graph.add_input(Tensor("x", shape, dtype.FLOAT32))
-    tanh, tile = Tensor("tanh", shape, x.dtype), Tensor("tile", tuple(np.multiply(shape, times)), x.dtype)
-    y, three = Tensor("y", tile.shape, x.dtype), static("three", np.full(1, 3, np.float32))
-    graph.append(make_op(graph, "ElementWiseNeuron", [x], [tanh], {"operation": u32(8)}, name="first"))
-    graph.append(make_op(graph, "Tile", [tanh], [tile], {"multiples": u32s(times)}, name="repeat"))
-    graph.append(make_op(graph, "ElementWiseBinary", [tile, three], [y], {"operation": u32(13)}, name="op"))
+    x, three = Tensor("x", shape, dtype.FLOAT32), static("three", np.full(1, 3, np.float32))
+    small, large = (Tensor(name, shape, x.dtype) for name in ("small", "large"))
+    large.shape = result = tuple(map(int, np.multiply(shape, times)))
+    y = Tensor("y", result, x.dtype)
+    product = {"operation": u32(13)}
+    graph.add_input(x)
+    graph.append(make_op(graph, "ElementWiseBinary", [x, three], [small], product, name="first"))
+    graph.append(make_op(graph, "Tile", [small], [large], {"multiples": u32s(times)}, name="repeat"))
+    graph.append(make_op(graph, "ElementWiseBinary", [large, three], [y], product, name="op"))
     graph.add_output(y)
     return graph, feeds
 
