@@ -14,13 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Encoding, Graph, Tensor
+from xdlc.ir import Encoding, Graph
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
-from xdlc.quant.attention_masks import hides
-from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.judge import judged_by
+from xdlc.quant.kind_inference import SOFTMAXES
+from xdlc.quant.op_specs import is_real
 from xdlc.quant.samples import KeptSample, Sample, Spread
 from xdlc.quant.tensor_slices import Parts, TensorSlice, output_parts, unlike_parts
 
@@ -48,9 +49,6 @@ LAG = 1.0
 
 SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
-
-
-_SOFTMAXES = ("Softmax", "LogSoftmax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,25 +179,10 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     return gain >= max(MIN_GAIN, sure * error)
 
 
-def judged(graph: Graph, squashing: Collection[str] = _SOFTMAXES) -> list[str]:
-    """Return the names of the real outputs, of what is squashed into them where they are squashed.
-
-    A class that is sure to win has the same probability with much noise as with little.
-
-    Args:
-        graph: The graph.
-        squashing: Operations whose input is taken instead of their result.
-    """
+def judged(graph: Graph, squashing: Collection[str] = SOFTMAXES) -> list[str]:
+    """Return the names of the real outputs, of what is squashed into them where they are squashed."""
     found = (judged_by(output, squashing) for output in graph.outputs)
     return list(dict.fromkeys(t.name for t in found if is_real(t) and t.size and not t.is_static))
-
-
-def judged_by(output: Tensor, squashing: Collection[str] = _SOFTMAXES) -> Tensor:
-    """Return the tensor that an output is judged by: itself, or what is squashed without masks."""
-    producer = output.producer
-    if producer is not None and single_name(producer) in squashing and not hides(producer):
-        return producer.inputs[0] or output
-    return output
 
 
 def _has_bytes(job: Job) -> bool:

@@ -3,7 +3,8 @@
 A product of quantized values is brought to the steps of its result by one factor: scale of the input times
 scale of the weights over scale of the result.  v68 and v69 round it to 11 significant bits (emulation of
 SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
-Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.
+Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
+two: beside some of these a strided depthwise convolution gives the lowest value for half of its results.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffs
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
 from xdlc.quant.decision import Decision
+from xdlc.quant.weight_halves import splits
 from xdlc.targets import Soc
 
 _ROUNDING = (68, 69)
 """Generations that round the factor."""
 
 _BITS = 11
+_POWER = 1 << (_BITS - 1)
 _EXACT = 1e-3
 """Part of a step of the last bit that counts as none: scales are float32 numbers."""
 
@@ -28,6 +31,16 @@ _EXACT = 1e-3
 def rounds(soc: Soc | None) -> bool:
     """Return whether a target rounds the factor of products; None: any SoC."""
     return soc is not None and soc.arch in _ROUNDING
+
+
+def least_factor(bits: int, soc: Soc | None) -> float:
+    """Return the least factor of a product; below 2^-24 HTP returns the lowest value.
+
+    Args:
+        bits: Bits of the weights.
+        soc: The target; weights of 16 bits in halves have 2^-8 times the factor for the low ones.
+    """
+    return 0.0 if bits == 16 and not splits(soc) else 2.0**-16 if bits == 16 else 2.0**-22
 
 
 def rest_of(op: Op, decision: Decision) -> float:
@@ -66,4 +79,6 @@ def exact(encoding: Encoding, rest: float) -> Encoding:
 def _exact(scale: float, rest: float) -> float:
     fraction, exponent = math.frexp(scale * rest)
     steps = math.ceil(math.ldexp(fraction, _BITS) - _EXACT)
+    if steps in (_POWER, 2 * _POWER):
+        steps += steps // _POWER
     return as_float32(math.ldexp(steps, exponent - _BITS) / rest) if rest > 0.0 and steps else scale

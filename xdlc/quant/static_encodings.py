@@ -27,7 +27,7 @@ from xdlc.quant.affine import (
     used_bits,
 )
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.multipliers import exact, rest_of, rounds
+from xdlc.quant.multipliers import exact, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
@@ -234,6 +234,8 @@ class Statics:
         return encoding.scale if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
+        import numpy as np
+
         scale = self._input_scale(op, decision)
         bias = op.inputs[2] if len(op.inputs) > 2 else None
         floor = None
@@ -246,7 +248,11 @@ class Statics:
             and self.options.adjust_bias_encoding
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        around = Around(axis, self.precision.weight_bits_of(op), floor)
+        bits, result = self.precision.weight_bits_of(op), decision.activations.get(op.outputs[0])
+        if scale and result is not None and isinstance(result[1], ScaleOffset):
+            least = least_factor(bits, self.options.soc) * result[1].scale / scale
+            floor = np.full(1, least) if floor is None else np.maximum(floor, least)
+        around = Around(axis, bits, floor)
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
         # One that several ops read would be stored once for each.
         if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:

@@ -12,6 +12,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
 from xdlc.quant.auto_range import judged
+from xdlc.quant.judge import OutputJudge
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
@@ -45,12 +46,14 @@ class Goal:
         margin: What is kept beyond that, in dB.
         evaluate: Returns how good a network is, given a function that runs it; None: nothing.
         least: Least result of ``evaluate``.
+        kept: Least share of the float task that each output keeps; None: any.
     """
 
     sqnr: float | None = None
     margin: float = 0.0
     evaluate: Evaluate | None = None
     least: float = -math.inf
+    kept: float | None = None
 
     def __str__(self) -> str:
         """Return the goal in words."""
@@ -84,6 +87,8 @@ class Trials:
         self._base = base
         self._samples = samples
         self._names = judged(job.graph)
+        self._judge = OutputJudge(job.graph, [kept.floats for kept in samples], job.output_kinds)
+        self._outputs = list(dict.fromkeys((*self._names, *self._judge.names)))
         self._few = MOST_FEW
         self._most_parts: dict[int, int] = {}
         self._reference: tuple[Levels, list[Results]] | None = None
@@ -91,6 +96,7 @@ class Trials:
         self._sqnr: dict[Levels, float] = {}
         self._exact: dict[Levels, float] = {}
         self._score: dict[Levels, float] = {}
+        self._kept: dict[Levels, float] = {}
         self._costs: dict[Levels, Cost] = {}
         self._emulation: tuple[tuple[Level, ...], Emulation] | None = None
         self._is_emulated = not has_control_flow(job.graph) and not any(map(is_udo, job.graph.ops))
@@ -180,11 +186,19 @@ class Trials:
         return self._score.get(levels, 0.0)
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are in dB, negative: below; infinite under a score alone."""
+        """Return how far above the goal levels are in dB, negative: below; infinite without a goal in dB."""
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
             return -math.inf
-        return above
+        return above if self.goal.kept is None or self.kept(levels) >= self.goal.kept else -math.inf
+
+    def kept(self, levels: Levels) -> float:
+        """Return the share of the float task that the worst output keeps, emulated."""
+        if levels not in self._kept:
+            score = self._judge.score(self._run(self._runner(levels), self._samples))
+            self._kept[levels] = 0.0 if score.is_poor else score.kept
+            self._tried()
+        return self._kept[levels]
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
@@ -209,7 +223,7 @@ class Trials:
         chosen = self.groups[group].levels[level]
         total = Cost()
         for op in self.groups[group].ops:
-            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits)
+            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits, self.job.options.soc)
         return total
 
     @property
@@ -227,7 +241,7 @@ class Trials:
         self.runs += RUNS_A_SESSION
         self.job.precision = self.precision(levels)
         self.job.decide()
-        return self.job.session(self.job.trial(), plain=plain, outputs=self._names if plain else None).run
+        return self.job.session(self.job.trial(), plain=plain, outputs=self._outputs if plain else None).run
 
     def _runner(self, levels: Levels) -> Run:
         """Return what runs a sample under some levels, nearly as they will be stored."""
@@ -238,7 +252,7 @@ class Trials:
             self.runs += 2 * RUNS_A_SESSION
             narrow = (_narrowed(group, level) for group, level in zip(self.groups, wide, strict=True))
             ends = self._precision(tuple(narrow)), self._precision(wide)
-            self._emulation = wide, Emulation(self.job, self.groups, *ends, self._names)
+            self._emulation = wide, Emulation(self.job, self.groups, *ends, self._outputs)
         emulation = self._emulation[1]
         return partial(emulation.run, fed=emulation.encodings(self.precision(levels)))
 
@@ -251,7 +265,7 @@ class Trials:
     def _run(self, run: Run, samples: Sequence[KeptSample]) -> list[Results]:
         self.runs += len(samples)
         found = map(run, (kept.sample for kept in samples))
-        return [{name: results[name] for name in self._names} for results in found]
+        return [{name: results[name] for name in self._outputs} for results in found]
 
 
 def _distance(one: Levels, other: Levels) -> int:
