@@ -7,7 +7,8 @@ import pytest
 
 from tests.htp_models import needs_htp
 from tests.running import run, run_htp
-from xdlc.ir import Graph, Param, Tensor, b8, dtype, f32, make_op, static, u32, u32s
+from xdlc.ir import Graph, Param, ScaleOffset, Tensor, b8, dtype, f32, make_op, static, u32, u32s
+from xdlc.ir.dtype import DType
 
 pytestmark = [pytest.mark.vendor, needs_htp]
 RNG = np.random.default_rng(0)
@@ -32,13 +33,19 @@ def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, 
     return one_op("Conv2d", [image(3), static("w", weight)], (1, *sizes, 8), params)
 
 
-def repeated(shape: tuple[int, ...], times: list[int]) -> tuple[Graph, dict[str, np.ndarray]]:
+def repeated(
+    shape: tuple[int, ...], times: list[int], kind: DType = dtype.FLOAT32
+) -> tuple[Graph, dict[str, np.ndarray]]:
     """Return 3 * Tile(3 * x), a product that drops the Tile."""
-    graph, feeds = Graph("one"), {"x": RNG.standard_normal(shape).astype(np.float32)}
-    x, three = Tensor("x", shape, dtype.FLOAT32), static("three", np.full(1, 3, np.float32))
-    small, large = (Tensor(name, shape, x.dtype) for name in ("small", "large"))
-    large.shape = result = tuple(map(int, np.multiply(shape, times)))
-    y = Tensor("y", result, x.dtype)
+    graph, feeds = Graph("one"), {"x": RNG.uniform(-1, 1, shape).astype(np.float32)}
+    result = tuple(map(int, np.multiply(shape, times)))
+    shapes, ends = {"x": shape, "small": shape, "large": result, "y": result}, (1, 3, 3, 9)
+    x, small, large, y = (Tensor(name, held, kind) for name, held in shapes.items())
+    three = static("three", np.full(1, 1 if kind.is_fixed else 3, kind.numpy), kind)
+    if kind.is_fixed:
+        three.encoding = ScaleOffset(3.0, 0)
+        for tensor, end in zip((x, small, large, y), ends, strict=True):
+            tensor.encoding = ScaleOffset(end / 127, -128)
     product = {"operation": u32(13)}
     graph.add_input(x)
     graph.append(make_op(graph, "ElementWiseBinary", [x, three], [small], product, name="first"))
@@ -100,6 +107,7 @@ def one_op(
         rounded_up(4),
         repeated((4, 1), [1, 64]),
         repeated((2, 3, 1), [1, 2, 8]),
+        repeated((4, 1), [1, 64], dtype.UFIXED8),
         softplus("float32"),
         softplus("float16"),
         negative_indices(known=False),
@@ -108,7 +116,7 @@ def one_op(
     ],
     ids=[
         *("one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "rounded-one", "rounded"),
-        *("repeated", "repeated-twice"),
+        *("repeated", "repeated-twice", "repeated-fixed"),
         *("softplus", "softplus-half", "indices", "known-indices", "places"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
-from xdlc.opdefs.elementwise_enums import ADD, LESS, MAXIMUM, MULTIPLY, SOFTPLUS
+from xdlc.opdefs.elementwise_enums import ADD, LESS, MAXIMUM, MULTIPLY, SOFTPLUS, SUBTRACT
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
@@ -157,20 +157,32 @@ def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
 
 @_form("Tile")
 def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply by ones where a last axis of 1 is repeated: sums and products drop such a Tile.
-
-    Numbers of other types and axes are repeated as before.
-    """
-    result, count = op.outputs[0], op.outputs[0].shape[-1] if source.rank else 1
-    if source.rank < 1 or source.shape[-1] != 1 or count == 1 or not source.dtype.is_float:
+    """Multiply by ones where a last axis of 1 is repeated for a sum or product, which drops such a Tile."""
+    result = op.outputs[0]
+    if not source.rank or source.shape[-1] != 1 or result.shape[-1] == 1:
         return False
-    ones = w.constant(numpy.ones(count, source.dtype.numpy))
-    repeated = [*op.param("multiples")[:-1], 1]
-    if max(repeated) > 1:
-        params: dict[str, ir.Param] = {"multiples": ir.u32s(repeated)}
-        source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype)
-    w.finish(w.binary(MULTIPLY, source, ones))
+    if not (source.dtype.is_float or source.dtype.is_fixed) or not _is_summed(w.graph, result):
+        return False
+    ones = w.constant(numpy.ones(result.shape[-1], source.dtype.numpy))
+    if source.dtype.is_fixed:
+        ones.dtype, ones.encoding = source.dtype, ir.ScaleOffset(1.0, 0)
+    params: dict[str, ir.Param] = {"multiples": ir.u32s([*op.param("multiples")[:-1], 1])}
+    if max(op.param("multiples")[:-1], default=1) > 1:
+        source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype, source.encoding)
+    params = {"operation": ir.u32(MULTIPLY)}
+    inputs = [source, ones]
+    w.finish(w.emit("ElementWiseBinary", inputs, result.shape, params, result.dtype, result.encoding))
     return True
+
+
+def _is_summed(graph: Graph, x: Tensor) -> bool:
+    """Return whether a sum, difference or product reads a tensor, by way of Reshapes or not."""
+    readers = list(graph.consumers(x))
+    for reader in readers:
+        if reader.type == "Reshape":
+            readers += graph.consumers(reader.outputs[0])
+    sums = (ADD, MULTIPLY, SUBTRACT)
+    return any(op.type == "ElementWiseBinary" and op.param("operation") in sums for op in readers)
 
 
 @_form("ElementWiseNeuron")
