@@ -55,6 +55,39 @@ def repeated(
     return graph, feeds
 
 
+def pool3d(kernel: int, stride: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    params = {
+        "filter_size": u32s([kernel] * 3),
+        "stride": u32s([stride] * 3),
+        "pad_amount": u32s([[1, 1]] * 3),
+    }
+    params["count_pad_for_edges"] = b8(True)
+    size = (10 - kernel) // stride + 1
+    x = RNG.standard_normal((1, 8, 8, 8, 4)).astype(np.float32)
+    return one_op("PoolAvg3d", [x], (1, size, size, size, 4), params)
+
+
+def rms_norm(shape: tuple[int, ...]) -> tuple[Graph, dict[str, np.ndarray]]:
+    x = RNG.standard_normal(shape).astype(np.float32)
+    gamma, beta = (
+        static(name, np.full(shape[-1], value, np.float32)) for name, value in (("g", 2), ("b", 0))
+    )
+    params = {"axes": u32s([len(shape) - 1]), "epsilon": f32(1e-6)}
+    return one_op("RmsNorm", [x, gamma, beta], shape, params)
+
+
+def fused(operation: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Return Tanh or another neuron of small results of FullyConnected."""
+    graph, feeds = Graph("one"), {"x": RNG.standard_normal((4, 64)).astype(np.float32)}
+    x = graph.add_input(Tensor("x", (4, 64), dtype.FLOAT32))
+    weight = static("w", RNG.uniform(-1, 1, (64, 64)).astype(np.float32) / 400)
+    small, y = Tensor("small", (4, 64), x.dtype), Tensor("y", (4, 64), x.dtype)
+    graph.append(make_op(graph, "FullyConnected", [x, weight], [small], {"keep_dims": b8(False)}, name="fc"))
+    graph.append(make_op(graph, "ElementWiseNeuron", [small], [y], {"operation": u32(operation)}, name="op"))
+    graph.add_output(y)
+    return graph, feeds
+
+
 def softplus(kind: str) -> tuple[Graph, dict[str, np.ndarray]]:
     x = np.array([-1000, -600, -100, -30, -10, -1, 0, 1, 30], kind)
     params = {"operation": u32(7), "beta": f32(0.5), "threshold": f32(20.0)}
@@ -108,6 +141,11 @@ def one_op(
         repeated((4, 1), [1, 64]),
         repeated((2, 3, 1), [1, 2, 8]),
         repeated((4, 1), [1, 64], dtype.UFIXED8),
+        pool3d(3, 1),
+        pool3d(4, 4),
+        rms_norm((32, 4, 32)),
+        rms_norm((1, 9, 4, 32)),
+        fused(8),
         softplus("float32"),
         softplus("float16"),
         negative_indices(known=False),
@@ -117,6 +155,7 @@ def one_op(
     ids=[
         *("one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "rounded-one", "rounded"),
         *("repeated", "repeated-twice", "repeated-fixed"),
+        *("counted-3d", "strided-3d", "norm", "norm-of-heads", "tanh"),
         *("softplus", "softplus-half", "indices", "known-indices", "places"),
     ],
 )
