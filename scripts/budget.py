@@ -28,7 +28,7 @@ LINES = {
     "converter": 54_725,
     "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_250,
+    "passes": 6_335,
     "prepare": 4_135,
     "quant": 19_420,
     "runtime": 17_010,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_380
+TOTAL = 139_445
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
