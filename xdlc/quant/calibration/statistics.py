@@ -262,7 +262,7 @@ class SampleStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMeans:
-    """Means over samples of the mean of each channel; outliers are left out.
+    """Means over samples of the mean of each channel; outliers are omitted.
 
     Attributes:
         count: Samples merged.
