@@ -265,11 +265,7 @@ class SampleStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMeans:
-<<<<<<< HEAD
     """Means over samples of the mean of each channel, without outliers.
-=======
-    """Means over samples of the mean of each channel; outliers are omitted.
->>>>>>> blocks
 
     Attributes:
         count: Samples merged.
