@@ -221,9 +221,9 @@ def _colours(held: InputSummary, graph: Graph) -> Iterator[Fault]:
     pair = _affine(held.tensor, graph) if _channels(held) == 3 else None
     if pair is None or pair.shape[1] != 3 or held.count < FEW or not pair[0].all():
         return
-    means, found = -pair[1] / pair[0], held.channels
-    gaps = (means[0] - means[2], found[0] - found[2])
-    if min(abs(gaps[0] / means.mean()), abs(gaps[1] / found.mean())) > 0.05 and gaps[0] * gaps[1] < 0:
+    both = (-pair[1] / pair[0], held.channels)
+    gaps = [means[0] - means[2] for means in both]
+    if all(abs(g) > 0.05 * abs(m.mean()) for g, m in zip(gaps, both, strict=True)) and gaps[0] * gaps[1] < 0:
         order = "RGB" if gaps[0] > 0 else "BGR"
         text = f"the network subtracts means in the order of {order}, and those of the samples are in reverse"
         yield Fault("colours", text, f"are they {order[::-1]}? then reverse the channels", is_certain=False)
@@ -291,7 +291,7 @@ def _response(held: InputSummary, job: Job) -> tuple[float, float]:
         return math.nan, math.nan
     graph.prune()
     results = [*job.session(twin, quantized=False).run(job.measured[0].sample).values()]
-    peaks = [float(np.abs(values).max()) / size for values, size in zip(results, sizes, strict=True)]
+    peaks = [float(np.abs(values).max(initial=0.0)) / size for values, size in zip(results, sizes, strict=True)]
     return min(peaks), float(results[0].reshape(-1, results[0].shape[-1]).std(0).max()) / sizes[0]
 
 
