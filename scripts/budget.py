@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 908
+MODULES = 910
 FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_280,
     "boundary": 1_675,
     "cli": 6_080,
     "container": 4_210,
-    "converter": 54_720,
+    "converter": 54_725,
     "ir": 3_665,
-    "opdefs": 6_555,
+    "opdefs": 6_565,
     "passes": 6_250,
-    "prepare": 4_140,
-    "quant": 18_640,
+    "prepare": 4_135,
+    "quant": 19_365,
     "runtime": 17_010,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 138_565
+TOTAL = 139_320
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

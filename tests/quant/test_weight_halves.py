@@ -3,6 +3,7 @@ import pytest
 
 import xdlc
 from tests.htp_models import needs_htp
+from xdlc.ir import static
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import SFIXED8, SFIXED16, UFIXED16
 from xdlc.quant import quantize
@@ -118,3 +119,33 @@ def test_on_htp(net, soc):
         for bits in (8, 16)
     )
     assert sqnr(wanted, wide) > sqnr(wanted, narrow) + 10.0
+
+
+def test_strided_depthwise_convolutions_keep_8_bits(net):
+    n = net(1, 8, 8, 4)
+    window = {
+        "stride": static("s", np.full(2, 2, np.uint32)),
+        "dilation": static("d", np.ones(2, np.uint32)),
+        "pad_amount": static("p", np.uint32([[0, 1], [0, 1]])),
+    }
+    weights = [n.weights("w", 3, 3, 1, 4), n.weights("b", 4)]
+    model = n.done(n.op("DepthWiseConv2d", [n.x, *weights], (1, 4, 4, 4), "y", **window))
+    notes = []
+    graph = quantize(model, n.samples(2), target="qcs6490", notify=notes.append, **WIDE).main
+    assert graph.tensors["w"].dtype is SFIXED8
+    assert any("'y_op'" in note and "8 bits" in note for note in notes)
+    assert quantize(model, n.samples(2), target="sm8650", **WIDE).main.tensors["w"].dtype is SFIXED16
+
+
+def test_channels_of_tiny_weights_have_factors_that_htp_has(net):
+    n = net(4, 8)
+    model = n.done(n.op("FullyConnected", [n.x, n.weights("w", 8, 8), n.weights("b", 8)], (4, 8), "y"))
+    weight = np.array(model.main.tensors["w"].numpy())
+    weight[::2] *= 1e-5
+    model.main.tensors["w"].data = ArrayData(weight)
+    graph = quantize(model, n.samples(2), target="qcs6490", **WIDE).main
+    low = {op.name: op for op in graph.ops}["y_op_low"]
+    rest = low.inputs[0].encoding.scale / low.outputs[0].encoding.scale
+    assert min(low.inputs[1].encoding.scales) * rest >= 2.0**-22.01
+    biases = np.array(graph.tensors["b"].encoding.scales) / low.inputs[0].encoding.scale
+    assert biases == pytest.approx(256.0 * np.array(low.inputs[1].encoding.scales))

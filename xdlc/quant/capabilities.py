@@ -132,8 +132,7 @@ def takes(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
         return soc is None or soc.fp16
     if not _has_weights(op):
         return soc is None or _takes(soc.capabilities, acts, 8)
-    if weights == 16 and splits(soc) and can_split(op):
-        weights = 8
+    weights = 8 if weights == 16 and splits(soc) else weights
     kernel = weights < 16 or has_kernel(op.type, acts, weights)
     return kernel and (soc is None or _takes(soc.capabilities, acts, weights))
 
@@ -239,6 +238,10 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
         for op, bits in placement.fixed.items()
         if bits == 16 and splits(soc) and _has_weights(op) and precision.weight_bits_of(op) == 16
     ]
+    kept = [op for op in halved if not can_split(op)]
+    halved = [op for op in halved if can_split(op)]
+    if kept:
+        notes.append(f"{name} has no 16-bit weights: {len(kept)} op(s) have 8 bits: {_listed(kept)}")
     if halved:
         notes.append(
             f"{name} has no 16-bit weights: {len(halved)} op(s) compute with high and low bytes apart, "

@@ -199,6 +199,17 @@ class _Part:
         array = np.atleast_1d(results[self.name])
         return array if self.place is None else self.place.of(array)
 
+    def fine(self, array: Array) -> Array:
+        """Return the values that dB are measured of: probabilities of logits beside a threshold.
+
+        A far negative logit has no probability, whatever its error.
+        """
+        import numpy as np
+
+        if self.kind not in (OutputKind.SCORES, OutputKind.MAP) or self.threshold:
+            return array
+        return 1.0 / (1.0 + np.exp(-np.clip(array, -60.0, 60.0)))
+
 
 @dataclass(slots=True)
 class OutputJudge:
@@ -257,7 +268,7 @@ class OutputJudge:
                 (part.of(wanted), part.of(found)) for wanted, found in zip(self.floats, results, strict=True)
             ]
             if part.kind is not OutputKind.LABELS:
-                columns.append([_db(wanted, found) for wanted, found in pairs])
+                columns.append([_db(part.fine(wanted), part.fine(found)) for wanted, found in pairs])
             verdict = _verdict(part, pairs)
             before = verdicts.get(part.output)
             if before is None or verdict.at_most < before.at_most:

@@ -4,7 +4,7 @@ A product of quantized values is brought to the steps of its result by one facto
 scale of the weights over scale of the result.  v68 and v69 round it to 11 significant bits (emulation of
 SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
 Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
-two: beside some of these a strided depthwise convolution gives the lowest value for half of its results.
+two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffs
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
 from xdlc.quant.decision import Decision
-from xdlc.quant.weight_halves import splits
 from xdlc.targets import Soc
 
 _ROUNDING = (68, 69)
@@ -31,16 +30,6 @@ _EXACT = 1e-3
 def rounds(soc: Soc | None) -> bool:
     """Return whether a target rounds the factor of products; None: any SoC."""
     return soc is not None and soc.arch in _ROUNDING
-
-
-def least_factor(bits: int, soc: Soc | None) -> float:
-    """Return the least factor of a product; below 2^-24 HTP returns the lowest value.
-
-    Args:
-        bits: Bits of the weights.
-        soc: The target; weights of 16 bits in halves have 2^-8 times the factor for the low ones.
-    """
-    return 0.0 if bits == 16 and not splits(soc) else 2.0**-16 if bits == 16 else 2.0**-22
 
 
 def rest_of(op: Op, decision: Decision) -> float:

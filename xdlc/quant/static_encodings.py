@@ -27,13 +27,14 @@ from xdlc.quant.affine import (
     used_bits,
 )
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.multipliers import exact, least_factor, rest_of, rounds
+from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
+from xdlc.quant.weight_halves import LEAST_FACTOR, stored_bits
 from xdlc.quant.weight_storage import Around, symmetric_method, weight_form
 from xdlc.quant.weights import (
     Channels,
@@ -248,9 +249,11 @@ class Statics:
             and self.options.adjust_bias_encoding
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        bits, result = self.precision.weight_bits_of(op), decision.activations.get(op.outputs[0])
-        if scale and result is not None and isinstance(result[1], ScaleOffset):
-            least = least_factor(bits, self.options.soc) * result[1].scale / scale
+        bits = stored_bits(op, self.precision.weight_bits_of(op), self.options.soc)
+        result = decision.activations.get(op.outputs[0])
+        overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
+        if scale and overflows and result is not None and isinstance(result[1], ScaleOffset):
+            least = LEAST_FACTOR * result[1].scale / scale
             floor = np.full(1, least) if floor is None else np.maximum(floor, least)
         around = Around(axis, bits, floor)
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)

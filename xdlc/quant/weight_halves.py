@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from operator import mul
 from typing import TypeAlias
 
 from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op, u32
@@ -20,6 +21,7 @@ from xdlc.ir.tensor import Role
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import MIN_WIDTH, representable, to_quantized
 from xdlc.quant.decision import Decision, Form, Use
+from xdlc.quant.op_specs import numbers
 from xdlc.quant.ranges import Range
 from xdlc.targets import Soc
 
@@ -29,6 +31,9 @@ Halves: TypeAlias = tuple[ScaleOffset, ScaleOffset]
 _STEPS = (1 << 16) - 1
 _LARGEST = 0x7F7F
 """Largest 16-bit value whose bytes are both signed."""
+
+LEAST_FACTOR = 2.0**-22
+"""Least factor of a product: below 2^-24 HTP returns the lowest value."""
 
 _SPREAD = 6.0
 """Standard deviations that a sum of random signs stays within."""
@@ -43,8 +48,20 @@ def splits(soc: Soc | None) -> bool:
 
 
 def can_split(op: Op) -> bool:
-    """Return whether the result of an op is a sum over products with its static weights, and a bias."""
-    return traits(op).weight is not None and bool(traits(op).macs) and len(op.outputs) == 1
+    """Return whether an op adds products with its static weights, and has no need of large factors.
+
+    Depthwise convolutions with strides, or of a single tap, overflow where the factor of a product is small
+    (emulation of SDK 2.51): what they add is 32 bits with the zero of the result.
+    """
+    found, weight = traits(op), op.inputs[1] if len(op.inputs) > 1 else None
+    if op.type == "DepthWiseConv2d" and weight is not None:
+        return (max(numbers(op, "stride", (1, 1))) == 1) is (max(weight.shape[:2]) > 1)
+    return found.weight is not None and bool(found.macs) and len(op.outputs) == 1
+
+
+def stored_bits(op: Op, bits: int, soc: Soc | None) -> int:
+    """Return the bits of the weights of an op: 8 in place of 16 where there are not even halves of those."""
+    return 8 if bits == 16 and splits(soc) and not can_split(op) else bits
 
 
 def halves(op: Op, decision: Decision) -> Halves | None:
@@ -65,10 +82,19 @@ def halves(op: Op, decision: Decision) -> Halves | None:
     values = representable(entry, read[0])
     largest = max(-values.low, values.high) * _largest_sum(op, weight, stored[1])
     ends = representable(own, written)
-    return (
-        _covering(own.scale, Range(ends.low - largest, ends.high + largest)),
-        _covering(own.scale, Range(-largest, largest)),
-    )
+    low = _covering(own.scale, Range(-largest, largest))
+    for index in (1, 2):
+        if (op, index) in decision.statics:
+            dtype, encoding = decision.statics[op, index]
+            powers = _powers(stored[1], entry.scale / low.scale)
+            decision.statics[op, index] = dtype, _times(encoding, powers)
+    return _covering(own.scale, Range(ends.low - largest, ends.high + largest)), low
+
+
+def _powers(encoding: Encoding, rest: float) -> tuple[float, ...]:
+    """Return powers of two that bring the factors of channels to the least that HTP multiplies by."""
+    least = LEAST_FACTOR / rest
+    return tuple(2.0 ** max(0, math.ceil(math.log2(least / scale))) for scale in _scales(encoding))
 
 
 def _covering(scale: float, values: Range) -> ScaleOffset:
@@ -134,7 +160,7 @@ def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, Form]:
     read, name = [upper, lower], f"{op.name}_sum"
     total = make_op(graph, "ElementWiseBinary", read, [result], params, name=name, origin=origin)
     graph.insert_after(twin, total)
-    return {} if bias is None else {(op, 2): (bias[0], _times(bias[1], 256.0))}
+    return {} if bias is None else {(op, 2): (bias[0], _times(bias[1], (256.0,)))}
 
 
 def _half(graph: Graph, op: Op, encoding: Encoding, *, is_high: bool) -> Tensor:
@@ -148,18 +174,20 @@ def _half(graph: Graph, op: Op, encoding: Encoding, *, is_high: bool) -> Tensor:
             graph.unique_name(f"{weight.name}_{'high' if is_high else 'low'}"),
             weight.shape,
             SFIXED8,
-            _times(encoding, 256.0) if is_high else encoding,
+            _times(encoding, (256.0,)) if is_high else encoding,
             weight.data.transform(function, dtype=SFIXED8.numpy),
             Role.STATIC,
         )
     )
 
 
-def _times(encoding: Encoding, factor: float) -> Encoding:
+def _times(encoding: Encoding, factors: tuple[float, ...]) -> Encoding:
+    """Return an encoding with its scales times one factor, or one each."""
     if isinstance(encoding, AxisScaleOffset):
-        return replace(encoding, scales=tuple(factor * scale for scale in encoding.scales))
+        each = factors * (len(encoding.scales) // len(factors))
+        return replace(encoding, scales=tuple(map(mul, encoding.scales, each)))
     assert isinstance(encoding, ScaleOffset)
-    return replace(encoding, scale=factor * encoding.scale)
+    return replace(encoding, scale=max(factors) * encoding.scale)
 
 
 def _bytes(array: Array, *, encoding: Encoding, is_high: bool) -> Array:

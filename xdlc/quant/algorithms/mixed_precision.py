@@ -93,9 +93,8 @@ def _search(job: Job, trials: Trials) -> SearchResult:
         if found.levels in tried:
             break
         tried.add(found.levels)
-        if trials.exact(found.levels) >= least + MARGIN / 2 and (
-            best is None or trials.cost(found.levels) < trials.cost(best.levels)
-        ):
+        is_good = trials.exact(found.levels) >= least + MARGIN / 2 and trials.keeps_task(found.levels)
+        if is_good and (best is None or trials.cost(found.levels) < trials.cost(best.levels)):
             best = found
         if not found.reached or len(tried) == MOST_SEARCHES:
             break

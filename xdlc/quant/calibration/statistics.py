@@ -134,6 +134,27 @@ class Histogram:
         return self.first >> shift, (self.first + self.counts.size - 1) >> shift
 
 
+def share_below(sizes: Array, counts: Array, share: float) -> float:
+    """Return the least size that at least a share of all counted values does not exceed.
+
+    Args:
+        sizes: The size of the values of each bin, [bins], in any order.
+        counts: How many there are, of any type: sums of floats are compared with their own last one.
+        share: Of all values, 0 to 1.
+
+    Returns:
+        One of the sizes; 0 where nothing was counted.
+    """
+    import numpy as np
+
+    order = np.argsort(sizes, kind="stable")
+    below = np.cumsum(counts[order])
+    if not below.size or not below[-1] > 0:
+        return 0.0
+    place = min(int(np.searchsorted(below, min(share, 1.0) * below[-1])), below.size - 1)
+    return float(sizes[order[place]])
+
+
 def _fitting(low: float, high: float) -> int:
     """Return the smallest exponent for which [low, high] fits into ``BINS`` bins."""
     width = max(high - low, abs(low) * 2.0**-40, abs(high) * 2.0**-40, 2.0**_SMALLEST)

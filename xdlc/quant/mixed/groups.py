@@ -15,7 +15,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.sharing import Sharing
-from xdlc.quant.weight_halves import splits
+from xdlc.quant.weight_halves import can_split, splits
 from xdlc.targets import Soc
 
 _FUSED = ("Prelu", "HardSwish")
@@ -246,7 +246,7 @@ def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int, soc: So
     factor = acts if weight is None or bits is None else weight_bits
     moved = sum(tensor.size * acts for tensor in float_tensors(op) if tensor is not weight)
     moved += weight.size * factor if weight is not None else 0
-    if weight is not None and bits == weight_bits == 16 and splits(soc):
+    if weight is not None and bits == weight_bits == 16 and splits(soc) and can_split(op):
         source, result = op.inputs[0], op.outputs[0]
         moved += acts * (4 * result.size + (source.size if source is not None else 0))
     return Cost(float(macs(op) * acts * factor), moved / 8)

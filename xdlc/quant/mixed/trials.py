@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
-from xdlc.quant.auto_range import judged
-from xdlc.quant.judge import OutputJudge
+from xdlc.quant.judge import Score
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.noise_power import EXACT, Noise
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out
@@ -33,6 +33,8 @@ MOST_FEW = 4
 RUNS_A_SAMPLE, FREE_RUNS, FREE_MACS = 8, 400, 4e11
 """Runs of one sample that a search may take for each sample of calibration, and beside these: 20 times the
 work of calibrating, and of its overhead with small networks."""
+NEARLY = 0.01
+"""How far below a goal in dB levels count that reach it and keep too little of the task."""
 RUNS_A_SESSION = 10
 """Runs that making a session counts as."""
 
@@ -46,7 +48,7 @@ class Goal:
         margin: What is kept beyond that, in dB.
         evaluate: Returns how good a network is, given a function that runs it; None: nothing.
         least: Least result of ``evaluate``.
-        kept: Least share of the float task that each output keeps; None: any.
+        kept: Least share of the float task that each output keeps; None: no poor output that 16 bits keep.
     """
 
     sqnr: float | None = None
@@ -86,9 +88,11 @@ class Trials:
         self.most_runs = runs
         self._base = base
         self._samples = samples
-        self._names = judged(job.graph)
-        self._judge = OutputJudge(job.graph, [kept.floats for kept in samples], job.output_kinds)
-        self._outputs = list(dict.fromkeys((*self._names, *self._judge.names)))
+        self._judge = job.output_judge(samples)
+        self._names = self._judge.names
+        kinds = {part.name: part.kind for part in self._judge.parts}
+        self._reals = [name for name in self._names if kinds[name] is not OutputKind.LABELS]
+        self._scores: dict[Levels, Score] = {}
         self._few = MOST_FEW
         self._most_parts: dict[int, int] = {}
         self._reference: tuple[Levels, list[Results]] | None = None
@@ -96,7 +100,6 @@ class Trials:
         self._sqnr: dict[Levels, float] = {}
         self._exact: dict[Levels, float] = {}
         self._score: dict[Levels, float] = {}
-        self._kept: dict[Levels, float] = {}
         self._costs: dict[Levels, Cost] = {}
         self._emulation: tuple[tuple[Level, ...], Emulation] | None = None
         self._is_emulated = not has_control_flow(job.graph) and not any(map(is_udo, job.graph.ops))
@@ -145,7 +148,7 @@ class Trials:
             self._reference = base, self._run(self._runner(base), few)
         key = base, levels
         if key not in self._added:
-            noises = _noises(self._names, self._reference[1], self._run(self._runner(levels), few))
+            noises = _noises(self._reals, self._reference[1], self._run(self._runner(levels), few))
             self._added[key] = sum(10.0 ** (-noise.db / 10.0) for noise in noises)
             self._tried()
         return self._added[key]
@@ -163,13 +166,26 @@ class Trials:
 
     def _emulated(self, levels: Levels) -> float:
         if levels not in self._sqnr:
-            self._sqnr[levels] = self._measure(self._runner(levels))
+            self._sqnr[levels] = self._measure(levels, self._runner(levels))
         return self._sqnr[levels]
+
+    def keeps_task(self, levels: Levels) -> bool:
+        """Return whether no output is poor that is not with 16 bits for all that has a choice.
+
+        Under a goal of ``kept``: whether all outputs keep so much.
+        """
+        self.sqnr(levels)
+        score = self._scores[levels]
+        if not score.is_poor or self.goal.kept is not None:
+            return not score.is_poor and score.kept >= (self.goal.kept or 0.0)
+        best = self.ceilings()[2]
+        self.sqnr(best)
+        return not score.is_worse(self._scores[best])
 
     def exact(self, levels: Levels) -> float:
         """Return the SQNR of the network as it will be stored."""
         if levels not in self._exact:
-            self._exact[levels] = self._measure(self._session(levels, plain=True))
+            self._exact[levels] = self._measure(levels, self._session(levels, plain=True))
         return self._exact[levels]
 
     def score(self, levels: Levels) -> float:
@@ -190,15 +206,9 @@ class Trials:
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
             return -math.inf
-        return above if self.goal.kept is None or self.kept(levels) >= self.goal.kept else -math.inf
-
-    def kept(self, levels: Levels) -> float:
-        """Return the share of the float task that the worst output keeps, emulated."""
-        if levels not in self._kept:
-            score = self._judge.score(self._run(self._runner(levels), self._samples))
-            self._kept[levels] = 0.0 if score.is_poor else score.kept
-            self._tried()
-        return self._kept[levels]
+        if self.goal.evaluate is None and above >= 0.0 and not self.keeps_task(levels):
+            return -NEARLY
+        return above
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
@@ -241,7 +251,7 @@ class Trials:
         self.runs += RUNS_A_SESSION
         self.job.precision = self.precision(levels)
         self.job.decide()
-        return self.job.session(self.job.trial(), plain=plain, outputs=self._outputs if plain else None).run
+        return self.job.session(self.job.trial(), plain=plain, outputs=self._names if plain else None).run
 
     def _runner(self, levels: Levels) -> Run:
         """Return what runs a sample under some levels, nearly as they will be stored."""
@@ -252,20 +262,22 @@ class Trials:
             self.runs += 2 * RUNS_A_SESSION
             narrow = (_narrowed(group, level) for group, level in zip(self.groups, wide, strict=True))
             ends = self._precision(tuple(narrow)), self._precision(wide)
-            self._emulation = wide, Emulation(self.job, self.groups, *ends, self._outputs)
+            self._emulation = wide, Emulation(self.job, self.groups, *ends, self._names)
         emulation = self._emulation[1]
         return partial(emulation.run, fed=emulation.encodings(self.precision(levels)))
 
-    def _measure(self, run: Run) -> float:
+    def _measure(self, levels: Levels, run: Run) -> float:
         floats = [kept.floats for kept in self._samples]
-        noises = _noises(self._names, floats, self._run(run, self._samples))
+        results = self._run(run, self._samples)
+        self._scores[levels] = self._judge.score(results)
+        noises = _noises(self._reals, floats, results)
         self._tried()
         return min((noise.db for noise in noises), default=EXACT)
 
     def _run(self, run: Run, samples: Sequence[KeptSample]) -> list[Results]:
         self.runs += len(samples)
         found = map(run, (kept.sample for kept in samples))
-        return [{name: results[name] for name in self._outputs} for results in found]
+        return [{name: results[name] for name in self._names} for results in found]
 
 
 def _distance(one: Levels, other: Levels) -> int:
