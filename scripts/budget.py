@@ -28,16 +28,16 @@ LINES = {
     "converter": 54_730,
     "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_250,
+    "passes": 6_335,
     "prepare": 4_135,
-    "quant": 19_365,
+    "quant": 19_420,
     "runtime": 17_010,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_380
+TOTAL = 139_505
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

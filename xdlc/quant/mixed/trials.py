@@ -172,8 +172,10 @@ class Trials:
     def keeps_task(self, levels: Levels) -> bool:
         """Return whether no output is poor that is not with 16 bits for all that has a choice.
 
-        Under a goal of ``kept``: whether all outputs keep so much.
+        Under a goal of ``kept``: whether all outputs keep so much; under a metric of the user's: True.
         """
+        if self.goal.evaluate is not None:
+            return True
         self.sqnr(levels)
         score = self._scores[levels]
         if not score.is_poor or self.goal.kept is not None:
@@ -206,7 +208,7 @@ class Trials:
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
             return -math.inf
-        if self.goal.evaluate is None and above >= 0.0 and not self.keeps_task(levels):
+        if above >= 0.0 and not self.keeps_task(levels):
             return -NEARLY
         return above
 
