@@ -64,7 +64,8 @@ class _Reader:
         self.first_later = ""  # the flag that the first of them is for
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
-        ctx.obj = self.written = dict(ctx.obj or {})  # words of the call, by those of ours that texts have
+        self.replaced: dict[str, str] = ctx.obj or {}  # as below, of the tool that runs before
+        ctx.obj = self.written = dict(self.replaced)  # words of the call, by those of ours that texts have
 
     def is_option(self, word: str) -> bool:
         """Return whether a word is an option, the command's or the vendor's."""
@@ -108,6 +109,8 @@ class _Reader:
                 name = self.whole(name)
             entry = None if is_own else self.entry(name)
             option = self.known.get(name)
+            if not is_own:
+                self.written[name] = self.replaced.get(name, name)
             if entry is None and not is_own and name.startswith("--"):
                 self.write_for(name, [], name)
             if entry is not None:

@@ -126,7 +126,7 @@ class _Decoder:
         return ContainerError(problem, where=self.where, fix="the file is damaged: get it again")
 
     def cut(self, part: str) -> ContainerError:
-        """Return the error for a part that lies beyond the end."""
+        """Return the error for a part beyond the end."""
         return self.fail(f"{TRUNCATED}: it has {part} of {self.size}")
 
     def root(self, root: type[T]) -> T:
