@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 897
-FILES_OF_A_CONVERSION = 64
+MODULES = 908
+FILES_OF_A_CONVERSION = 65
 LINES = {
-    "api": 2_225,
+    "api": 2_235,
     "boundary": 1_675,
-    "cli": 6_070,
+    "cli": 6_090,
     "container": 4_200,
-    "converter": 54_520,
-    "ir": 3_610,
+    "converter": 54_605,
+    "ir": 3_630,
     "opdefs": 6_555,
     "passes": 6_060,
     "prepare": 4_105,
-    "quant": 16_810,
-    "runtime": 16_830,
+    "quant": 18_600,
+    "runtime": 16_865,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 135_960
+TOTAL = 138_100
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -42,7 +42,7 @@ def problems_of(error: xdlc.XdlcError) -> list[tuple[str, str]]:
 
 def report(path: Path, target: str) -> int:
     """Return the number of problems of a source model."""
-    found = xdlc.check(path, target, {"image": (1, 3, 224, 224)})
+    found = xdlc.check(path, {"image": (1, 3, 224, 224)}, target=target)
     for problem in found.problems:
         LOG.error("%s: %s", problem.node, problem.why)
     return len(found.problems)
@@ -109,12 +109,16 @@ def prepared(model: xdlc.Model, target: Path) -> list[str]:
     """Write a model with caches, and return the SoCs that can use it."""
     socs = ["sm8550", "sm8650"]
 
-    def state(soc: str, what: str) -> None:
-        LOG.info("%s: %s", soc, what)
-
-    xdlc.prepare(model, socs, vtcm_override=4, optimization_level=3, partition=True, notify=state).save(
-        target
-    )
+    notes = Notes()
+    xdlc.prepare(
+        model,
+        socs,
+        vtcm_override=4,
+        optimization_level=3,
+        partition=True,
+        notify=notes,
+        step=notes.step,
+    ).save(target)
     usable: list[str] = []
     for soc in socs:
         for verdict in xdlc.verdicts(target, soc, mode="strict"):

@@ -68,6 +68,35 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
             argument_types.check("verb", "option", value, annotation, names)
 
 
+@pytest.mark.parametrize("option", ["notify", "step"])
+@pytest.mark.parametrize("verb", ["convert", "quantize", "prepare", "prepare_hta"])
+def test_a_callback_with_other_arguments_is_refused_before_any_work(verb: str, option: str) -> None:
+    names = {"notify": "(line)", "step": "(title, done, total)"}
+    others: tuple[Any, ...] = (lambda: None, lambda a, b: None, lambda a, b, c, d: None)
+    others += (lambda a, b, c: None,) if option == "notify" else (lambda a: None,)
+    for callback in others:
+        with pytest.raises(UsageError, match=f"{verb}: {option} has other arguments") as caught:
+            getattr(xdlc, verb)("no.file", *([[]] if verb == "quantize" else []), **{option: callback})
+        assert f"function{names[option]}" in str(caught.value.fix)
+    for callback in (print, lambda *seen: None, lambda a, b=0, c=0: None):
+        with pytest.raises(xdlc.XdlcError) as caught:
+            getattr(xdlc, verb)("no.file", *([[]] if verb == "quantize" else []), **{option: callback})
+        assert option not in str(caught.value)
+
+
+def test_shapes_and_examples_stand_in_one_place_in_both_verbs(models: Any) -> None:
+    path = models.save(models.cnn())
+    shapes = {"x": (1, 3, 16, 16)}
+    assert xdlc.check(path, shapes).problems == ()
+    assert xdlc.convert(path, shapes).main.inputs[0].shape == shapes["x"]
+    with pytest.raises(UsageError, match="example_inputs is the string 'sm8650'") as caught:
+        xdlc.check(path, "sm8650")
+    assert caught.value.fix == "give target='sm8650'"
+    for verb in (xdlc.check, xdlc.convert):
+        with pytest.raises(UsageError, match="input_dims is of type tuple"):
+            verb(path, input_dims=(np.zeros(3),))
+
+
 def test_none_by_name_is_the_default(models: Any) -> None:
     path = models.save(models.cnn())
     xdlc.convert(path, disable_batchnorm_folding=None, plugin=None, unroll_loops=None)  # type: ignore[arg-type]
@@ -162,7 +191,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     for name, default in shared.items():
         assert of_verb("convert")[name].default == (None if name == "define_symbol" else default), name
     defaults = QuantOptions()
-    for name in options - {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of"}:
+    for name in options - {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of", "output_kind"}:
         assert of_verb("quantize")[name].default == getattr(defaults, name)
     assert all(
         each.kind is not each.VAR_KEYWORD or each.annotation.startswith("Unpack[")

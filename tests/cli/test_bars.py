@@ -55,28 +55,6 @@ def test_progress_is_drawn_after_a_while_and_moves_on(monkeypatch: pytest.Monkey
     assert late or drawn == "notice: a word\n"
 
 
-def test_outcomes_are_drawn_with_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(bars, "DELAY", 0)
-    collected = {}
-
-    @tool("x")
-    def command() -> None:
-        with bars.outcomes("compiling", "SoC", 3) as (notify, found):
-            notify("a", "started")
-            notify("b", "started")
-            notify("b", "failed")
-            notify("c", "kept")
-        collected.update(found)
-
-    command.main([], standalone_mode=False)
-    assert collected == {"b": "failed", "c": "kept"}
-    drawn = terminal.getvalue().split("\r")
-    assert any("1/3" in line and "b failed; a under way" in line for line in drawn)
-    assert any("2/3" in line and "c kept; a under way" in line for line in drawn)
-
-
 def test_progress_is_drawn_in_a_terminal_that_states_no_size(monkeypatch: pytest.MonkeyPatch) -> None:
     pty = pytest.importorskip("pty")
     monkeypatch.setattr(bars, "DELAY", 0)

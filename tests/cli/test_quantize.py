@@ -175,7 +175,7 @@ def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Pat
     words = ["--input_dlc", dlc, "-l", samples, "-o", target]
     last = invoke(quantize, *words).stderr.splitlines()[-1]
     assert "warning: output " in last
-    assert last.endswith(f"-o {target} --act_bitwidth 16")
+    assert last.endswith(f"-o {target} --accuracy best")
     assert "warning: output " in invoke(quantize, *words, "--quiet").stderr
     target.unlink()
     failed = invoke(quantize, *words, "--fail_below", 5, code=5)

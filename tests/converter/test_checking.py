@@ -83,13 +83,13 @@ def test_the_target_is_asked_about_what_could_be_converted(
 ) -> None:
     if not installed:
         monkeypatch.setattr(library, "find_spec", lambda name: None)
-    report = xdlc.check(troubled(models), "sm8650")
+    report = xdlc.check(troubled(models), target="sm8650")
     assert report.target == "sm8650 (v75)"
     assert ("vendor" in report.judge) is installed
     assert {each.node for each in report.problems} == {"odd", "odder", "det", "add"}
     wide = next(each for each in report.problems if each.node == "add")
     assert "1099511627776" in wide.why
-    fine = xdlc.check(models.save(models.cnn(), "cnn.onnx"), "SM8650")
+    fine = xdlc.check(models.save(models.cnn(), "cnn.onnx"), target="SM8650")
     assert (fine.problems, fine.exit_code) == ((), 0)
 
 
@@ -98,7 +98,7 @@ def test_the_vendors_refusals_name_the_source_nodes(models: Any) -> None:
     axes = ["a", "b", "c", "d", "e", "f"]
     nodes = [node("Transpose", ["x"], ["y"], "deep", perm=[5, 4, 3, 2, 1, 0])]
     path = models.save(models.make(nodes, {"x": axes}, {"y": None}))
-    report = xdlc.check(path, "sm8650", input_dims={"x": (2, 3, 4, 5, 6, 7)})
+    report = xdlc.check(path, target="sm8650", input_dims={"x": (2, 3, 4, 5, 6, 7)})
     assert [(each.node, each.by, each.kind) for each in report.problems] == [
         ("deep", "vendor", "ConstraintError")
     ]
@@ -109,10 +109,10 @@ def test_the_vendors_refusals_name_the_source_nodes(models: Any) -> None:
 @pytest.mark.usefixtures("tables")
 def test_socs_differ(models: Any) -> None:
     path = models.save(models.cnn())
-    assert xdlc.check(path, "sm8650").problems == ()
-    (problem,) = xdlc.check(path, "sm8250").problems
+    assert xdlc.check(path, target="sm8650").problems == ()
+    (problem,) = xdlc.check(path, target="sm8250").problems
     assert "no HTP" in problem.why
-    (problem,) = xdlc.check(path, "sm6450").problems
+    (problem,) = xdlc.check(path, target="sm6450").problems
     assert "float graphs" in problem.why
 
 
@@ -122,7 +122,7 @@ def test_a_failing_library_is_one_more_problem(models: Any, monkeypatch: pytest.
     monkeypatch.setattr(support, "_has_library", lambda: True)
     monkeypatch.setattr(process, "library_folder", lambda: models.folder)
     monkeypatch.setattr(process, "worker_command", lambda: ["false"])
-    report = xdlc.check(models.save(models.cnn()), "sm8650")
+    report = xdlc.check(models.save(models.cnn()), target="sm8650")
     assert [each.kind for each in report.problems] == ["ChildDiedError"]
     assert report.exit_code == 7
 
@@ -143,7 +143,7 @@ def test_what_is_no_model_is_an_error(models: Any) -> None:
         xdlc.check(models.folder / "text.onnx")
     path = models.save(models.cnn())
     with pytest.raises(UsageError, match="sm8650"):
-        xdlc.check(path, "sm8560")
+        xdlc.check(path, target="sm8560")
     with pytest.raises(UsageError, match="no option"):
         xdlc.check(path, bach=1)
     with pytest.raises(UsageError, match="input_dims names 'z'"):

@@ -116,6 +116,7 @@ def test_passes_run_in_the_order_that_they_require():
         "dequantize_weights",
         "cast_reinterpreted",
         "avoid_faults",
+        "expand_blocks",
         "step_recurrences",
         "spread_batches",
         "write_hard_swish",

@@ -51,11 +51,10 @@ def attention(net):
         ("sm8250", {"weights_bitwidth": 4}, "weights_bitwidth", "with weights of 8 bits"),
         (
             "sm8450",
-            {"act_bitwidth": 16, "weights_bitwidth": 16},
+            {"act_bitwidth": 16, "weights_bitwidth": 2},
             "weights_bitwidth",
             "weights of 8 or 4 bits",
         ),
-        ("sm8450", {"act_bitwidth": 16, "weights_bitwidth": 2}, "weights_bitwidth", "v69 of sm8450"),
         (
             "sm8650",
             {"weights_bitwidth": 2},
@@ -82,6 +81,7 @@ def test_options_that_a_generation_does_not_take(target, given, where, text):
         (None, {"weights_bitwidth": 2}),
         ("sm8250", {"use_per_channel_quantization": False, "use_per_row_quantization": False}),
         ("sm8350", {"weights_bitwidth": 4, "act_bitwidth": 16}),
+        ("sm8450", {"weights_bitwidth": 16, "act_bitwidth": 16}),
         ("sm8450", {"weights_bitwidth": 4, "weights_block_size": 32, "use_lpbq": True}),
         ("sm8550", {"weights_bitwidth": 16, "act_bitwidth": 16, "float_bitwidth": 16}),
         ("SM8550", {"weights_bitwidth": 2, "act_bitwidth": 16}),
@@ -107,8 +107,8 @@ def test_an_unknown_target_names_its_neighbours(net):
 def test_widths_of_single_ops(net):
     _, model = conv(net)
     options = QuantOptions(target="sm8450")
-    with pytest.raises(ConstraintError, match="16-bit activations with 16-bit weights") as caught:
-        checked(model, options, Precision(8, 8, {"y_op": 16}, {"y_op": 16}))
+    with pytest.raises(ConstraintError, match="16-bit activations with 2-bit weights") as caught:
+        checked(model, options, Precision(8, 8, {"y_op": 16}, {"y_op": 2}))
     assert caught.value.node == "y_op"
     assert "v69 of sm8450 takes" in caught.value.problem
     assert checked(model, QuantOptions(target="sm8550"), Precision(8, 8, {"y_op": 16}, {"y_op": 16})) == []
@@ -193,7 +193,7 @@ def test_all_misfits_are_one_error_before_the_samples_are_run(net):
             samples(),
             target="qcs6490",
             act_bitwidth=16,
-            weights_bitwidth_of=dict.fromkeys(names, 16),
+            weights_bitwidth_of=dict.fromkeys(names, 2),
             float_ops="c6",
             min_sqnr=20,
         )
@@ -215,8 +215,8 @@ def test_wide_activations_of_single_ops_where_there_are_none(net):
     ("target", "kept"),
     [
         (None, [(8, 4), (8, 8), (16, 8), (16, 16), (None, 4)]),
-        ("qcs6490", [(8, 4), (8, 8), (16, 8)]),
-        ("sm8450", [(8, 4), (8, 8), (16, 8), (None, 4)]),
+        ("qcs6490", [(8, 4), (8, 8), (16, 8), (16, 16)]),
+        ("sm8450", [(8, 4), (8, 8), (16, 8), (16, 16), (None, 4)]),
         ("sm8250", [(8, 8)]),
     ],
 )
@@ -261,9 +261,6 @@ def test_notes(net):
     (note,) = checked(model, QuantOptions(weights_bitwidth=2))
     assert note.endswith("they run on the host only: 'y_op'")
     assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
-    lpbq = {"weights_bitwidth": 4, "weights_block_size": 3, "use_lpbq": True}
-    assert "sources differ" in checked(model, QuantOptions(target="sm8450", **lpbq))[0]
-    assert checked(model, QuantOptions(target="sm8550", **lpbq)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 import math
 
+import numpy as np
 import pytest
 
+import xdlc
+from tests.htp_models import needs_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, ScaleOffset
+from xdlc.ir.data import ArrayData
 from xdlc.quant import quantize
 from xdlc.quant.multipliers import exact
 
@@ -25,6 +29,13 @@ def test_scales_grow_to_the_next_exact_factor():
     blocks = BlockScaleOffset((1, 2), (0.1,), (0,))
     assert exact(blocks, 0.37) is blocks
     assert exact(ScaleOffset(0.1, 0), 0.0) == ScaleOffset(0.1, 0)
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.2499999, 0.5, 2.0**-16])
+def test_no_factor_is_a_power_of_two(scale):
+    found = exact(ScaleOffset(scale, 0), 1.0).scale
+    assert scale < found <= scale * 1.002
+    assert round(2048 * math.frexp(found)[0]) == 1025
 
 
 @pytest.mark.parametrize(("target", "is_exact"), [("qcs6490", True), ("sm8450", True), ("sm8550", False)])
@@ -51,3 +62,18 @@ def test_products_of_8_bits_stay(net):
     model = n.done(n.op("FullyConnected", [n.x, n.weights("w", 8, 8)], (4, 8), "y"))
     found = [quantize(model, n.samples(2), target=target).main for target in ("sm8450", "sm8550")]
     assert found[0].tensors["w"].encoding == found[1].tensors["w"].encoding
+
+
+@needs_htp
+@pytest.mark.parametrize("soc", ["qcs6490", "sm8650"])
+def test_channels_of_tiny_weights(net, soc):
+    """A factor below 2^-24 makes HTP give the lowest value: such weights have larger scales."""
+    n = net(1, 4, 4, 8)
+    model = n.done(n.conv(n.x, 8, "y", bias=False))
+    kernel = np.array(model.main.tensors["y_w"].numpy())
+    kernel[..., ::2] *= 1e-6
+    model.main.tensors["y_w"].data = ArrayData(kernel)
+    (feeds,) = n.samples(1, seed=4)
+    quantized = quantize(model, n.samples(4), act_bitwidth=16, target=soc)
+    found = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
+    assert np.abs(found[..., ::2]).max() < 1e-2

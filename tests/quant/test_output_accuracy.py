@@ -53,7 +53,7 @@ def test_a_held_out_sample_is_measured_without_it_and_stored_ranges_hold_it(net)
     made, warned, _ = told(model, samples, act_quantizer_calibration="min-max")
     assert len(warned) == 1
     assert "'y' is at" in warned[0]
-    assert warned[0].endswith("act_bitwidth=16")
+    assert warned[0].endswith("accuracy='best'")
     x = made.main.tensors["x"]
     assert x.encoding.scale * 255 > 300.0
 
@@ -90,7 +90,7 @@ def test_an_output_below_the_least_fails(net):
     with pytest.raises(ConstraintError) as caught:
         quantize(model, samples, fail_below=100.0, command=["xdlc-quant", "-i", "a b.dlc"])
     assert caught.value.where == "output 'y'"
-    assert caught.value.fix.endswith("xdlc-quant -i 'a b.dlc' --act_bitwidth 16")
+    assert caught.value.fix.endswith("xdlc-quant -i 'a b.dlc' --min_sqnr 100.0")
     with pytest.raises(UsageError, match="fail_below"):
         quantize(model, [], enable_float_fallback=True, fail_below=10.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections.abc as abc
+import inspect
 import math
 import os
 import re
@@ -39,7 +40,9 @@ def check(verb: str, option: str, value: Any, annotation: str, names: Mapping[st
         if _is_nan(value):
             raise UsageError(f"{verb}: {option} is nan", fix="give a number, or omit the option")
         problem = f"{verb}: {option} is of type {type(value).__name__}"
-        if isinstance(value, list | tuple | set | Mapping) and value:
+        if callable(value) and not isinstance(value, type) and "function" in _in_words(annotation):
+            problem = f"{verb}: {option} has other arguments"
+        elif isinstance(value, list | tuple | set | Mapping) and value:
             problem += ", or has an element of another type"
         raise UsageError(problem, fix=f"give {_in_words(annotation)}")
 
@@ -51,7 +54,9 @@ _WORDS = {
     r"\b(Sequence|Iterable|Collection)\b": "list",
     r"\bMapping\[": "dict[",
     r"\bArray\b": "array",
-    r"\b(Notify|Callable(\[.*\])?)": "function",
+    r"\bNotify\b": "function(line)",
+    r"\bStep\b": "function(title, done, total)",
+    r"\bCallable(\[.*\])?": "function",
     r" \| ": " or ",
 }
 """Words for parts of annotations, in order."""
@@ -91,7 +96,7 @@ def _fits(value: Any, kind: Any) -> bool:
             and not _is_nan(value)  # which every check of a limit passes
         )
     if origin is abc.Callable:
-        return callable(value)
+        return callable(value) and (inner[0] is Ellipsis or _has_arguments(value, len(inner[0])))
     if origin is abc.Mapping:
         return isinstance(value, Mapping) and all(
             _fits(key, inner[0]) and _fits(held, inner[1]) for key, held in value.items()
@@ -107,6 +112,17 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin is os.PathLike:
         return isinstance(value, os.PathLike)
     return not isinstance(kind, type) or isinstance(value, kind)
+
+
+def _has_arguments(function: Any, count: int) -> bool:
+    """Return whether a function may be called with so many arguments; without a signature it may."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
 
 
 def _is_nan(value: Any) -> bool:

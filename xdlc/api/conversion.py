@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from xdlc.api.options import Notify, PathLike, Paths, checked_dims, checked_path, given, verb
+from xdlc.api.options import Notify, PathLike, Paths, Step, checked_dims, checked_path, given, verb
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 @verb
 def convert(
     path: PathLike | ModelProto | Module,
+    example_inputs: Any = None,
     input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
-    example_inputs: Any = None,
     dynamic_shapes: Any = None,
     weights: PathLike | None = None,
     framework: str | None = None,
@@ -55,7 +55,7 @@ def convert(
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
     notify: Notify | None = None,
-    step: Callable[[str, int, int], None] | None = None,
+    step: Step | None = None,
     **boundary: Unpack[BoundaryOptions],
 ) -> Model:
     """Convert a framework model to a model of QNN operations.
@@ -66,10 +66,10 @@ def convert(
     Args:
         path: A model file, a model of the package onnx, or a network of PyTorch in memory: a module, which
             is traced by ``torch.export``, a program of torch.export, or a script.
-        input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
-            has to be known; -1 is one that stays open. For a module, its ``example_inputs``.
         example_inputs: Inputs with which a module is traced: a tuple of tensors, one tensor, or a mapping of
-            tensors by name.
+            tensors by name. A mapping of shapes is ``input_dims``.
+        input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
+            has to be known; -1 is one that stays open.
         dynamic_shapes: Dimensions of a module that stay dynamic, as ``torch.export.export`` takes them.
         weights: File that holds the weights of the network, where ``path`` holds none: the ``.caffemodel``
             (Caffe), or the network that fills them in (Caffe2).
@@ -105,7 +105,7 @@ def convert(
     options = given(convert, locals())
     if weights is not None:
         checked_path(weights, _WEIGHTS)
-    options["input_dims"] = input_dims
+    _add_inputs(options, example_inputs, input_dims)
     _add_boundary(options, boundary)
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         return frontend.convert(file, udos=udos, **options)
@@ -114,10 +114,10 @@ def convert(
 @verb
 def check(
     path: PathLike | ModelProto | Module,
-    target: str | None = None,
+    example_inputs: Any = None,
     input_dims: Mapping[str, Sequence[int]] | Any = None,
     *,
-    example_inputs: Any = None,
+    target: str | None = None,
     dynamic_shapes: Any = None,
     weights: PathLike | None = None,
     framework: str | None = None,
@@ -142,10 +142,10 @@ def check(
 
     Args:
         path: A model file, a model of the package onnx, or a network of PyTorch in memory.
+        example_inputs: Inputs with which a module of PyTorch is traced, as of ``convert``.
+        input_dims: Shapes by input name.
         target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
             library where it is installed, else of xdlc's own tables.
-        input_dims: Shapes by input name, or the ``example_inputs`` of a module.
-        example_inputs: Inputs with which a module of PyTorch is traced.
         dynamic_shapes: Dimensions of a module that stay dynamic.
         weights: File that holds the weights of the network, where ``path`` holds none (Caffe, Caffe2).
         framework: As of ``convert``, and so are the others.
@@ -172,12 +172,28 @@ def check(
     options = given(check, locals())
     if weights is not None:
         checked_path(weights, _WEIGHTS)
+    if isinstance(example_inputs, str):
+        raise UsageError(
+            f"example_inputs is the string {example_inputs!r}", fix=f"give target={example_inputs!r}"
+        )
     from xdlc.converter.checking import check as check_model
 
-    options["input_dims"] = input_dims
+    _add_inputs(options, example_inputs, input_dims)
     _add_boundary(options, boundary)
     with _udo_set(options) as udos, _source(path, options) as (frontend, file):
-        return check_model(frontend, file, target=target, udos=udos, **options)
+        return check_model(frontend, file, udos=udos, **options)
+
+
+def _add_inputs(
+    options: dict[str, Any], examples: Any, input_dims: Mapping[str, Sequence[int]] | Any
+) -> None:
+    """Add examples and shapes as one option each; shapes may stand in the place of the examples."""
+    is_shapes = isinstance(examples, Mapping) and not any(hasattr(x, "dtype") for x in examples.values())
+    if is_shapes and input_dims is None:
+        examples, input_dims = None, examples
+    if examples is not None:
+        options["example_inputs"] = examples
+    options["input_dims"] = input_dims
 
 
 def _add_boundary(options: dict[str, Any], given: BoundaryOptions) -> None:
@@ -283,9 +299,6 @@ def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: boo
     from xdlc.converter.pytorch.live import export
 
     examples, dims = options.pop("example_inputs", None), options["input_dims"]
-    is_shapes = isinstance(dims, Mapping) and not any(hasattr(each, "shape") for each in dims.values())
-    if examples is None and not is_shapes:
-        examples, dims = dims, None
     dynamic = options.pop("dynamic_shapes", None)
     path, shapes = export(model, folder, examples, dynamic, as_onnx=as_onnx)
     options["input_dims"] = dims or shapes or None

@@ -26,6 +26,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = PathLike | Sequence[PathLike] | None
 Names: TypeAlias = Sequence[str] | str
 Notify: TypeAlias = Callable[[str], None]
+Step: TypeAlias = Callable[[str, int, int], None]
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_DIM = 2**32 - 1
@@ -192,8 +193,11 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
     """
     if dims is None:
         return None
+    if not isinstance(dims, Mapping):
+        fix = "give shapes by name, like {'x': (1, 3, 224, 224)}; tensors of a module are example_inputs"
+        raise UsageError(f"input_dims is of type {type(dims).__name__}", fix=fix)
     checked = {}
-    for name, shape in by_name(dims, "input_dims").items():
+    for name, shape in dims.items():
         try:
             checked[name] = tuple(map(operator.index, shape))
         except TypeError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Names, Notify, PathLike, given, keywords, verb
+from xdlc.api.options import Names, Notify, PathLike, Step, given, keywords, verb
 from xdlc.boundary.options import Numbers, Words
 from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.ir import Model
@@ -41,8 +41,8 @@ def prepare(
     input_dimensions: Mapping[str, Sequence[int]] | None = None,
     jobs: int | None = None,
     timeout: float = 1800,
-    progress: Callable[[int], None] | None = None,
-    notify: Callable[[str, str], None] | None = None,
+    notify: Notify | None = None,
+    step: Step | None = None,
     **boundary: Unpack[BoundaryOptions],
 ) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
@@ -68,8 +68,9 @@ def prepare(
         input_dimensions: Other shapes, by input name.
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
-        progress: Called with the number of SoCs finished.
-        notify: Called with a SoC's name and ``started``, ``compiled``, ``kept`` or ``failed``.
+        notify: Called with each notice, a line of text: caches that are kept or replaced, and why; with
+            ``partition`` the ops that are left to the CPU, and why; default: the log.
+        step: Called with the title of what is done, the number of SoCs finished, and of all.
         **boundary: Options for inputs and outputs by name, as of ``convert``.
 
     Raises:
@@ -167,7 +168,7 @@ def prepare_hta(
     reorder: bool = False,
     soc: str | None = None,
     notify: Notify | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    step: Step | None = None,
 ) -> PreparedHta:
     """Return a quantized model with sections for the Hexagon Tensor Accelerator, and refused layers.
 
@@ -179,7 +180,7 @@ def prepare_hta(
         reorder: Execute layers in another order if it has fewer sections, or more work on the accelerator.
         soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
         notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
-        progress: Called with the number of sections compiled, and of all.
+        step: Called with the title of what is done, the number of sections compiled, and of all.
 
     Raises:
         UsageError: If the ranges or an option are not valid.
@@ -194,7 +195,7 @@ def prepare_hta(
         soc=soc,
         records=loaded(model).records,
         notify=notify,
-        progress=progress,
+        step=step,
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Names, Notify, PathLike, given, verb
+from xdlc.api.options import Array, Names, Notify, PathLike, Step, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def quantize(
     weights_block_size: int | None = None,
     use_lpbq: bool = False,
     adjust_bias_encoding: bool = True,
+    bias_correction: bool = True,
     one_act_bitwidth: bool = False,
     enable_float_fallback: bool = False,
     algorithms: Names = (),
@@ -45,6 +46,8 @@ def quantize(
     evaluate: Evaluate | str | None = None,
     min_score: float | None = None,
     fail_below: float | None = None,
+    output_kind: Mapping[str, str] | None = None,
+    accuracy: str = "fast",
     target: str | None = None,
     jobs: int = 1,
     loop_timeout: float | None = None,
@@ -57,7 +60,7 @@ def quantize(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     notify: Notify | None = None,
-    step: Callable[[str, int, int], None] | None = None,
+    step: Step | None = None,
     command: Sequence[str] = (),
 ) -> Model:
     """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
@@ -86,6 +89,8 @@ def quantize(
         weights_block_size: Input channels that share a scale of weights; default: all.
         use_lpbq: Store scales of blocks as integers times one float scale per channel.
         adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
+        bias_correction: Correct biases by what rounding the weights adds to the mean of each channel, where
+            the outputs of held-out samples gain by it; a note reports it.
         one_act_bitwidth: Widen no activations to 16 bits where 8 lose values.
         enable_float_fallback: Keep tensors without an encoding float, without calibration.
         algorithms: Accuracy algorithms, like ``cle``.
@@ -97,6 +102,10 @@ def quantize(
             ``FILE.py:FUNCTION``.
         min_score: Least number that ``evaluate`` has to return; mixed precision sees to it.
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
+        output_kind: What outputs are judged as, by name: ``classes``, ``labels``, ``map``, ``scores``,
+            ``boxes``, ``landmarks``, ``embedding`` or ``signal``; others are inferred, which a note reports.
+        accuracy: ``fast``: the widths of the other arguments; ``balanced``: as few 16-bit activations more as
+            the outputs need; ``best``: 16-bit weights and floats too, as far as the target has them.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
         loop_timeout: Seconds that each loop may take whenever the model runs, at most 15; default: 3.

@@ -1,10 +1,10 @@
 """Progress bars: one line on a terminal, from the second second on, removed at the end of the work.
 
 Nothing is drawn where standard error is no terminal, and with ``--quiet``.  All work of a tool that may take
-longer than a second runs inside ``steps`` (or ``outcomes``, where parts end one by one); the line moves on
-while nothing is reported.  Code below the tools knows no bars: it takes a callback ``step(title, done,
-total)``, with a total of 0 where it is not known (in the quantizer: ``job.under_way(title, done, total)``).
-Output meanwhile goes through ``undisturbed``, as ``tool.notice`` and logs do.
+longer than a second runs inside ``steps``; the line moves on while nothing is reported.  Code below the tools
+knows no bars: it has a callback ``step(title, done, total)``, with a total of 0 where it is not known (in the
+quantizer: ``job.under_way(title, done, total)``).  Output meanwhile goes through ``undisturbed``, as
+``tool.notice`` and logs do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ USUAL = 80
 """Columns of a terminal without a size."""
 
 Step = Callable[[str, int, int], None]
-Notify = Callable[[str, str], None]
 
 
 def _is_shown() -> bool:
@@ -42,12 +41,10 @@ class _Line:
 
     Args:
         unit: What a step is.
-        pause: Seconds between two drawings at least.
     """
 
-    def __init__(self, unit: str, pause: float) -> None:
+    def __init__(self, unit: str) -> None:
         self._unit = unit
-        self._pause = pause
         self._begin = time.monotonic()
         self._title = ""
         self._bar: Any = None
@@ -56,15 +53,14 @@ class _Line:
         self._ticker = threading.Thread(target=self._tick, daemon=True)
         self._ticker.start()
 
-    def step(self, title: str, done: int, total: int, text: str = "") -> None:
+    def step(self, title: str, done: int, total: int) -> None:
         with self.lock:
             if self._bar is None or title != self._title or total != (self._bar.total or 0):
                 self._open(title, total)
             self._bar.n = done
             if not total:
                 count = " {n_fmt}" if done else ""
-                self._bar.bar_format = f"{{desc}}{count} [{{elapsed}}{{postfix}}]"
-            self._bar.set_postfix_str(text, refresh=False)
+                self._bar.bar_format = f"{{desc}}{count} [{{elapsed}}]"
             self._bar.update(0)  # which draws if it is time to
 
     def clear(self) -> None:
@@ -89,7 +85,7 @@ class _Line:
             total=total or None,
             delay=max(DELAY - (time.monotonic() - self._begin), 1e-9),
             miniters=0,
-            mininterval=self._pause,
+            mininterval=0.1,
             leave=False,
             ncols=_columns(),
             nrows=20,  # what it takes by itself; none are drawn in a terminal that states 0
@@ -115,12 +111,12 @@ _line: _Line | None = None
 
 
 @contextmanager
-def _drawn(unit: str, pause: float = 0.1) -> Iterator[_Line | None]:
+def _drawn(unit: str) -> Iterator[_Line | None]:
     global _line
     if _line is not None or not _is_shown():
         yield _line
         return
-    _line = _Line(unit, pause)
+    _line = _Line(unit)
     try:
         yield _line
     finally:
@@ -145,33 +141,6 @@ def steps(title: str = "", unit: str = "it") -> Iterator[Step]:
 
 def _draw_nothing(_title: str, _done: int, _total: int) -> None:
     pass
-
-
-@contextmanager
-def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Notify, dict[str, str]]]:
-    """Yield a callback for the name and state of a job, and the last state of each.
-
-    ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes, the latest one, and
-    what is under way.
-    """
-    found: dict[str, str] = {}
-    running: dict[str, None] = {}
-    with _drawn(unit, pause=0) as line:
-
-        def notify(part: str, state: str) -> None:
-            if state == "started":
-                running[part] = None
-            else:
-                found[part] = state
-                running.pop(part, None)
-            if line is not None:
-                latest = [f"{part} {state}"] if state != "started" else []
-                now = [f"{', '.join(running)} under way"] if running else []
-                line.step(title, len(found), total, "; ".join([*latest, *now]))
-
-        if line is not None:
-            line.step(title, 0, total)
-        yield notify, found
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc.cli import text
 from xdlc.cli.text import clean
@@ -15,6 +15,9 @@ from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, ContainerError
 from xdlc.ir import Model
 from xdlc.targets import Soc
+
+if TYPE_CHECKING:
+    from xdlc.prepare.htp import Prepared
 
 NO_CLOCK = "1980-01-01 00:00:00"
 """Earliest time of a zip file: that of files without clock times."""
@@ -137,21 +140,16 @@ def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
     return list(socs), list(without)
 
 
-def summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each cache of a prepared model, and for each SoC that has none.
-
-    Args:
-        model: The model.
-        outcomes: Outcome of each SoC.
-    """
-    for cache in cache_records(model):
+def summary(prepared: Prepared) -> Iterator[str]:
+    """Yield a line for each cache of a prepared model, and for each SoC that has none."""
+    outcomes = dict.fromkeys(prepared.done, "compiled") | dict.fromkeys(prepared.kept, "kept")
+    for cache in cache_records(prepared.model):
         outcome = outcomes.get(cache["soc"].lower(), "there before")
         arch, size = cache.get("arch") or "of an unknown architecture", cache["bytes"]
         held = "missing from the file" if size is None else f"{size} bytes"
         yield f"cache {clean(cache['record'])}: {clean(cache['soc'])}, {arch}, {held}, {outcome}"
-    for soc, outcome in outcomes.items():
-        if outcome == "failed":
-            yield f"no cache for {soc}: {outcome}"
+    for soc in prepared.failed:
+        yield f"no cache for {soc}: failed"
 
 
 _SHOWN_OPS = 6

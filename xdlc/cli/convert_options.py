@@ -321,7 +321,7 @@ def _dry_run(
     if target is not None:
         check_target(target)
     with bars.steps("checking"):
-        report = api.check(source, soc, **options)
+        report = api.check(source, target=soc, **options)
     for line in lines(report, every_node=every_node):
         click.echo(line)
     if target is not None:

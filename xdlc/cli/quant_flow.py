@@ -73,6 +73,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     from xdlc import api
     from xdlc.quant.report import Reporter, summary
     from xdlc.quant.samples import from_list
+    from xdlc.runtime.states import next_values
 
     warnings: list[str] = []
 
@@ -90,8 +91,11 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     with bars.steps("reading") as step:
         model = api.executable(request.source)
         _announce_lost(request.source, {})
-        samples = from_list(request.input_list, model.main, native=request.native)
-        held_out = None if given is None else from_list(given, model.main, native=request.native)
+        states = next_values(model)
+        samples = from_list(request.input_list, model.main, native=request.native, optional=states)
+        held_out = (
+            None if given is None else from_list(given, model.main, native=request.native, optional=states)
+        )
         count = len(samples) if isinstance(samples, Sized) else 0
         measured = partial(step, "measuring for the report")
         report = request.report

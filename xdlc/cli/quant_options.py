@@ -16,6 +16,8 @@ METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.rang
 """Range methods, each a module of that name."""
 ALGORITHMS = tuple(module_names("xdlc.quant.algorithms"))
 """Accuracy algorithms, each a module of that name."""
+KINDS = ("classes", "labels", "map", "scores", "boxes", "landmarks", "embedding", "signal")
+ACCURACY = ("fast", "balanced", "best")
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
 SAMPLES = (
     "A line of the input list is one calibration sample: `path` for a model with one input, "
@@ -57,6 +59,12 @@ def _bits_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, int] | None:
     return {name: int(bits) for name, bits in value} or None
+
+
+def _kinds_by_name(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
+) -> dict[str, str] | None:
+    return dict(value) or None
 
 
 def _bits(*names: str, choices: tuple[int, ...], text: str) -> Decorator:
@@ -142,8 +150,19 @@ _RANGES = (
         default=None,
         help="Widen scales of weights whose bias would overflow 32 bits.  [default: yes]",
     ),
+    click.option(
+        "--bias_correction/--no_bias_correction",
+        default=None,
+        help="Correct biases by what rounding weights adds, where outputs gain by it.  [default: yes]",
+    ),
 )
 _ACCURACY = (
+    click.option(
+        "--accuracy",
+        type=click.Choice(ACCURACY),
+        help="Raise widths as far as the outputs need: fast not at all, balanced to 16-bit activations, best "
+        "to 16-bit weights and floats where the target has them.  [default: fast]",
+    ),
     click.option(
         "--algorithms",
         callback=_algorithms,
@@ -169,6 +188,14 @@ _ACCURACY = (
         type=float,
         metavar="DB",
         help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, or is lost.",
+    ),
+    click.option(
+        "--output_kind",
+        callback=_kinds_by_name,
+        multiple=True,
+        type=(str, click.Choice(KINDS)),
+        metavar="NAME KIND",
+        help=f"What one output is judged as: {', '.join(KINDS)}. Repeatable.  [default: inferred]",
     ),
     click.option(
         "--evaluate",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from xdlc.errors import ContainerError
-from xdlc.ir.data import MappedFile, SummedFile, TensorData
+from xdlc.ir.data import MappedFile, SummedFile, TensorData, is_float
 
 LOCAL = struct.Struct("<4sHHHIIIIHH")
 CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")
@@ -221,9 +221,14 @@ class ArchiveWriter:
     Args:
         file: Buffered binary file at position 0.
         crc: Whether entries get their CRC-32, or 0, as the vendor writes it.
+
+    Attributes:
+        with_nan: Parts with floats of which one is NaN; not looked for without CRC-32, as bytes do not pass
+            this process then.
     """
 
     def __init__(self, file: IO[bytes], *, crc: bool = True) -> None:
+        self.with_nan: list[TensorData] = []
         self._file = file
         self._crc = crc
         self._position = 0
@@ -260,9 +265,14 @@ class ArchiveWriter:
         target = summed if self._crc else self._file
         for part in parts:
             if isinstance(part, TensorData):
+                summed.floats = part.dtype if is_float(part.dtype) else None
                 part.write_to(target)
                 part.release()
+                if summed.has_nan:
+                    self.with_nan.append(part)
+                    summed.has_nan = False
             else:
+                summed.floats = None
                 target.write(part)
         self._position = self._file.tell()
         self._written[name] = begin, size, summed.crc

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import logging
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -26,10 +27,11 @@ from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_gr
 from xdlc.container.trace import TRACE, read_trace, trace_text
 from xdlc.errors import ContainerError
 from xdlc.ir import MappedData, MappedFile, Model
-from xdlc.ir.data import MemoryFile
+from xdlc.ir.data import MemoryFile, TensorData
 from xdlc.ir.dtype import UINT8
 from xdlc.ir.files import replace_file
 
+_log = logging.getLogger(__name__)
 MAGIC = 0x0AD5
 FORMAT = "4.1"
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
@@ -230,5 +232,20 @@ def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], N
             aligned = name.startswith(ALIGNED_RECORDS)
             archive.add(name, [data], CACHE_ALIGNMENT if aligned else ALIGNMENT)
         archive.close(DIRECTORY_ORDER)
+        if archive.with_nan:
+            _warn_of_nan(model, archive.with_nan)
 
     return write
+
+
+def _warn_of_nan(model: Model, parts: Sequence[TensorData]) -> None:
+    """Log which weights hold NaN: a network may mean one as a constant, but most are useless so."""
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if any(tensor.data is part for part in parts):
+                _log.warning(
+                    "weight %r of graph %r holds NaN, and so will what is computed with it: "
+                    "convert the network with weights from before its training diverged",
+                    tensor.name,
+                    graph.name,
+                )

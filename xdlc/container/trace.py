@@ -11,7 +11,7 @@ from xdlc.ir import Model, Origin
 from xdlc.ir.metadata_forms import NOTE, fits
 
 TRACE = "xdlc.trace"
-TRACED = ("nodes", "tensors", "layers")
+TRACED = ("nodes", "tensors", "factors", "layers")
 """Keys of ``Model.metadata`` that the record holds beside the origins of ops."""
 
 
@@ -20,8 +20,9 @@ def trace_text(model: Model) -> bytes | None:
 
     Per graph and op, the source nodes: a step is ``[reason or null, node, node, ...]``; ops without an
     origin are omitted.  Per node: name, operator, and the reason why it has no op, or null.  Per
-    graph and tensor, where they are not just its own name: the names that the source has for it.  Per op of a
-    model translated from format 3: the id of its layer.  Returns None if none of these is known.
+    graph and tensor, where they are not just its own name: the names that the source has for it; of a weight
+    with other values than the source's the factor of each output channel.  Per op of a model translated from
+    format 3: the id of its layer.  Returns None if none of these is known.
     """
     graphs: dict[str, dict[str, list[str | None]]] = {}
     for graph in model.graphs.values():

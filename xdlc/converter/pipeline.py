@@ -17,6 +17,7 @@ from xdlc.converter.operators.control_flow.channel_last import callees_first, tr
 from xdlc.converter.operators.control_flow.unread import drop_unread
 from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.session.weight_factors import weight_factors
 from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
 from xdlc.converter.udo.diagnostics import broken_rules, notices
 from xdlc.converter.udo.native_ops import (
@@ -291,6 +292,9 @@ def _add_metadata(
             names |= {inner: names.pop(inputs[0], inputs), inputs[0]: []}
     if names:
         model.metadata["tensors"] = {model.main.name: names}
+    factors = weight_factors(model.main, found.statics)
+    if factors:
+        model.metadata["factors"] = {model.main.name: factors}
     if options.package_name is not None:
         rename_package(model, options.package_name, found.notices)
     name = os.fsencode(os.path.basename(os.fspath(imported.path))).decode("utf-8", "replace")

@@ -34,21 +34,31 @@ SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
 class SummedFile:
-    """A file that data is appended to, and the CRC-32 of what was.
+    """A file that data is appended to, the CRC-32 of what was, and whether floats of it are NaN.
 
     Attributes:
         file: The file.
         crc: The sum.
+        floats: Type of the floats that are appended now, None for other data.
+        has_nan: Whether one of them is NaN; callers reset it.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.crc = 0
+        self.floats: np.dtype[Any] | None = None
+        self.has_nan = False
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
         """Append bytes."""
-        self.crc = zlib.crc32(content, self.crc)
+        self.add(content)
         self.file.write(content)
+
+    def add(self, content: bytes | bytearray | memoryview) -> None:
+        """Take bytes into account that are appended."""
+        self.crc = zlib.crc32(content, self.crc)
+        if self.floats is not None and not self.has_nan:
+            self.has_nan = _has_nan(memoryview(content), self.floats)
 
 
 Target = IO[bytes] | SummedFile
@@ -121,6 +131,7 @@ class TensorData(ABC):
         shape: tuple[int, ...] | None = None,
         dtype: np.dtype[Any] | type | None = None,
         by_rows: bool = False,
+        moves: bool = False,
     ) -> TensorData:
         """Return ``function`` applied to this data, computed when needed.
 
@@ -130,9 +141,10 @@ class TensorData(ABC):
             dtype: Dtype of the result; default: unchanged.
             by_rows: Whether the function computes each element of the first axis from the same one, and so
                 may get a range of them.
+            moves: Whether the function keeps the values, in another order, shape or type.
         """
         wanted = self.shape if shape is None else shape
-        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows)
+        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows, moves=moves)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
         """Return the data with its axes permuted: axis i of the result is axis ``perm[i]``."""
@@ -144,7 +156,8 @@ class TensorData(ABC):
             axis for axis in range(len(order)) if self.shape[axis] != 1
         ]:
             return self.reshape(shape)  # only axes of size 1 move: same bytes
-        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=order[0] == 0)
+        by_rows = order[0] == 0
+        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=by_rows, moves=True)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
         """Return the same bytes under another shape.
@@ -159,7 +172,7 @@ class TensorData(ABC):
             raise ValueError(f"cannot reshape {list(self.shape)} to {list(wanted)}")
         if wanted[:1] == self.shape[:1] and 0 not in wanted:
             return self.transform(
-                lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted)
+                lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted), moves=True
             )
         return Reshaped(self, wanted)
 
@@ -170,7 +183,7 @@ class TensorData(ABC):
         wanted = numpy.dtype(dtype)
         if wanted == self.dtype:
             return self
-        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True)
+        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True, moves=True)
 
 
 class ArrayData(TensorData):
@@ -356,7 +369,7 @@ class MappedData(TensorData):
 class Transform(TensorData):
     """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``."""
 
-    __slots__ = ("_bases", "_function", "has_rows")
+    __slots__ = ("_bases", "_function", "has_rows", "moves")
 
     def __init__(
         self,
@@ -366,9 +379,11 @@ class Transform(TensorData):
         dtype: np.dtype[Any] | type,
         *,
         by_rows: bool = False,
+        moves: bool = False,
     ) -> None:
         import numpy
 
+        self.moves = moves
         self._bases = tuple(bases)
         self.has_rows = by_rows and all(base.has_rows for base in self._bases)
         self._function = function
@@ -444,6 +459,18 @@ class Elided(TensorData):
         )
 
 
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether numbers of a dtype may be NaN; bfloat16 is none of numpy's own kinds."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def has_nan(data: TensorData) -> bool:
+    """Return whether one of the elements is NaN, after reading all of them."""
+    import numpy
+
+    return is_float(data.dtype) and bool(numpy.isnan(data.numpy()).any())
+
+
 def raw_data(data: bytes) -> TensorData:
     """Return bytes as a one-dimensional uint8 array."""
     import numpy
@@ -469,6 +496,18 @@ def _write(array: Array, file: Target) -> None:
 
     whole: Array = numpy.ascontiguousarray(array)
     file.write(memoryview(whole.reshape(-1).view(numpy.uint8)))
+
+
+def _has_nan(content: memoryview, dtype: np.dtype[Any]) -> bool:
+    """Return whether one of whole floats is NaN, looked for in pieces that stay in the cache."""
+    import numpy
+
+    pieces = (content[start : start + BUFFER] for start in range(0, len(content), BUFFER))
+    return any(
+        bool(numpy.isnan(numpy.frombuffer(piece, dtype)).any())
+        for piece in pieces
+        if len(piece) % dtype.itemsize == 0
+    )
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> None:
@@ -504,7 +543,7 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> No
                 read = os.preadv(origin.fileno(), [buffer[: end - offset]], offset)
                 copied = os.pwrite(target, buffer[:read], position)
                 if summed is not None:
-                    summed.crc = zlib.crc32(buffer[:copied], summed.crc)
+                    summed.add(buffer[:copied])
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 break
@@ -554,3 +593,25 @@ def _no_kernel_copy() -> frozenset[int]:
 
 
 _NO_KERNEL_COPY = _no_kernel_copy()
+
+
+def is_rearranged(data: TensorData, source: TensorData, rank: int | None = None) -> bool:
+    """Return whether data are known, without reading them, to have the values of others in some order.
+
+    Args:
+        data: The data.
+        source: The others.
+        rank: Most axes in between; default: any number.  Two axes leave rows whole, or columns.
+    """
+    while data is not source:
+        if rank is not None and len(data.shape) > rank:
+            return False
+        if isinstance(data, Reshaped):
+            data = data._base
+        elif isinstance(data, Transform) and data.moves:
+            (data,) = data._bases
+        else:
+            if not (isinstance(data, MappedData) and isinstance(source, MappedData)):
+                return False
+            return (data.location, data.nbytes) == (source.location, source.nbytes)
+    return True

@@ -18,6 +18,7 @@ FORMS: Mapping[str, Any] = {
     "states": {"*": dict},
     "nodes": [(str, str, NOTE)],
     "tensors": {"*": {"*": [str]}},
+    "factors": {"*": {"*": [float]}},
     "layers": {"*": int},
 }
 """The form by key: a type, a list or tuple of forms, or members that may be missing, ``*`` for all others."""

@@ -155,6 +155,24 @@ def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
     return True
 
 
+@_form("Tile")
+def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
+    """Multiply by ones where a last axis of 1 is repeated: sums and products drop such a Tile.
+
+    Numbers of other types and axes are repeated as before.
+    """
+    result, count = op.outputs[0], op.outputs[0].shape[-1] if source.rank else 1
+    if source.rank < 1 or source.shape[-1] != 1 or count == 1 or not source.dtype.is_float:
+        return False
+    ones = w.constant(numpy.ones(count, source.dtype.numpy))
+    repeated = [*op.param("multiples")[:-1], 1]
+    if max(repeated) > 1:
+        params: dict[str, ir.Param] = {"multiples": ir.u32s(repeated)}
+        source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype)
+    w.finish(w.binary(MULTIPLY, source, ones))
+    return True
+
+
 @_form("ElementWiseNeuron")
 def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
     """Clip inputs of Softplus where it is 0 in float16: HTP outputs anything a little below."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdlc import ir
-from xdlc.ir import BlockScaleOffset, Graph, Op, Role, Tensor
-from xdlc.ir.dtype import DType
+from xdlc.ir import BlockScaleOffset, Graph, Op, Role, ScaleOffset, Tensor
+from xdlc.ir.dtype import FLOAT16, DType
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.passes._fixed_point_rules import suits_fixed_point
@@ -19,8 +19,9 @@ from xdlc.passes.base import graph_pass
 class DequantizeWeights:
     """Dequantize static fixed-point operands of float operations.
 
-    HTP takes none beside float32, and beside float16 weights of 8 bits with one scale or one for each
-    channel; scales per block it takes only as blockwise expansion.
+    HTP supports none beside float32.  Beside float16 it supports weights of 8 bits with a scale for each
+    channel, of Conv2d in kernels of 1x1 only (emulation of SDK 2.51, SM8650); scales per block it supports
+    only as blockwise expansion.
 
     Attributes:
         name: Name of the pass.
@@ -79,7 +80,13 @@ def _real(tensor: Tensor | None, dtype: DType, made: dict[tuple[Tensor, DType], 
 
 def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
     """Return whether HTP supports an op as it is at least as well as with floats."""
-    if any(tensor is not None and isinstance(tensor.encoding, BlockScaleOffset) for tensor in op.inputs):
+    stored = [tensor for tensor in op.inputs if tensor is not None and _is_stored(tensor)]
+    if any(isinstance(tensor.encoding, BlockScaleOffset) for tensor in stored):
         return False
+    weight = op.inputs[1] if len(op.inputs) > 1 else None
+    if weight is not None and _is_stored(weight) and _computed_in(op) is FLOAT16:
+        has_kernel = op.type == "Conv2d" and weight.shape[:2] != (1, 1)
+        if has_kernel or isinstance(weight.encoding, ScaleOffset):
+            return False
     real = Op(op.type, reals, op.outputs, op.params, name=op.name, package=op.package)
     return suits_fixed_point(op, real)

@@ -68,6 +68,7 @@ def _fold(graph: Graph, op: Op) -> bool:
     )
     graph.set_inputs(op, [flat, permuted, *op.inputs[2:]])
     graph.set_inputs(reshape, [source])
+    graph.supersede(weight, permuted)
     op.origin = ir.Origin(op.origin.merged(transpose.origin).nodes, op.origin.reason)
     graph.remove(transpose)
     return True

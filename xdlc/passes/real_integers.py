@@ -9,7 +9,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
-from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, SFIXED8, UFIXED8, UINT8
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, UFIXED8, UINT8
 from xdlc.opdefs import elementwise_enums as enums
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
@@ -17,7 +17,6 @@ from xdlc.passes.base import graph_pass
 STEPS = 255.0
 LARGEST = 32768.0
 """What sums may reach in float16, whose largest number is 65504."""
-_FIXED = {UINT8: UFIXED8, INT8: SFIXED8}
 _REASON = "HTP multiplies integers with scales only"
 
 
@@ -71,6 +70,8 @@ class _Rewriting:
         ):
             return False
         w = Writer(self.graph, op, _REASON)
+        if zero_x is None and not convolves:
+            zero_x = self._taken_back(w, y)
         axes: tuple[int, ...] = (-2,)
         left, right = self._centred(w, x, zero_x), self._centred(w, y, zero_y)
         if convolves:
@@ -91,6 +92,27 @@ class _Rewriting:
             w.finish(w.select(is_low, w.cast(multiplied(w, left, right), INT32), high))
         return True
 
+    def _taken_back(self, w: Writer, y: Tensor) -> Tensor | None:
+        """Return the zero point whose products with ``y`` the only reader of the result subtracts, if any.
+
+        Torchao moves int8 to uint8 so and subtracts 128 times the sums of the weights.
+        """
+        graph, result = self.graph, w.op.outputs[0]
+        reader = graph.sole_consumer(result)
+        if reader is None or y.data is None or not _computes(reader, enums.SUBTRACT):
+            return None
+        taken, difference = reader.inputs[1], reader.outputs[0]
+        sums = y.numpy().astype(numpy.int64).sum(-2)
+        if reader.inputs[0] is not result or taken is None or taken.data is None or taken.size != sums.size:
+            return None
+        moved = taken.numpy().reshape(sums.shape)
+        zero = int(moved.flat[0] // (sums.flat[0] or 1))
+        if graph.is_output(difference) or (moved != zero * sums).any():
+            return None
+        graph.replace(difference, result)
+        graph.remove(reader)
+        return w.number(zero, INT32)
+
     def _centred(self, w: Writer, x: Tensor, zero: Tensor | None) -> Tensor:
         """Return integers less their zero point as floats."""
         if x.data is not None and (zero is None or zero.data is not None):
@@ -102,9 +124,10 @@ class _Rewriting:
         """Return 8-bit integers as floats."""
         if x.data is not None:
             return w.constant(x.numpy().astype(numpy.float32))
+        if x.dtype is INT8:
+            return w.cast(x, FLOAT32)
         if x not in self.reals:
-            dtype, plain = _FIXED[x.dtype], ScaleOffset(1.0, 0)
-            fixed = w.emit("Reinterpret", [x], x.shape, None, dtype, plain, ir.HOST_PACKAGE)
+            fixed = w.emit("Reinterpret", [x], x.shape, None, UFIXED8, ScaleOffset(1.0, 0), ir.HOST_PACKAGE)
             self.reals[x] = w.emit("Dequantize", [fixed], x.shape)
         return self.reals[x]
 
@@ -120,7 +143,7 @@ class _Rewriting:
             if cast.type != "Cast" or real.dtype is not FLOAT32 or graph.is_output(real):
                 continue
             for reader in graph.consumers(real):
-                if _multiplies(reader) and reader.inputs[0] is not reader.inputs[1]:
+                if _computes(reader, enums.MULTIPLY) and reader.inputs[0] is not reader.inputs[1]:
                     factor = reader.inputs[1 if reader.inputs[0] is real else 0]
                     assert factor is not None
                     w = Writer(graph, reader, _REASON)
@@ -153,8 +176,8 @@ class _Rewriting:
         return True
 
 
-def _multiplies(op: Op) -> bool:
-    return op.type == "ElementWiseBinary" and op.param("operation") == enums.MULTIPLY
+def _computes(op: Op, operation: int) -> bool:
+    return op.type == "ElementWiseBinary" and op.param("operation") == operation
 
 
 def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, int]:
@@ -171,7 +194,7 @@ def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, 
 def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
     """Return divided sums times a scale, which often is a product of two small ones itself."""
     made = scale.producer
-    held = [*made.inputs] if made is not None and _multiplies(made) else [scale]
+    held = [*made.inputs] if made is not None and _computes(made, enums.MULTIPLY) else [scale]
     first, *others = sorted((each for each in held if each is not None), key=lambda each: each.data is None)
     if first.data is not None:
         first = w.constant(first.numpy() * numpy.float32(2.0**shift))

@@ -1,28 +1,23 @@
-"""Remedies for lost quality, as options of the quantizer that are not set already."""
+"""Warnings about lost quality, with options of the quantizer that are not set already."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.errors import ConstraintError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.affine import representable
-from xdlc.quant.calibration.statistics import Histogram
-from xdlc.quant.mixed_scale_ops import writer
+from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.op_specs import crosses, rule_of
 from xdlc.quant.output_accuracy import Figure
+from xdlc.quant.remedies import Options, Remedies
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
-
-Options: TypeAlias = Mapping[str, Any]
-"""Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
-
-REPORT = "report.html"
 
 NEAR_DB = 1.0
 """An output may be this much below a goal before it is worth a warning."""
@@ -84,12 +79,20 @@ def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
         job: The quantization, decided.
         figures: The figures of its outputs.
     """
+    remedies = Remedies(job, figures)
     for figure in figures:
         for lost in figure.lost:
             is_whole = lost.startswith("is ")
-            text, options = remedy(job, figure, is_whole=is_whole)
+            text, options = remedies.of(figure, is_whole=is_whole)
             place = f"output {figure.output!r}{'' if is_whole else ','}"
             yield f"warning: {place} {lost}; {text}: {written(options, job.command)}"
+        verdict = figure.verdict
+        if not figure.lost and verdict is not None and verdict.is_poor:
+            text, options = remedies.of(figure, is_whole=True)
+            yield (
+                f"warning: output {figure.output!r} is likely {'useless' if verdict.is_useless else 'poor'} "
+                f"as {verdict.kind}: {verdict}; {text}: {written(options, job.command)}"
+            )
 
 
 def goal_warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
@@ -128,36 +131,15 @@ def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> N
     """
     if least is None:
         return
-    problems = []
+    problems, remedies = [], Remedies(job, figures, least)
     for figure in figures:
-        if figure.lost or (figure.sqnr is not None and figure.sqnr < least):
-            text, options = remedy(job, figure, is_whole=not figure.lost or figure.lost[0].startswith("is "))
+        useless = figure.verdict is not None and figure.verdict.is_useless
+        if figure.lost or useless or (figure.sqnr is not None and figure.sqnr < least):
+            text, options = remedies.of(figure, is_whole=not figure.lost or figure.lost[0].startswith("is "))
             problem = f"fail_below is {least:g} dB, {'; '.join((str(figure), *figure.lost))}"
             fix = f"{text}: {written(options, job.command)}"
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
-
-
-def remedy(job: Job, figure: Figure, *, is_whole: bool) -> tuple[str, Options]:
-    """Return what to do about an output of which something is lost, and the options for it.
-
-    Args:
-        job: The quantization, decided.
-        figure: The figure of the output.
-        is_whole: Whether it is lost as a whole, not a part or channel alone.
-    """
-    options, precision = job.options, job.precision
-    op = writer(job.graph.tensors[figure.output])
-    if not is_whole and op is not None and op in job.placement.fixed and precision.act_bits_of(op) == 8:
-        return "give its values 16 bits", {"act_bitwidth_of": {op.name: 16}}
-    if options.act_bitwidth == 8:
-        return "give activations 16 bits", {"act_bitwidth": 16}
-    if options.weights_bitwidth < 8:
-        return "give weights 8 bits", {"weights_bitwidth": 8}
-    reported = "--report" in job.command
-    if (reported or not is_whole) and op is not None and op in job.placement.fixed:
-        return "let it stay float", {"float_ops": (*options.float_ops, op.name)}
-    return "see where it is lost", {"report": REPORT}
 
 
 FEW = 0.001
@@ -235,9 +217,7 @@ def most_reach(histogram: Histogram) -> float:
     import numpy as np
 
     size = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))
-    order = np.argsort(size, kind="stable")
-    below = np.cumsum(histogram.counts[order])
-    return float(size[order][np.searchsorted(below, (1.0 - FEW) * histogram.total)])
+    return share_below(size, histogram.counts, 1.0 - FEW)
 
 
 def _two_largest(array: Array) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from xdlc.quant.decision import Decision, Form, Use
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
+from xdlc.quant.weight_halves import split
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
@@ -45,7 +46,11 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
             _convert(graph, tensor, decision, dtype, readers)
         tensor.dtype, tensor.encoding = decision.activations[tensor]
     by_tensor: dict[Tensor, dict[Use, Form]] = {}
-    for (op, index), form in decision.statics.items():
+    statics = dict(decision.statics)
+    for op in decision.halves:
+        del statics[op, 1]
+        statics |= split(graph, op, decision)
+    for (op, index), form in statics.items():
         static = op.inputs[index]
         if static is not None:
             by_tensor.setdefault(static, {})[op, index] = form

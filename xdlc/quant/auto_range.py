@@ -9,20 +9,19 @@ do not gain by.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Encoding, Graph, Tensor
+from xdlc.ir import Encoding, Graph
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
-from xdlc.quant.attention_masks import hides
-from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.judge import Score
+from xdlc.quant.op_specs import is_real
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.samples import KeptSample, Sample, Spread
-from xdlc.quant.tensor_slices import Parts, TensorSlice, output_parts, unlike_parts
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
@@ -48,9 +47,6 @@ LAG = 1.0
 
 SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
-
-
-_SOFTMAXES = ("Softmax", "LogSoftmax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +81,22 @@ def choose(job: Job, spread: Spread) -> Choice | None:
         job: The quantization under way, calibrated with histograms.
         spread: What is left of the calibration samples.
     """
-    names = judged(job.graph)
-    if not names or not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
+    has_values = any(is_real(tensor) and tensor.size and not tensor.is_static for tensor in job.graph.outputs)
+    if not has_values or not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
         return None
-    trials = _Trials(job, _evenly(spread.kept), names)
+    trials = _Trials(job, _evenly(spread.kept))
     first, left = CANDIDATES[0], list(CANDIDATES)
     powers: dict[Choice, Array] = {}
     for count in _rounds(trials.count):
         powers |= {choice: trials.powers(choice, count) for choice in left}
         left = _unbeaten({choice: powers[choice] for choice in left})
+        trials.forget(left)
         if len(left) == 1:
             break
     chosen = left[0]
+    scores = {choice: trials.score(choice) for choice in left}
     for choice in left[1:]:
-        if _is_gain(powers[chosen], powers[choice]):
+        if _is_gain(powers[chosen], powers[choice]) and not scores[choice].is_worse(scores[chosen]):
             chosen = choice
     used = min(len(powers[first]), len(powers[chosen]))
     reached, plain = (_sqnr(powers[choice][:used]) for choice in (chosen, first))
@@ -181,27 +179,6 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     return gain >= max(MIN_GAIN, sure * error)
 
 
-def judged(graph: Graph, squashing: Collection[str] = _SOFTMAXES) -> list[str]:
-    """Return the names of the real outputs, of what is squashed into them where they are squashed.
-
-    A class that is sure to win has the same probability with much noise as with little.
-
-    Args:
-        graph: The graph.
-        squashing: Operations whose input is taken instead of their result.
-    """
-    found = (judged_by(output, squashing) for output in graph.outputs)
-    return list(dict.fromkeys(t.name for t in found if is_real(t) and t.size and not t.is_static))
-
-
-def judged_by(output: Tensor, squashing: Collection[str] = _SOFTMAXES) -> Tensor:
-    """Return the tensor that an output is judged by: itself, or what is squashed without masks."""
-    producer = output.producer
-    if producer is not None and single_name(producer) in squashing and not hides(producer):
-        return producer.inputs[0] or output
-    return output
-
-
 def _has_bytes(job: Job) -> bool:
     return 8 in job.placement.fixed.values()
 
@@ -209,11 +186,15 @@ def _has_bytes(job: Job) -> bool:
 class _Trials:
     """Runs the quantized model under the encodings of one method after the other."""
 
-    def __init__(self, job: Job, kept: Sequence[KeptSample], names: Sequence[str]) -> None:
+    def __init__(self, job: Job, kept: Sequence[KeptSample]) -> None:
         self._kept = kept
-        self._parts = _unlike(job.graph, kept, names)
+        self._judge = job.output_judge(kept)
+        parts = (part for part in self._judge.parts if part.kind is not OutputKind.LABELS)
+        self._parts = [part for part in parts if any(part.of(each.floats).any() for each in kept)]
+        self._floats = [self._arrays(each.floats) for each in kept]
         parted = any(is_udo(op) for op in job.graph.ops)
-        self._runs = _One(job, names) if not parted else _Each(job, names)
+        self._runs = _Each(job, self._judge.names) if parted else _One(job, self._judge.names)
+        self._results: dict[Choice, list[Mapping[str, Array]]] = {}
         self._known: dict[tuple[Choice, int], Array] = {}
 
     @property
@@ -227,28 +208,21 @@ class _Trials:
 
         for index in range(count):
             if (choice, index) not in self._known:
-                kept = self._kept[index]
-                results = self._runs.run(choice, kept.sample)
-                self._known[choice, index] = _powers(self._arrays(kept.floats), self._arrays(results))
+                results = self._runs.run(choice, self._kept[index].sample)
+                self._results.setdefault(choice, []).append(results)
+                self._known[choice, index] = _powers(self._floats[index], self._arrays(results))
         return np.array([self._known[choice, index] for index in range(count)])
 
+    def forget(self, left: Collection[Choice]) -> None:
+        """Drop the results of all methods but some."""
+        self._results = {choice: self._results[choice] for choice in left}
+
+    def score(self, choice: Choice) -> Score:
+        """Return the score of a method on the samples that it has run."""
+        return self._judge.score(self._results[choice])
+
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
-        import numpy as np
-
-        held = {name: np.atleast_1d(results[name]) for name in self._parts}
-        return [part.of(held[name]) for name, parts in self._parts.items() for part in parts]
-
-
-def _unlike(graph: Graph, kept: Sequence[KeptSample], names: Sequence[str]) -> dict[str, Parts]:
-    """Return the parts of what is judged that are judged alone: boxes would drown scores beside them."""
-    known = output_parts(graph)
-    found: dict[str, Parts] = {}
-    for name in names:
-        floats = [sample.floats[name] for sample in kept]
-        parts = unlike_parts(known.get(name, ()), floats)
-        filled = tuple(part for part in parts if any(part.of(values).any() for values in floats))
-        found[name] = filled or (TensorSlice(0, 0, sys.maxsize),)
-    return found
+        return [part.fine(part.of(results)) for part in self._parts]
 
 
 class _One:

@@ -4,12 +4,17 @@ The error of a convolution's result is the sum of weight errors times inputs.  A
 inputs have a mean far from zero, so that a good part of the error is a constant for each output
 channel, which the bias can take away ("bias correction": Nagel et al., Data-Free Quantization
 Through Weight Equalization and Bias Correction, 2019).  Encodings and weights stay as they are.
+
+A mean may be that of what no application reads: far negative logits of the background moved the few near the
+threshold of a detector by 4.  So layers in front of outputs keep their biases, and the others are corrected
+only where the outputs of held-out samples gain by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
@@ -17,13 +22,67 @@ from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import to_quantized
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.op_specs import numbers
+from xdlc.quant.kind_inference import SOFTMAXES
+from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
+
+if TYPE_CHECKING:
+    from xdlc.quant.job import Job
+    from xdlc.quant.subgraphs import Inner
 
 
 def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
     """Return the activations whose mean of each channel ``correct_biases`` wants."""
-    return list(dict.fromkeys(source for op in placement.fixed if (source := _source(graph, op)) is not None))
+    shown = layers_of_outputs(graph)
+    sources = (_source(graph, op) for op in placement.fixed if op not in shown)
+    return list(dict.fromkeys(source for source in sources if source is not None))
+
+
+def layers_of_outputs(graph: Graph) -> set[Op]:
+    """Return the layers in front of outputs and integers: no other layer is between, nor a residual sum.
+
+    One Softmax a sample has no threshold: its layer is not among them.
+    """
+    layers: set[Op] = set()
+    queue = [tensor for tensor in graph.outputs if not _is_one_softmax(tensor)]
+    queue += [
+        tensor
+        for op in graph.ops
+        if not any(is_real(result) for result in op.outputs)
+        for tensor in op.inputs
+        if tensor is not None
+    ]
+    reached = set(queue)
+    while queue:
+        op = queue.pop().producer
+        if op is None:
+            continue
+        moving = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
+        if traits(op).macs:
+            layers.add(op)
+        elif single_name(op) != "ElementWiseAdd" or len(moving) == 1:
+            queue += [tensor for tensor in moving if tensor not in reached]
+            reached.update(moving)
+    return layers
+
+
+def _is_one_softmax(output: Tensor) -> bool:
+    is_one = output.rank > 0 and output.size == output.shape[-1]
+    return is_one and output.producer is not None and single_name(output.producer) in SOFTMAXES
+
+
+def corrected_ops(graph: Graph, placement: Placement, decision: Decision) -> list[Op]:
+    """Return the ops whose bias ``correct_biases`` changes."""
+    shown = layers_of_outputs(graph)
+    return [
+        op
+        for op in placement.fixed
+        if op not in shown
+        and _source(graph, op) is not None
+        and (op, 1) in decision.statics
+        and (form := decision.statics.get((op, 2))) is not None
+        and form[0] is SFIXED32
+    ]
 
 
 def _source(graph: Graph, op: Op) -> Tensor | None:
@@ -58,20 +117,50 @@ def correct_biases(
         graph: The float graph.
         placement: Which of its ops are quantized.
         decision: The stored form of weights and biases.
-        means: Mean of each channel of the tensors of ``averaged_inputs``.
+        means: Mean of each channel of the tensors of ``averaged_inputs``; layers without stay as they are.
     """
-    for op in placement.fixed:
-        source = _source(graph, op)
-        weight, bias = decision.statics.get((op, 1)), decision.statics.get((op, 2))
-        if source is None or weight is None or bias is None or bias[0] is not SFIXED32 or not means:
+    for op in corrected_ops(graph, placement, decision):
+        source, static, target = op.inputs[:3]
+        if source is None or static is None or target is None or source not in means:
             continue
-        static, target = op.inputs[1], op.inputs[2]
-        if static is None or target is None or static.data is None or target.data is None:
+        if static.data is None or target.data is None:
             continue
-        function = partial(
-            _corrected, inputs=_expected_inputs(op, source, static, means[source]), form=weight
-        )
+        inputs = _expected_inputs(op, source, static, means[source])
+        function = partial(_corrected, inputs=inputs, form=decision.statics[op, 1])
         target.data = Transform([target.data, static.data], function, target.data.shape, target.data.dtype)
+
+
+def choose_correction(job: Job) -> list[Mapping[str, Array]]:
+    """Set ``job.corrects_biases`` if the outputs of held-out samples gain by it.
+
+    Args:
+        job: A job that is decided and not finished, calibrated with samples.
+
+    Returns:
+        What the quantized model makes of the samples, with the choice.
+    """
+    results = job.measured_results()
+    parts: list[Job | Inner] = [job, *job.inner]
+    layers = [
+        len(corrected_ops(part.graph, part.placement, part.decision))
+        for part in parts
+        if part.decision is not None
+    ]
+    if not job.options.bias_correction or not results or not sum(layers):
+        return results
+    judge = job.output_judge()
+    corrected = job.measured_results(corrected=True)
+    before, after = judge.score(results), judge.score(corrected)
+    # Nothing was fitted to the outputs, and nothing else was tried: any gain will do.
+    job.corrects_biases = after.is_gain(before, certainty=0.0)
+    total = sum(traits(op).bias is not None for part in parts for op in part.placement.fixed)
+    gained = f"{after.mean_db - before.mean_db:+.2f} dB in outputs of {len(results)} samples"
+    if job.corrects_biases:
+        job.notes.append(f"bias correction: {sum(layers)} of {total} layers, {gained}")
+        return corrected
+    lost = "outputs would keep less of their task, " if after.is_worse(before) else "no sure gain, "
+    job.notes.append(f"bias correction: not applied, {lost}{gained}")
+    return results
 
 
 def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tuple[Array, ...]:

@@ -14,13 +14,11 @@ from xdlc.quant.op_specs import float_tensors, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
+from xdlc.quant.weight_halves import can_split, splits
 from xdlc.targets import Arch, Soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
 """Bits of activations and weights that some generation takes."""
-
-_UNCERTAIN_LPBQ = 69
-"""Generation that takes LPBQ according to one source and does not according to another."""
 
 _NAMED = 5
 """Most ops that a note names."""
@@ -58,11 +56,11 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     arch = soc.capabilities
     acts, weights = options.act_bitwidth, options.weights_bitwidth
     name = "act_bitwidth" if acts == 16 and not arch.a16w8 else "weights_bitwidth"
+    weights = 8 if weights == 16 and splits(soc) else weights
     yield name, _pair(acts, weights), _takes(arch, acts, weights), _accepted(arch)
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
-        # Emulation of SDK 2.51: Conv2d alone, from v81 on, without a bias.
         instead = "use_lpbq=True beside it" if arch.lpbq else "None"
         taken = options.use_lpbq and arch.lpbq
         value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} use_lpbq"
@@ -118,9 +116,6 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
     if soc is None:
         return notes + _host_only(placement, precision)
     raise_all(_refusals(placement, precision, soc))
-    arch = soc.capabilities
-    if options.use_lpbq and soc.arch == _UNCERTAIN_LPBQ:
-        notes.append(f"sources differ on whether {arch.name} of {soc.name} takes LPBQ weights")
     return notes + _adaptations(placement, precision, soc)
 
 
@@ -137,6 +132,7 @@ def takes(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
         return soc is None or soc.fp16
     if not _has_weights(op):
         return soc is None or _takes(soc.capabilities, acts, 8)
+    weights = 8 if weights == 16 and splits(soc) else weights
     kernel = weights < 16 or has_kernel(op.type, acts, weights)
     return kernel and (soc is None or _takes(soc.capabilities, acts, weights))
 
@@ -167,17 +163,19 @@ def _kernelless(placement: Placement) -> list[str]:
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
-    found = [
-        op
-        for op, acts in placement.fixed.items()
-        if acts == 8 and _has_weights(op) and precision.weight_bits_of(op) == 2
-    ]
-    if not found:
-        return []
-    return [
-        "no generation of HTP takes 2-bit weights with 8-bit activations, they run on the host only: "
-        + _listed(found)
-    ]
+    """Return notes on widths of weights that not all generations of HTP have."""
+    notes = []
+    for acts, bits, text in (
+        (8, 2, "no generation of HTP takes 2-bit weights with 8-bit activations, they run on the host only"),
+        (16, 16, "v73 of SM8550 and later have 16-bit weights; for older ones add target=SOC"),
+    ):
+        found = [
+            op
+            for op, own in placement.fixed.items()
+            if own == acts and _has_weights(op) and precision.weight_bits_of(op) == bits
+        ]
+        notes += [f"{text}: {_listed(found)}"] if found else []
+    return notes
 
 
 def _has_weights(op: Op) -> bool:
@@ -234,6 +232,20 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
         notes.append(
             f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
             f"with 8 bits, through a Convert where it has more: {_listed(narrowed)}"
+        )
+    halved = [
+        op
+        for op, bits in placement.fixed.items()
+        if bits == 16 and splits(soc) and _has_weights(op) and precision.weight_bits_of(op) == 16
+    ]
+    kept = [op for op in halved if not can_split(op)]
+    halved = [op for op in halved if can_split(op)]
+    if kept:
+        notes.append(f"{name} has no 16-bit weights: {len(kept)} op(s) have 8 bits: {_listed(kept)}")
+    if halved:
+        notes.append(
+            f"{name} has no 16-bit weights: {len(halved)} op(s) compute with high and low bytes apart, "
+            f"which takes twice the products, and a sum adds both: {_listed(halved)}"
         )
     factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
     if factors and not soc.capabilities.a16w16:

@@ -35,6 +35,7 @@ from xdlc.quant.range_methods.auto import with_headroom
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.sharing import Sharing, is_signed
 from xdlc.quant.static_encodings import Statics
+from xdlc.quant.weight_halves import can_split, halves, splits
 
 
 def watch_list(graph: Graph, placement: Placement, sharing: Sharing) -> list[Tensor]:
@@ -112,6 +113,10 @@ class Decider:
         """
         decision = self.activations()
         self._statics.decide(decision)
+        if splits(self.options.soc):
+            for op in filter(can_split, self.placement.fixed):
+                pair = halves(op, decision)
+                decision.halves |= {} if pair is None else {op: pair}
         decision.notes += self._mask_notes(decision)
         return decision
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdlc.ir import Encoding, Op, Tensor
+from xdlc.ir import Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.ranges import Range
 
@@ -28,6 +28,7 @@ class Decision:
         params: By op and name: parameters of UDOs that are tensors of float values.
         useful: Range that affects results, of the activations that reach them through a Softmax alone.
         sources: Where the encoding of each activation came from, in a few words for people.
+        halves: Encodings of the results of both bytes, of ops whose 16-bit weights are two of 8 bits.
         notes: Where a form is not the requested one, and why; one line each, for people.
     """
 
@@ -37,6 +38,7 @@ class Decision:
     params: dict[tuple[Op, str], Form] = field(default_factory=dict)
     useful: dict[Tensor, Range] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
+    halves: dict[Op, tuple[ScaleOffset, ScaleOffset]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def read(self, tensor: Tensor, dtype: DType) -> Form | None:
@@ -56,4 +58,5 @@ class Decision:
             {(tensors[tensor.name], dtype): form for (tensor, dtype), form in self.converted.items()},
             {(ops[op], index): form for (op, index), form in self.statics.items() if statics},
             {(ops[op], name): form for (op, name), form in self.params.items() if statics},
+            halves={ops[op]: pair for op, pair in self.halves.items() if statics},
         )

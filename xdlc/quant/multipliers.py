@@ -3,7 +3,8 @@
 A product of quantized values is brought to the steps of its result by one factor: scale of the input times
 scale of the weights over scale of the result.  v68 and v69 round it to 11 significant bits (emulation of
 SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
-Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.
+Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
+two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
 from xdlc.quant.decision import Decision
@@ -21,6 +22,7 @@ _ROUNDING = (68, 69)
 """Generations that round the factor."""
 
 _BITS = 11
+_POWER = 1 << (_BITS - 1)
 _EXACT = 1e-3
 """Part of a step of the last bit that counts as none: scales are float32 numbers."""
 
@@ -48,7 +50,8 @@ def exact(encoding: Encoding, rest: float) -> Encoding:
     """Return an encoding of the least scales from its own on that make factors exact.
 
     Args:
-        encoding: That of weights, or of the second activation of a product; one of blocks stays.
+        encoding: That of weights, or of the second activation of a product; one with real scales of blocks
+            stays.
         rest: Scale of what it is multiplied by over that of the result.
 
     Example:
@@ -57,7 +60,7 @@ def exact(encoding: Encoding, rest: float) -> Encoding:
     """
     if isinstance(encoding, ScaleOffset):
         return replace(encoding, scale=_exact(encoding.scale, rest))
-    if isinstance(encoding, AxisScaleOffset):
+    if isinstance(encoding, AxisScaleOffset | BlockwiseExpansion):
         return replace(encoding, scales=tuple(_exact(scale, rest) for scale in encoding.scales))
     return encoding
 
@@ -65,4 +68,6 @@ def exact(encoding: Encoding, rest: float) -> Encoding:
 def _exact(scale: float, rest: float) -> float:
     fraction, exponent = math.frexp(scale * rest)
     steps = math.ceil(math.ldexp(fraction, _BITS) - _EXACT)
+    if steps in (_POWER, 2 * _POWER):
+        steps += steps // _POWER
     return as_float32(math.ldexp(steps, exponent - _BITS) / rest) if rest > 0.0 and steps else scale

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.runtime import timeout
 from xdlc.targets import Soc, find_soc
 
@@ -21,6 +22,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "act_quantizer_schema": SCHEMAS,
     "param_quantizer_schema": SCHEMAS,
     "override_missing": ("error", "warn"),
+    "accuracy": ("fast", "balanced", "best"),
 }
 
 _LISTS = ("algorithms", "float_ops")
@@ -55,14 +57,18 @@ class QuantOptions:
             of them.
         use_lpbq: Blocks have small integer scales over one real scale a channel.
         adjust_bias_encoding: Widen the scales of weights whose bias would overflow 32 bits, else clip it.
+        bias_correction: Correct biases by what rounding the weights adds to means, where outputs gain by it.
         one_act_bitwidth: Widen no activations where 8 bits lose values: HTA converts between no widths.
         enable_float_fallback: No calibration: what has no encoding stays float.
         algorithms: Names of accuracy algorithms.
         min_sqnr: Least SQNR of the outputs in dB, reached by mixed precision; None: no such goal.
         max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits; None: no such goal.
+        accuracy: How far widths are raised where an output does not keep its task: ``fast``: not;
+            ``balanced``: to 16-bit activations; ``best``: to all that the target has.
         target: SoC that is quantized for: what an op reads has a width that it takes there; None: any SoC.
         jobs: Processes that calibrate.
         loop_timeout: Seconds that each loop may take whenever the model runs; None: the most, 15.
+        output_kind: What outputs are judged as, by name: ``classes``, ``map``, ... ; others are inferred.
         override_missing: What a name in overrides that matches nothing is: ``error`` or ``warn``.
 
     Raises:
@@ -87,14 +93,17 @@ class QuantOptions:
     weights_block_size: int | None = None
     use_lpbq: bool = False
     adjust_bias_encoding: bool = True
+    bias_correction: bool = True
     one_act_bitwidth: bool = False
     enable_float_fallback: bool = False
     algorithms: tuple[str, ...] = ()
     min_sqnr: float | None = None
     max_sqnr_drop: float | None = None
+    accuracy: str = "fast"
     target: str | None = None
     jobs: int = 1
     loop_timeout: float | None = None
+    output_kind: Mapping[str, str] = field(default_factory=dict)
     override_missing: str = "error"
 
     def __post_init__(self) -> None:
@@ -104,6 +113,13 @@ class QuantOptions:
                     f"expected one of {', '.join(map(str, choices))}, found {getattr(self, name)!r}",
                     where=name,
                     fix=f"pass one of {', '.join(map(str, choices))}",
+                )
+        for name, kind in self.output_kind.items():
+            if kind not in list(OutputKind):
+                raise UsageError(
+                    f"there is no kind {kind!r} of outputs",
+                    where=f"output_kind of {name!r}",
+                    fix=f"pass one of {', '.join(OutputKind)}",
                 )
         if not isinstance(self.jobs, int) or self.jobs < 1:
             raise UsageError(

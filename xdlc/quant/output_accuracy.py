@@ -8,16 +8,17 @@ the largest: a class that is sure to win has the same probability with much nois
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Graph, Tensor
+from xdlc.ir import Tensor
 from xdlc.ir.data import Array
-from xdlc.quant.auto_range import judged_by
+from xdlc.quant.judge import Pairs, Verdict, judged_by
 from xdlc.quant.mixed_scale_ops import writer
 from xdlc.quant.noise_power import Noise
-from xdlc.quant.op_specs import is_real, rule_of, single_name
+from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.tensor_slices import Parts, output_parts, unlike_parts
 
 if TYPE_CHECKING:
@@ -45,10 +46,6 @@ _SHOWN = 6
 """Most outputs whose figures a note lists."""
 
 
-Pairs = Sequence[tuple[Array, Array]]
-"""Values of the float model and of the quantized one, of each sample."""
-
-
 @dataclass(frozen=True, slots=True)
 class Figure:
     """How good an output is.
@@ -61,6 +58,7 @@ class Figure:
         same: Share of equal elements of integers; of class scores that of rows with the same largest element;
             None for others.
         lost: What of it is lost and how, a line each; empty: nothing.
+        verdict: What is left for an application.
     """
 
     output: str
@@ -69,6 +67,7 @@ class Figure:
     sqnr: float | None = None
     same: float | None = None
     lost: tuple[str, ...] = ()
+    verdict: Verdict | None = None
 
     def __str__(self) -> str:
         """Give it in a few words."""
@@ -78,43 +77,31 @@ class Figure:
         return f"{self.output!r} {', '.join(held)}"
 
 
-def measured_outputs(graph: Graph) -> list[str]:
-    """Return the names of the tensors by which outputs are measured."""
-    return list(dict.fromkeys(measured_by(tensor).name for tensor in graph.outputs if tensor.size))
-
-
-def measured_by(output: Tensor) -> Tensor:
-    """Return the tensor by which an output is measured: itself, or what goes into its Softmax."""
-    return judged_by(output) if is_real(output) else output
-
-
-def measure_figures(job: Job) -> list[Figure]:
+def measure_figures(job: Job, found: Sequence[Mapping[str, Array]]) -> list[Figure]:
     """Return how good each output is.
-
-    Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of the
-    emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which rounds
-    less, was up to 4 dB too good.
 
     Args:
         job: A job that is decided and not finished, calibrated with samples.
+        found: What the quantized model makes of each of ``job.measured``; empty: nothing was measured.
     """
-    names = measured_outputs(job.graph)
-    if not job.measured or not names:
+    if not found:
         return []
-    with job.without_held_out():
-        session = job.session(job.trial(), outputs=names, plain=True)
-    found = [session.run(kept.sample) for kept in job.measured]
     parts = output_parts(job.graph)
+    verdicts = {verdict.output: verdict for verdict in job.output_judge().score(found).verdicts}
     figures = []
     for output in dict.fromkeys(tensor for tensor in job.graph.outputs if tensor.size):
-        source = measured_by(output)
+        source, verdict = judged_by(output), verdicts[output.name]
         pairs = [
             (kept.floats[source.name], results[source.name])
             for kept, results in zip(job.measured, found, strict=True)
         ]
         known = parts.get(output.name, ()) if source is output else ()
-        sqnr, same, lost = _of_reals(output, pairs, known) if is_real(output) else (None, _share(pairs), ())
-        figures.append(Figure(output.name, len(pairs), job.holds_out, sqnr, same, tuple(lost)))
+        if is_real(output):
+            sqnr, same, lost = _of_reals(output, pairs, known, verdict)
+            figure = Figure(output.name, len(pairs), job.holds_out, sqnr, same, tuple(lost), verdict)
+        else:
+            figure = Figure(output.name, len(pairs), job.holds_out, same=_share(pairs), verdict=verdict)
+        figures.append(figure)
     return figures
 
 
@@ -129,29 +116,20 @@ def _share(pairs: Pairs) -> float:
     return equal / max(total, 1)
 
 
-def _of_reals(output: Tensor, pairs: Pairs, parts: Parts) -> tuple[float, float | None, list[str]]:
+def _of_reals(
+    output: Tensor, pairs: Pairs, parts: Parts, verdict: Verdict
+) -> tuple[float, float | None, list[str]]:
     """Return SQNR, top-1 agreement where there are classes, and what is lost."""
     whole = _Slice.of(pairs)
-    if _holds_classes(output):
+    if verdict.kind is OutputKind.CLASSES:
         same = _share([(wanted.argmax(-1), found.argmax(-1)) for wanted, found in pairs])
         reason = whole.loss
         sure = reason is None or (math.isfinite(whole.noise.noise) and same >= SURE)
         return whole.db, same, [] if sure else [f"{reason}, top-1 equal in {same:.1%}"]
     if whole.loss is not None:
-        quiet = _are_scores([output]) and whole.is_quiet
-        return whole.db, None, [] if quiet else [whole.loss]
+        keeps = whole.has_values and not verdict.is_useless
+        return whole.db, None, [] if keeps else [whole.loss]
     return whole.db, None, list(_lost_slices(output, pairs, parts, whole))
-
-
-def _holds_classes(output: Tensor) -> bool:
-    """Return whether the last axis of an output holds scores of classes: by a Softmax, or a last layer."""
-    producer = output.producer
-    if producer is None or not output.rank or output.shape[-1] < 2:
-        return False
-    kind = single_name(producer)
-    if kind in ("Softmax", "LogSoftmax"):
-        return int(producer.param("axis", output.rank - 1)) in (-1, output.rank - 1)
-    return output.rank == 2 and kind == "FullyConnected"
 
 
 def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> Iterator[str]:
@@ -230,6 +208,11 @@ class _Slice:
         return self.varies[1] and self.peak <= QUIET and self.worst <= QUIET
 
     @property
+    def has_values(self) -> bool:
+        """Whether the quantized model has numbers, that differ where those of float do."""
+        return math.isfinite(self.noise.noise) and self.varies != (True, False)
+
+    @property
     def loss(self) -> str | None:
         """In what way it is lost; None: it is not, or holds nothing but zeros in float."""
         if not math.isfinite(self.noise.noise):
@@ -244,6 +227,17 @@ class _Slice:
         """Give the share of the output's range that the values take, where that is small."""
         share = self.peak / whole.peak if whole.peak else 1.0
         return f", its values take {share:.2%} of the output's range" if share < 10 * SMALL else ""
+
+
+def kinds_note(figures: Sequence[Figure]) -> str:
+    """Return a line with what each output was judged as, of the worst where there are many."""
+    verdicts = [figure.verdict for figure in figures if figure.verdict is not None]
+    shown = (
+        sorted(verdicts, key=lambda verdict: verdict.kept)[:_SHOWN] if len(verdicts) > _SHOWN else verdicts
+    )
+    more = f", {len(verdicts) - len(shown)} more keep as much" if len(shown) < len(verdicts) else ""
+    listed = "; ".join(f"{verdict.output!r} as {verdict.kind}: {verdict}" for verdict in shown)
+    return f"judged {listed}{more}"
 
 
 def figure_note(figures: Sequence[Figure]) -> str:

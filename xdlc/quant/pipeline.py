@@ -7,20 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc.container import udo
-from xdlc.errors import UsageError
+from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model
+from xdlc.ir.data import has_nan
 from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks
+from xdlc.quant.bias import choose_correction
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
+from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.output_accuracy import figure_note, measure_figures
+from xdlc.quant.output_accuracy import figure_note, kinds_note, measure_figures
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
 from xdlc.quant.overrides.matching import note_names
@@ -29,13 +32,15 @@ from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
-from xdlc.quant.samples import Samples, Source, read_samples
+from xdlc.quant.samples import Samples, Source
+from xdlc.quant.states import in_order, sequence_notes
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
 from xdlc.quant.widening import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
+from xdlc.runtime.states import next_values
 
 _log = logging.getLogger(__name__)
 
@@ -134,15 +139,15 @@ def quantize(
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
-    again = bool(algorithms) or (reporter is not None and reporter.reads_again)
+    again = bool(algorithms or next_values(model)) or (reporter is not None and reporter.reads_again)
     source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
-        Samples(read_samples(samples, model.main), again=again) as kept,
         source.opened(model, needed=runs) as kernels,
+        Samples(read := in_order(samples, model, kernels), again=again) as kept,
     ):
         if reporter is not None:
-            reporter.begin(kept, model.main)
+            reporter.begin(kept, model, kernels)
         job = Job(model.clone(), asked, kept, precision, step=step)
         job.kernels, job.kernel_source = kernels, source
         unbound = dynamic_dims.notice(model)
@@ -153,7 +158,12 @@ def quantize(
         job.per_channel = bool(options.get("use_per_channel_quantization"))
         if metric is not None and min_score is not None:
             job.evaluate, job.min_score = metric, min_score
-        moved = _quantize(job, algorithms, reporter, importing, fail_below)
+        try:
+            moved = _quantize(job, algorithms, reporter, importing, fail_below)
+        except ModelError:
+            _check_weights(model)
+            raise
+        job.notes += sequence_notes(job, read)
         job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
     sign(job.model, asked)
@@ -166,11 +176,27 @@ def quantize(
     return job.model
 
 
+def _check_weights(model: Model) -> None:
+    """Refuse a model whose weights hold NaN: no sample is the cause of what it computes.
+
+    Raises:
+        ModelError: If there are any; it names the first.
+    """
+    for graph in model.graphs.values():
+        for tensor in graph.tensors.values():
+            if tensor.data is not None and has_nan(tensor.data):
+                raise ModelError(
+                    f"weight {tensor.name!r} holds NaN, which no encoding can hold",
+                    where=f"graph {graph.name!r}",
+                    fix="convert the network with weights from before its training diverged",
+                )
+
+
 def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
-    """Return the algorithms to run; a goal is for mixed precision, named or not."""
+    """Return the algorithms to run; a goal or a ladder is for mixed precision, named or not."""
     names = list(options.algorithms)
     has_goal = any(goal is not None for goal in (options.min_sqnr, options.max_sqnr_drop, evaluate))
-    if has_goal and "mixed_precision" not in names:
+    if (has_goal or options.accuracy != "fast") and "mixed_precision" not in names:
         names.append("mixed_precision")
     return names
 
@@ -227,14 +253,19 @@ def _quantize(
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)
     job.reference = job.model.clone()
-    _run(job, algorithms, Stage.WEIGHTS)
     job.under_way("measuring")
-    job.figures = measure_figures(job)
+    results = choose_correction(job)
+    if any(chosen.stage is Stage.WEIGHTS for chosen in algorithms):
+        _run(job, algorithms, Stage.WEIGHTS)
+        job.under_way("measuring")
+        results = job.measured_results()
+    job.figures = measure_figures(job, results)
     if reporter is not None:
         reporter.finish(job)
+    job.notes += [ladder_note(job)] if job.rungs else []
     check_figures(job, job.figures, fail_below)
     if job.figures:
-        job.notes.append(figure_note(job.figures))
+        job.notes += [figure_note(job.figures), kinds_note(job.figures)]
     job.warnings = [*warnings(job, job.figures), *goal_warnings(job, job.figures), *stretched_warnings(job)]
     job.under_way("storing")
     job.finish()

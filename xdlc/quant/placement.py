@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
@@ -15,6 +17,7 @@ from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import range_of
 from xdlc.quant.udo import Ports, widest
 
+NO_STATES: Mapping[str, str] = MappingProxyType({})
 LARGEST = 1e30
 """Constants beyond this denote infinity, as in masks; no encoding holds them beside data."""
 
@@ -28,12 +31,14 @@ class Placement:
         reasons: Why each other op that touches float values stays float.
         ports: How those of UDOs are read and written of which something is quantized.
         narrowed: Activations that an op of 16 bits reads with 8 because the target takes no more there.
+        states: Outputs with the next values of variables, by the inputs that hold them.
     """
 
     fixed: dict[Op, int]
     reasons: dict[Op, str]
     ports: dict[Op, Ports] = field(default_factory=dict)
     narrowed: set[Use] = field(default_factory=set)
+    states: dict[Tensor, Tensor] = field(default_factory=dict)
 
     def bits_of(self, graph: Graph, tensor: Tensor) -> int | None:
         """Return the bits of an activation, None if it is float only."""
@@ -44,7 +49,7 @@ class Placement:
         """Return the type of an activation, None if it is float only.
 
         It is that of its encoding in the model, else of the op that writes it; for what the graph
-        is given, or is written as floats, that of the widest op that reads it.
+        is given, or is written as floats, that of the widest op that reads it, or writes its next value.
         """
         given = given_bits(tensor)
         if given is not None and tensor.dtype.is_fixed:
@@ -52,6 +57,9 @@ class Placement:
         held = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
         if held is None:
             held = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
+            following = self.states.get(tensor)
+            if following is not None and following.producer is not None and held is not None:
+                held = widest([held, self._port_type(following.producer, following)])
         if given is None or (held is not None and held.bits == given):
             return held
         return activation_type(given)
@@ -143,7 +151,7 @@ class Placement:
         return self.reasons.get(op, default)
 
 
-def place(graph: Graph, precision: Precision) -> Placement:
+def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STATES) -> Placement:
     """Decide for each op of ``graph`` whether it is quantized.
 
     Ops that only move values (Reshape, Transpose, ...) stay float beside float ops, where rounding
@@ -152,8 +160,10 @@ def place(graph: Graph, precision: Precision) -> Placement:
     Args:
         graph: Any graph.
         precision: Bit widths; ops that have none stay float.
+        states: The output with the next value of each input that holds a variable.
     """
     placement = Placement({}, {}, {})
+    placement.states.update((graph.tensors[held], graph.tensors[name]) for held, name in states.items())
     fixed, reasons = placement.fixed, placement.reasons
     for op in graph.ops:
         if not float_tensors(op):

@@ -17,7 +17,7 @@ from xdlc.quant.decision import Decision
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement, place
+from xdlc.quant.placement import NO_STATES, Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.sharing import Sharing
 
@@ -28,15 +28,17 @@ class GraphPlan:
     Attributes:
         graph: The graph; float until it is stored.
         precision: Bit widths of its ops; ``place`` again after a change.
+        states: The output with the next value of each input that holds a variable.
     """
 
     graph: Graph
     precision: Precision
+    states: Mapping[str, str] = NO_STATES
 
     @cached_property
     def placement(self) -> Placement:
         """Which ops are quantized; resolved when it is first read."""
-        return place(self.graph, self.precision)
+        return place(self.graph, self.precision, self.states)
 
     @cached_property
     def sharing(self) -> Sharing:
@@ -83,7 +85,7 @@ class GraphPlan:
         )
 
     def store(self, decision: Decision, means: Mapping[Tensor, Array]) -> None:
-        """Correct biases, and store tensors as decided."""
+        """Correct the biases of layers whose inputs have means here, and store tensors as decided."""
         correct_biases(self.graph, self.placement, decision, means)
         apply(self.graph, self.placement, decision)
         convert_moves(self.graph, self.placement)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, rais
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import check_readable, open_file
 from xdlc.runtime import npy
+from xdlc.runtime.file_shapes import is_permuted, shape_fix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,14 +84,15 @@ class FileSamples:
             first axis counts samples; a leading 1 of the input's shape may be omitted after it, and
             of an input of batch B > 1 the first axis may count items, B to a sample.
         graph: The graph that the samples are for.
+        optional: Inputs that the file need not have.
 
     Raises:
         StorageError: If the file cannot be read.
         UsageError: If it does not fit the inputs; several problems make a ProblemList.
     """
 
-    def __init__(self, path: Path, graph: Graph) -> None:
-        self._columns = _npz(path, graph) if path.suffix == ".npz" else _npy(path, graph)
+    def __init__(self, path: Path, graph: Graph, optional: Collection[str] = ()) -> None:
+        self._columns = _npz(path, graph, optional) if path.suffix == ".npz" else _npy(path, graph, optional)
         counts = {column.tensor.name: column.count for column in self._columns}
         if len(set(counts.values())) > 1:
             raise UsageError(
@@ -119,8 +121,9 @@ class FileSamples:
                 }
 
 
-def _npy(path: Path, graph: Graph) -> list[_Column]:
-    if len(graph.inputs) != 1:
+def _npy(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
+    inputs = [tensor for tensor in graph.inputs if tensor.name not in optional]
+    if len(inputs) != 1:
         names = ", ".join(tensor.name for tensor in graph.inputs)
         raise UsageError(
             f"holds one array, and the model has {len(graph.inputs)} inputs",
@@ -128,10 +131,10 @@ def _npy(path: Path, graph: Graph) -> list[_Column]:
             fix=f"save an .npz with one array for each of: {names}",
         )
 
-    return [_column(lambda: open_file(path), graph.inputs[0], str(path))]
+    return [_column(lambda: open_file(path), inputs[0], str(path))]
 
 
-def _npz(path: Path, graph: Graph) -> list[_Column]:
+def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
@@ -147,6 +150,8 @@ def _npz(path: Path, graph: Graph) -> list[_Column]:
             problems.append(UsageError(f"the model has no input {name!r}", where=str(path), fix=hint))
     columns = []
     for name, tensor in inputs.items():
+        if name not in members and name in optional:
+            continue
         if name not in members:
             fix = f"save an array of that name; those there are: {', '.join(members) or 'none'}"
             problems.append(UsageError(f"holds no array for input {name!r}", where=str(path), fix=fix))
@@ -187,7 +192,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
         raise UsageError(
             f"has shape {list(shape)}, input {tensor.name!r} takes {list(tensor.shape)}",
             where=where,
-            fix=f"save an array of shape {['samples', *tensor.shape]}".replace("'", ""),
+            fix=_fix(shape, tensor),
         )
     return _Column(opened, tensor, *found, dtype, where)
 
@@ -203,6 +208,15 @@ def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ..
         if items and shape[0] % items == 0:
             return shape[0] // items, (items, *shape[1:])
     return None
+
+
+def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
+    """Return how an array of another shape is made one of samples."""
+    if len(shape) > 1 and is_permuted(shape[1:], tensor.shape):
+        lead = shape[:1] if len(shape) == tensor.rank else (*shape[:1], *tensor.shape[:1])
+        fix = shape_fix(shape, (*lead, *tensor.shape[1:]))
+        return fix.replace("give", "save", 1)
+    return f"save an array of shape [samples, {', '.join(map(str, tensor.shape))}]"
 
 
 def _fits(shape: tuple[int, ...], tensor: Tensor, start: int) -> bool:

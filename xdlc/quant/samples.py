@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ Source: TypeAlias = Iterable[Any] | str | os.PathLike[str]
 """Samples in any form that ``read_samples`` takes."""
 
 
-def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
+def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()) -> Iterable[Sample]:
     """Return samples by input name; the result has a length where the source has one.
 
     Args:
@@ -36,6 +36,7 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
             or the path of an ``.npz`` or ``.npy`` file (:class:`FileSamples`), or of an input list
             (:mod:`xdlc.runtime.input_list`).
         graph: The graph that the samples are for.
+        optional: Inputs that samples need not have.
 
     Raises:
         StorageError: If a file cannot be read.
@@ -51,7 +52,7 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
         [[1.0, 1.0]]
     """
     if isinstance(source, str | os.PathLike):
-        return from_list(Path(source), graph)
+        return from_list(Path(source), graph, optional=optional)
     if isinstance(source, Mapping):
         raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
     if not isinstance(source, Iterable):
@@ -63,9 +64,10 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
     def named(sample: Any, number: int) -> Sample:
         if isinstance(sample, Mapping):
             return sample
-        if hasattr(sample, "__array__") and len(graph.inputs) == 1:
-            return {graph.inputs[0].name: sample}
-        names = ", ".join(tensor.name for tensor in graph.inputs)
+        needed = [tensor.name for tensor in graph.inputs if tensor.name not in optional]
+        if hasattr(sample, "__array__") and len(needed) == 1:
+            return {needed[0]: sample}
+        names = ", ".join(needed)
         raise UsageError(
             f"calibration sample {number} is of type {type(sample).__name__}",
             fix=f"give a mapping {{name: array}} with one array for each of: {names}",
@@ -76,13 +78,16 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
     return (_Sized if isinstance(source, Sized) else _Each)(source, named)
 
 
-def from_list(path: Path | None, graph: Graph, *, native: bool = False) -> Iterable[Sample]:
+def from_list(
+    path: Path | None, graph: Graph, *, native: bool = False, optional: Collection[str] = ()
+) -> Iterable[Sample]:
     """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file; none without a path.
 
     Args:
         path: The file.
         graph: The graph that the samples are for.
         native: Whether raw files hold the inputs' stored types instead of float32.
+        optional: Inputs that samples need not have.
 
     Raises:
         StorageError: If a file cannot be read.
@@ -91,8 +96,8 @@ def from_list(path: Path | None, graph: Graph, *, native: bool = False) -> Itera
     if path is None:
         return ()
     if path.suffix in (".npz", ".npy"):
-        return FileSamples(path, graph)
-    inferences = read_input_list(path, graph, native=native).inferences
+        return FileSamples(path, graph, optional)
+    inferences = read_input_list(path, graph, native=native, optional=optional).inferences
     return _Sized(inferences, lambda inference, _: inference.feeds())
 
 

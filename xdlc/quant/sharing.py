@@ -2,7 +2,8 @@
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
-are joined before calibration.  Inputs of Concat and the like are joined to its result afterwards,
+are joined before calibration, and so are input and output of a variable, whose value is fed back as it
+is.  Inputs of Concat and the like are joined to its result afterwards,
 when ranges show what that costs.
 """
 
@@ -39,6 +40,9 @@ class Sharing:
         """Values that a Pad adds to those of a tensor."""
         for op in placement.fixed:
             self._join_op(op)
+        for held, following in placement.states.items():
+            if is_real(held) and is_real(following):
+                self.join(held, following)
 
     def find(self, tensor: Tensor) -> Tensor:
         """Return the representative of the group of ``tensor``."""

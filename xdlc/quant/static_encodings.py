@@ -34,6 +34,7 @@ from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
+from xdlc.quant.weight_halves import LEAST_FACTOR, stored_bits
 from xdlc.quant.weight_storage import Around, symmetric_method, weight_form
 from xdlc.quant.weights import (
     Channels,
@@ -234,6 +235,8 @@ class Statics:
         return encoding.scale if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
+        import numpy as np
+
         scale = self._input_scale(op, decision)
         bias = op.inputs[2] if len(op.inputs) > 2 else None
         floor = None
@@ -246,7 +249,12 @@ class Statics:
             and self.options.adjust_bias_encoding
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        around = Around(axis, self.precision.weight_bits_of(op), floor)
+        bits = stored_bits(op, self.precision.weight_bits_of(op), self.options.soc)
+        result = decision.activations.get(op.outputs[0])
+        if scale and bits < 16 and result is not None and isinstance(result[1], ScaleOffset):
+            least = LEAST_FACTOR * result[1].scale / scale
+            floor = np.full(1, least) if floor is None else np.maximum(floor, least)
+        around = Around(axis, bits, floor)
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
         # One that several ops read would be stored once for each.
         if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:

@@ -42,15 +42,15 @@ class Inner(GraphPlan):
     precision: Precision
     borders: list[Op]
     decision: Decision | None = None
-    basis: tuple[Calibration, Choice | None] | None = None
+    basis: tuple[Calibration, Choice | None, Precision] | None = None
     missed: list[Tensor] = field(default_factory=list)
 
     def decide(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> None:
         """Choose the stored form of tensors, unless no sample has reached some."""
-        if (calibration, choice) == self.basis:
+        if (calibration, choice, self.precision) == self.basis:
             return
         self.place()
-        self.basis = calibration, choice
+        self.basis = calibration, choice, self.precision
         self.missed = [t for t in self.watched if t.size and not calibration.found[t].count]
         self.decision = None if self.missed else self.decider(calibration, options, choice).decide()
 

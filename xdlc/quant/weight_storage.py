@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED8
+from xdlc.passes.convolve_blocks import block_parts
 from xdlc.quant.affine import MIN_SCALE, asymmetric, weight_type
 from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.decision import Form
@@ -145,6 +146,7 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
     if options.weights_block_size is not None and axis is not None:
         reason = _why_not_in_blocks(op, tensor, around, options)
         if reason is None:
+            notes += _note_on_parts(op, tensor, options)
             return _in_blocks(op, tensor, around, options)
         notes.append(f"weights of {op.name!r} have one scale per channel, not per block: {reason}")
     schema = legacy(options.param_quantizer_calibration)[1]
@@ -183,6 +185,18 @@ def _why_not_in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOpt
     if options.use_lpbq and around.bits != LPBQ_BITS:
         return f"LPBQ is for weights of {LPBQ_BITS} bits, these have {around.bits}"
     return why_no_blocks(op, tensor, options.weights_block_size or 1)
+
+
+def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
+    """Return a note if HTP computes a weight with blockwise expansion as one of 8 bits."""
+    size, features = options.weights_block_size or 1, tensor.shape[1 if tensor.rank == 2 else 2]
+    if not options.use_lpbq or block_parts(size, features // size):
+        return []
+    return [
+        f"weights of {op.name!r} have 8 bits on HTP, which computes blocks of {size} of {features} channels "
+        "wrongly: xdlc prepares exact ones with a scale per channel; 4 bits take blocks of 16 or 32, and a "
+        "multiple of 32 channels"
+    ]
 
 
 def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> Form:

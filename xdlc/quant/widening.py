@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.quant.advice import written
-from xdlc.quant.calibration.statistics import Statistics
+from xdlc.quant.calibration.statistics import Statistics, share_below
 from xdlc.quant.capabilities import takes
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.mixed.groups import graph_cost
@@ -143,10 +143,7 @@ def typical_steps(statistics: Statistics) -> float:
     histogram = statistics.histogram
     if not histogram.total or not statistics.seen.width:
         return float("inf")
-    size = np.abs(histogram.centres)
-    order = np.argsort(size, kind="stable")
-    below = np.cumsum(histogram.counts[order])
-    median = float(size[order][np.searchsorted(below, histogram.total / 2)])
+    median = share_below(np.abs(histogram.centres), histogram.counts, 0.5)
     return median * _LEVELS / statistics.seen.width
 
 

@@ -5,8 +5,9 @@ each in any axis order requested.  Layout changes happen on the integers, so tha
 DequantizeLinear - op - QuantizeLinear next to each other and runs its integer kernels.
 
 Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers of 8 and
-16 bits; int64 for uint32 and 64-bit integers; for onnxruntime has few CPU kernels for others.  The types of
-graph inputs and outputs change at the boundary.  For export, float16 stays: onnxruntime converts it.
+16 bits; int64 for uint32 and 64-bit integers; for onnxruntime has few CPU kernels for others.  Results of
+16-bit floats are rounded, as HTP rounds them.  The types of graph inputs and outputs change at the boundary.
+For export, float16 stays: onnxruntime converts it.
 """
 
 from __future__ import annotations
@@ -253,14 +254,15 @@ class Builder(OnnxEmitter):
                 f"computes {len(order)} axes of {tensor.name!r}, but its shape is {list(tensor.shape)}"
             )
         held = self.held(tensor)
-        if (self.dtype(tensor) if dtype is None else dtype) != held:
+        computed = self.dtype(tensor) if dtype is None else dtype
+        if computed != held:
             value = self.cast(value, held)
         if self.is_rounded(tensor):
             if qdq.has_form(tensor):
                 self._unrounded[tensor] = order, value
                 return
             value = qdq.rounded(self, value, tensor, order)
-        elif tensor.dtype.name == "bfloat16":
+        elif tensor.dtype.is_float and tensor.dtype.numpy not in (held, computed):
             value = self.rounded(value, tensor)
         self._float[tensor] = {order: value}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,12 @@ from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.engine import Engine, contiguous
+from xdlc.runtime.file_shapes import check_shape
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import lower
 from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
+from xdlc.runtime.states import with_first_values
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 
 Array = Any  # numpy.ndarray
-_log = logging.getLogger(__name__)
 
 
 class CpuSession:
@@ -108,7 +108,7 @@ class CpuSession:
             UsageError: If an input is missing, unknown, or has another shape or type.
             BackendError: If onnxruntime fails, a loop takes longer than its time-out, or the run than it may.
         """
-        given = feeds_of(self.graph, {**initial_states(self.graph, self._states, feeds), **feeds})
+        given = feeds_of(self.graph, with_first_values(self.graph, self._states, feeds))
         watch = Watch(self._timeout)
         with watch.until(until):
             results = self._plan.run(list(given.values()), watch)
@@ -139,29 +139,6 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
     if native and tensor.dtype.is_fixed:
         return to_quantized(array, tensor)
     return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
-
-
-def initial_states(graph: Graph, states: Mapping[str, Any], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the values before the first run of variables whose inputs are not fed.
-
-    Args:
-        graph: The graph.
-        states: What is known of the inputs that hold variables: ``Model.metadata["states"]``.
-        feeds: The feeds.
-    """
-    import numpy
-
-    found = {}
-    for tensor in graph.inputs:
-        held = states.get(tensor.name)
-        if isinstance(held, dict) and tensor.name not in feeds and not tensor.dynamic_axes:
-            try:
-                start = numpy.asarray(held.get("initial", 0))
-                found[tensor.name] = numpy.broadcast_to(start, tensor.shape).astype(tensor.dtype.numpy)
-            except (TypeError, ValueError, OverflowError):  # a record that other hands wrote
-                continue
-            _log.info("input %r is not fed: variable %r starts anew", tensor.name, held.get("output"))
-    return found
 
 
 def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -223,7 +200,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
     import numpy
 
     array = array_of(value)
-    _check_shape(tensor, array)
+    check_shape(tensor, array.shape)
     if tensor.dtype.is_fixed and array.dtype == tensor.dtype.numpy and tensor.encoding is not None:
         return contiguous(to_float(array, tensor.encoding, where=f"tensor {tensor.name!r}"))
     wanted = numpy.dtype(numpy.float32) if as_float(tensor.dtype) else tensor.dtype.numpy
@@ -232,25 +209,26 @@ def feed(tensor: Tensor, value: Array) -> Array:
     kinds = {"f": "f", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]
     narrow_float = array.dtype.name == "bfloat16" and wanted.kind == "f"
     if array.dtype.kind not in kinds and not narrow_float:
-        stored = f" or stored {tensor.dtype.numpy}" if tensor.dtype.is_fixed else ""
-        raise UsageError(
-            f"needs {wanted}{stored} for {tensor.dtype}, got {array.dtype}", fix="convert the array"
-        )
+        raise type_problem(tensor, array.dtype)
     converted = array.astype(wanted)
     if wanted.kind in "iu" and not numpy.array_equal(converted, array):
-        raise UsageError(f"holds {array.dtype} values that {wanted} cannot", fix="convert the array")
+        fix = "give values from {} to {}".format(*tensor.dtype.limits)
+        raise UsageError(f"holds {array.dtype} values that {wanted} cannot", fix=fix)
     return contiguous(converted)
 
 
-def _check_shape(tensor: Tensor, array: Array) -> None:
-    fits = array.ndim == tensor.rank and all(
-        dim == wanted or axis in tensor.dynamic_axes
-        for axis, (dim, wanted) in enumerate(zip(array.shape, tensor.shape, strict=True))
-    )
-    if not fits:
-        raise UsageError(
-            f"needs shape {list(tensor.shape)}, got {list(array.shape)}", fix="reshape the array"
-        )
+def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
+    """Return the error of an array whose dtype is none of an input.
+
+    Integers for a quantized input are its stored values if they have its stored type, and refused else: they
+    could be real numbers.
+    """
+    stored = tensor.dtype.numpy
+    if tensor.dtype.is_fixed:
+        fix = f"give real numbers as array.astype('float32'), or stored values as {stored}"
+        return UsageError(f"needs float32 or stored {stored} for {tensor.dtype}, got {dtype}", fix=fix)
+    real = "float32" if as_float(tensor.dtype) else stored
+    return UsageError(f"needs {real} for {tensor.dtype}, got {dtype}", fix=f"give array.astype('{real}')")
 
 
 class AdjustableSession:

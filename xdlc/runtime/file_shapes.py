@@ -1,16 +1,93 @@
-"""Shapes of an input's arrays in files: dynamic dimensions of the graph follow from the file.
+"""Shapes of an input's arrays, in memory and in files.
 
-A raw file has a size only, from which one dynamic dimension follows; ``.npy`` files have their shapes.
+Dynamic dimensions of the graph follow from a file.  A raw file has a size only, from which one dynamic
+dimension follows; ``.npy`` files have their shapes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import permutations
 
+from xdlc.errors import UsageError
 from xdlc.ir import Tensor
 
 Shape = tuple[int, ...]
+_LAYOUTS = {"give array.transpose(0, 3, 1, 2)": "NHWC", "give array.transpose(0, 2, 3, 1)": "NCHW"}
+"""Layout that arrays have by what makes them fit."""
+_MOST_PERMUTED = 6
+"""Rank up to which all orders of the axes are tried."""
+
+
+def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
+    """Check that an array has the shape of an input.
+
+    Raises:
+        UsageError: If it does not; its fix states how the array is made to fit.
+    """
+    if not fits(shape, tensor.shape, tensor.dynamic_axes):
+        problem = f"needs shape {list(tensor.shape)}, got {list(shape)}"
+        if is_permuted(shape, tensor.shape):
+            problem += ": its axes are in another order"
+        fix = shape_fix(shape, tensor.shape, tensor.dynamic_axes)
+        layout = _LAYOUTS.get(fix)
+        if layout is not None:
+            fix += f", or convert with --desired_input_layout {tensor.name} {layout}"
+        raise UsageError(problem, fix=fix)
+
+
+def fits(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[int] = ()) -> bool:
+    """Return whether a shape is the expected one but for open axes."""
+    return len(shape) == len(expected) and all(
+        dim == size or axis in open_axes for axis, (dim, size) in enumerate(zip(shape, expected, strict=True))
+    )
+
+
+def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[int] = ()) -> str:
+    """Return how an array of another shape is made to fit: by its values' order first, never against it.
+
+    Example:
+        >>> shape_fix((1, 8, 8, 3), (1, 3, 8, 8))
+        'give array.transpose(0, 3, 1, 2)'
+        >>> shape_fix((8, 8, 3), (1, 3, 8, 8))
+        'give array.transpose(2, 0, 1).reshape(1, 3, 8, 8)'
+        >>> shape_fix((8, 8), (1, 8, 8, 1))
+        'give array.reshape(1, 8, 8, 1)'
+    """
+    full = tuple(expected)
+    for order in _orders(len(shape)):
+        if fits([shape[axis] for axis in order], expected, open_axes):
+            return f"give array.transpose{order}"
+    if not open_axes and math.prod(shape) == math.prod(full):
+        cores = [[dim for dim in each if dim != 1] for each in (shape, full)]
+        if cores[0] == cores[1] or len(shape) == 1:
+            return f"give array.reshape{full}"
+        for order in _orders(len(shape)):
+            if [shape[axis] for axis in order if shape[axis] != 1] == cores[1]:
+                return f"give array.transpose{order}.reshape{full}"
+    if len(shape) == len(full) and fits(shape[1:], full[1:], [axis - 1 for axis in open_axes]):
+        part = f"array[i:i + {full[0]}] for each {'i' if full[0] == 1 else f'{full[0]} items'}"
+        return f"give {part}, as samples or with Session.run_batch, or convert with a batch of {shape[0]}"
+    dims = ["any" if axis in open_axes else str(dim) for axis, dim in enumerate(full)]
+    return f"give an array of shape [{', '.join(dims)}]"
+
+
+def _orders(rank: int) -> Iterator[tuple[int, ...]]:
+    """Yield orders of axes, changes of layout first."""
+    axes = tuple(range(rank))
+    if 2 < rank <= _MOST_PERMUTED:
+        start = rank > 3
+        yield (*axes[:start], axes[-1], *axes[start:-1])
+        yield (*axes[:start], *axes[start + 1 :], axes[start])
+    if rank <= _MOST_PERMUTED:
+        yield from list(permutations(axes))[1:]
+
+
+def is_permuted(shape: Sequence[int], expected: Sequence[int]) -> bool:
+    """Return whether dimensions other than 1 are the expected ones in another order."""
+    cores = [[dim for dim in each if dim != 1] for each in (shape, expected)]
+    return cores[0] != cores[1] and sorted(cores[0]) == sorted(cores[1])
 
 
 def unit_shape(tensor: Tensor) -> Shape:
@@ -53,15 +130,14 @@ def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
 def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
     """Return the shape that an array has for an input, None if it does not fit.
 
-    Arrays of another shape but the same size fit where no dimension is dynamic.
+    Arrays of another shape but the same size fit where no dimension is dynamic, unless they have the
+    dimensions in another order.
     """
-    if not tensor.dynamic_axes:
-        return of_size(math.prod(shape), tensor.size, tensor.size, tensor)
-    fits = len(shape) == tensor.rank and all(
-        dim == wanted or axis in tensor.dynamic_axes
-        for axis, (dim, wanted) in enumerate(zip(shape, tensor.shape, strict=True))
-    )
-    return tuple(shape) if fits else None
+    if tensor.dynamic_axes:
+        return tuple(shape) if fits(shape, tensor.shape, tensor.dynamic_axes) else None
+    if is_permuted(shape, tensor.shape):
+        return None
+    return of_size(math.prod(shape), tensor.size, tensor.size, tensor)
 
 
 def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str) -> tuple[str, str]:

@@ -11,7 +11,8 @@ Those of integers and bools hold the input's own type, or float32 as the vendor'
 the two follows from the size.  Where both fit, as for int32, a file of integers of 4 or 8 bytes is float32
 if a value of it, so read, is 1e-30 or larger: integers below 228,737,632 are tiny as floats, and whole
 floats are larger as integers.  Of narrower types it is float32 then.
-``.npy`` files carry their own type and are converted.  For a graph of batch B > 1, files may hold one
+``.npy`` files carry their own type and are converted; integers for a quantized input are its stored values,
+as those of ``Session.run`` are.  For a graph of batch B > 1, files may hold one
 item instead of B: then consecutive lines fill a batch, and the last one is padded with zeros.
 
 A dynamic dimension of the graph follows from the size of a raw file; several of them follow from ``.npy``
@@ -73,6 +74,8 @@ class InputFile:
         try:
             if self.path.suffix == ".npy":
                 array = np.array(npy.load(self.path).reshape(self.shape))
+                if tensor.encoding is not None and array.dtype == held:
+                    return array
             else:
                 with open_file(self.path) as file:
                     array = np.fromfile(file, held if self.native else real).reshape(self.shape)
@@ -173,7 +176,13 @@ def lists_of(given: Path, graphs: Sequence[str]) -> dict[str, Path]:
     return found
 
 
-def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] = False) -> InputList:
+def read_input_list(
+    path: Path,
+    graph: Graph,
+    *,
+    native: bool | Collection[str] = False,
+    optional: Collection[str] = (),
+) -> InputList:
     """Return the inferences that a list names, after a check of every line and file.
 
     Args:
@@ -181,6 +190,7 @@ def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] 
         graph: The graph that will read the files.
         native: Whether raw files hold the inputs' stored types instead of float32, or names of inputs whose
             files do.
+        optional: Inputs that a line need not name.
 
     Raises:
         StorageError: If the list cannot be read.
@@ -192,7 +202,7 @@ def read_input_list(path: Path, graph: Graph, *, native: bool | Collection[str] 
     problems: list[XdlcError] = []
     for number, line in numbered:
         try:
-            lines.append(_files(line, f"{path}:{number}", graph, native, problems))
+            lines.append(_files(line, f"{path}:{number}", graph, native, optional, problems))
         except UsageError as error:
             problems.append(error)
         if len(problems) >= MOST_PROBLEMS:
@@ -246,7 +256,12 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
 
 
 def _files(
-    line: str, where: str, graph: Graph, native: bool | Collection[str], problems: list[XdlcError]
+    line: str,
+    where: str,
+    graph: Graph,
+    native: bool | Collection[str],
+    optional: Collection[str],
+    problems: list[XdlcError],
 ) -> dict[str, InputFile]:
     inputs = {tensor.name: tensor for tensor in graph.inputs}
     found: dict[str, InputFile] = {}
@@ -256,13 +271,14 @@ def _files(
     for word in words:
         name, mark, rest = word.partition(":=")
         if not mark:
-            if len(inputs) != 1:
+            needed = [known for known in inputs if known not in optional]
+            if len(needed) != 1:
                 raise UsageError(
                     f"the model has {len(inputs)} inputs, and {word!r} does not name one",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
                 )
-            name, rest = next(iter(inputs)), word
+            name, rest = needed[0], word
         if name not in inputs:
             hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
@@ -278,7 +294,7 @@ def _files(
             except XdlcError as error:
                 problems.append(error)
                 inputs.pop(name)
-    missing = [name for name in inputs if name not in found]
+    missing = [name for name in inputs if name not in found and name not in optional]
     if missing:
         raise UsageError(f"has no file for input {', '.join(missing)}", where=where, fix="add name:=path")
     return found
@@ -358,7 +374,9 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
             f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} has "
             f"{file_shapes.shown(tensor)}",
             where=where,
-            fix="save an array of numbers in the shape of the input",
+            fix=file_shapes.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
+            if array.dtype.kind in "biuf"
+            else "save an array of numbers in the shape of the input",
         )
     return InputFile(path, tensor, native, held)
 

@@ -20,6 +20,7 @@ from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
 from xdlc.runtime.section_record import PlacedSection, conversions, find_record, placed
+from xdlc.runtime.states import with_first_values
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -60,6 +61,7 @@ class SectionSession:
         kernels: Kernels | None = None,
     ) -> None:
         self.graph = model.main
+        self._states = model.metadata.get("states", {})
         self._sections = placed(model, *find_record(model.records if records is None else records))
         before, after = conversions(model)
         runs = [before, *(one.ops for one in self._sections), after]
@@ -108,7 +110,7 @@ class SectionSession:
             UsageError: If an input is missing, unknown, or has another shape or type.
             BackendError: If onnxruntime fails, or a loop takes longer than its time-out.
         """
-        values = {**self._static, **feeds_of(self.graph, feeds)}
+        values = {**self._static, **feeds_of(self.graph, with_first_values(self.graph, self._states, feeds))}
         for session in self._sessions:
             values.update(session.run({tensor.name: values[tensor.name] for tensor in session.graph.inputs}))
         return {tensor.name: result(tensor, values[tensor.name], native=native) for tensor in self._outputs}

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from tests.converter.pytorch.programs import results
+from tests.converter.pytorch.programs import TinyProgram, results
+from tests.htp_models import needs_htp
+from tests.running import run
 
 INF, NAN = math.inf, math.nan
 
@@ -89,3 +91,15 @@ def test_reads_mantissa_and_exponent_from_the_bits(tmp_path):
     mantissa, exponent = results(tmp_path, "frexp.Tensor", values, like=want)
     np.testing.assert_array_equal(mantissa, want[0])
     np.testing.assert_array_equal(exponent, want[1])
+
+
+@pytest.mark.vendor
+@needs_htp
+def test_the_angle_of_points_on_an_axis_is_right_on_htp(tmp_path):
+    """Quotients are at most 1: HTP has no infinite ones, and none above 65504."""
+    y, x = f32(1, -1, 0, 0, 5, -1e4), f32(0, 0, 0, -1, 1e-4, 1e4)
+    want = f32(math.pi / 2, -math.pi / 2, 0, math.pi, math.pi / 2, -math.pi / 4)
+    program = TinyProgram()
+    program.op("atan2", program.input("y", y.shape), program.input("x", x.shape))
+    (angles,) = run(program.convert(tmp_path), {"y": y, "x": x}, runtime="htp").values()
+    np.testing.assert_allclose(angles, want, rtol=0, atol=4e-3)

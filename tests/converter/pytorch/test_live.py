@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
+import math
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,10 +102,10 @@ def test_a_module_is_traced(torch, net):
     named = {"x": x, "scale": torch.tensor(3.0)}
     check(torch, net, xdlc.convert(net, example_inputs=named), scale=torch.tensor(3.0))
     shapes = {"x": {2: torch.export.Dim("height", min=4, max=64)}, "scale": None}
-    small = xdlc.convert(net, {"x": (1, 3, 6, 8)}, example_inputs=(x, 2.0), dynamic_shapes=shapes)
+    small = xdlc.convert(net, (x, 2.0), input_dims={"x": (1, 3, 6, 8)}, dynamic_shapes=shapes)
     assert small.main.outputs[0].shape == (1, 4, 4, 6)
     assert not net.training
-    assert xdlc.check(net, input_dims=(x,)).exit_code == 0
+    assert xdlc.check(net, (x,)).exit_code == 0
 
 
 @pytest.mark.frameworks
@@ -178,3 +180,93 @@ def test_modules_that_are_refused(torch, net):
     with pytest.raises(UsageError, match="drop"):
         xdlc.convert(net, (x,))
     assert net.drop.training
+
+
+def fix_of(call, kind):
+    with pytest.raises(kind) as caught:
+        call()
+    return caught.value, str(caught.value.fix)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("shape", [(3, 8, 4), (1, 4, 8, 8), (1, 3, 9, 8), (8,)])
+def test_an_example_with_which_the_module_fails_is_the_cause(torch, shape):
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 5)).eval()
+    error, fix = fix_of(lambda: xdlc.convert(net, (torch.zeros(shape),)), UsageError)
+    assert str(list(shape)) in error.problem
+    assert "rewrite" not in str(error)
+    assert "module(*example_inputs) works" in fix
+    examples = (torch.from_numpy(X),)
+    net(*examples)
+    (got,) = xdlc.run(xdlc.convert(net, examples), {"input": X}).values()
+    np.testing.assert_allclose(got, net(*examples).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.frameworks
+def test_arrays_of_numpy_and_weights_without_values_are_named(torch, net):
+    _, fix = fix_of(lambda: xdlc.convert(net, (X,)), UsageError)
+    array = X
+    check(torch, net, xdlc.convert(net, (eval(fix.split()[1], {"torch": torch, "array": array}),)))
+    weights = net.state_dict()
+    module = type(net)().to("meta").eval()
+    error, fix = fix_of(lambda: xdlc.convert(module, (torch.from_numpy(X),)), UsageError)
+    assert "'conv.weight'" in error.problem
+    for code in fix.partition(": ")[2].split(", "):
+        eval(code, {"module": module, "weights": weights})
+    check(torch, net, xdlc.convert(module, (torch.from_numpy(X),)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.frameworks
+def test_the_line_that_depends_on_values_is_named_and_both_fixes_work(torch):
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:
+                x = x + 1
+            return x
+
+    class Where(torch.nn.Module):
+        def forward(self, x):
+            return torch.where(x.sum() > 0, x + 1, x)
+
+    class Rounded(torch.nn.Module):
+        def forward(self, x):
+            return x + round(x.max().item())
+
+    x = torch.linspace(0.25, 3, 8).reshape(2, 4)
+    for net, code in ((Branch().eval(), "if x.sum() > 0:"), (Rounded().eval(), "round(x.max().item())")):
+        error, fix = fix_of(lambda net=net: xdlc.convert(net, (x,)), UnsupportedOp)
+        assert code in error.problem
+        number = next(n for n, line in enumerate(Path(__file__).read_text().splitlines(), 1) if code in line)
+        assert f"{__file__}:{number}" in error.where
+        assert "onnx" not in fix
+        script = eval(fix.partition("convert ")[2].partition(", ")[0], {"torch": torch, "module": net})
+        mended = [xdlc.convert(script, (x,))]
+        if isinstance(net, Branch):
+            assert "torch.where" in fix
+            mended.append(xdlc.convert(Where().eval(), (x,)))
+        for model in mended:
+            for given in (x, -x):
+                (got,) = xdlc.run(model, {model.main.inputs[0].name: given.numpy()}).values()
+                np.testing.assert_allclose(got, net(given).numpy(), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.frameworks
+def test_a_function_of_math_on_a_value_is_named_with_that_of_torch(torch):
+    class Root(torch.nn.Module):
+        def __init__(self, tensors) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.tensor(2.0))
+            self.tensors = tensors
+
+        def forward(self, x):
+            return x * (torch.sqrt(self.scale) if self.tensors else math.sqrt(self.scale.item()))
+
+    x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    error, fix = fix_of(lambda: xdlc.convert(Root(False).eval(), (x,)), UnsupportedOp)
+    assert "math.sqrt" in error.problem
+    assert fix == "compute it with torch.sqrt"
+    model = xdlc.convert(Root(True).eval(), (x,))
+    (got,) = xdlc.run(model, {"x": x.numpy()}).values()
+    np.testing.assert_allclose(got, (x * 2**0.5).numpy(), rtol=1e-6)

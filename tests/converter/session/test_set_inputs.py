@@ -60,7 +60,7 @@ def test_a_fixed_input_dissolves_branches(source: Path, tmp_path: Path) -> None:
     feeds = {"x": x, "rate": np.array(16000), "gain": np.full((3, 4), 2, np.float32), "flags": FLAGS}
     (expected,) = onnxruntime.InferenceSession(source).run(None, feeds)
     np.testing.assert_array_equal(xdlc.run(model, {"x": x})["y"], expected)
-    report = xdlc.check(source, "sm8650", **options)
+    report = xdlc.check(source, target="sm8650", **options)
     assert (report.problems, len(report.notices)) == ((), 3)
 
 

@@ -142,7 +142,7 @@ def test_socs_without_hta():
 def test_automatic_sections_give_what_the_model_gives():
     model = residual()
     seen = []
-    prepared = prepare(model, progress=lambda done, total: seen.append((done, total)))
+    prepared = prepare(model, step=lambda _, done, total: seen.append((done, total)))
     assert prepared.problems == ()
     assert any(engine is HTA for engine, _, _ in spans(prepared))
     assert all(

@@ -23,9 +23,9 @@ SOCS = ["sm8550", "sm8650"]
 @pytest.mark.parametrize("quantized", [False, True])
 def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: Path) -> None:
     model = cnn(quantized=quantized)
-    finished: list[int] = []
-    prepared = prepare(model, SOCS, progress=finished.append)
-    assert finished == [1, 2]
+    steps: list[tuple[str, int, int]] = []
+    prepared = prepare(model, SOCS, step=lambda title, done, total: steps.append((title, done, total)))
+    assert (steps[0][1:], steps[-1][1:]) == ((0, 2), (2, 2))
     assert not model.records
     assert [entry["cacheName"] for entry in prepared.metadata["cacheList"]] == [
         "htp.cache.sm8550.0",
@@ -88,13 +88,11 @@ def test_default_plans_for_all_vtcm_and_override_for_less() -> None:
 @needs_htp
 def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason() -> None:
     first = prepared_cnn("sm8650")
-    notes: list[tuple[str, str]] = []
-    second = prepare_all(first, SOCS, jobs=1, notify=lambda soc, state: notes.append((soc, state)))
-    assert notes == [
-        *(("sm8550", "started"), ("sm8550", "compiled")),
-        *(("sm8650", "started"), ("sm8650", "kept")),
-    ]
-    assert (second.done, second.kept) == (("sm8550", "sm8650"), ("sm8650",))
+    steps: list[tuple[str, int, int]] = []
+    second = prepare_all(first, SOCS, jobs=1, step=lambda *seen: steps.append(seen))
+    assert [seen[1:] for seen in steps] == [(0, 2), (1, 2), (1, 2), (2, 2)]
+    assert [soc in title for soc, (title, *_) in zip((*SOCS, ""), steps[::2], strict=False)] == [True, True]
+    assert (second.done, second.kept, second.failed) == (("sm8550", "sm8650"), ("sm8650",), ())
     assert second.notices == ("sm8650: htp.cache.sm8650.0 is kept: it is what would be made again",)
     name = "htp.cache.sm8650.0"
     assert second.model.records[name] is first.records[name]

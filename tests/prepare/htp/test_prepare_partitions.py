@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xdlc
 from tests.control_flow_models import loop_model
 from tests.htp_models import add, cnn, needs_htp, partly, refused
 from tests.htp_parts import in_segments, parts_of
@@ -85,6 +86,9 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
 @needs_htp
 def test_what_is_left_is_told_with_the_reason() -> None:
     prepared = prepare_all(partly(quantized=True), ["sm8550", "sm8650"], partition=True)
+    notices: list[str] = []
+    xdlc.prepare(partly(quantized=True), ["sm8550", "sm8650"], partition=True, notify=notices.append)
+    assert tuple(notices) == prepared.notices
     assert [plan.soc for plan in prepared.plans] == ["sm8550", "sm8650"]
     plan = prepared.plans[0]
     assert (plan.cached, len(plan.partitions), plan.is_whole) == (3, 2, False)
@@ -245,7 +249,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
         target = Target(find_soc("sm8650"), htp.CompileOptions())
         with ForkServer(path) as server:  # which starts nothing unless it is asked to
             made = prepare_partitions.PartitionJobs(model, path, "model", [target], {}, 60, server, **options)
-            made.do(1, None, None)
+            made.do(1, None, 1)
         return made, compiled
 
     return run
@@ -256,7 +260,7 @@ def test_a_part_that_does_not_compile_is_cut_in_two(fake: Callable[..., Any]) ->
         return BackendError("finalize failed") if {"conv2d_b", "elementwisebinary_c"} <= set(ops) else None
 
     made, compiled = fake(partly(quantized=True), "softmax_s", fails)
-    assert made.problems() == ()
+    assert made.failures() == {}
     (plan,) = made.plans()
     assert [partition.ops for partition in plan.partitions] == [
         ("conv2d_a",),
@@ -295,7 +299,7 @@ def test_without_partition_the_compiler_may_not_fail_on_the_main_graph(fake: Cal
         return BackendError("finalize failed") if "conv2d_b" in ops else None
 
     made, _ = fake(partly(quantized=True), "softmax_s", fails, strict=True)
-    assert [problem.problem for problem in made.problems()] == ["finalize failed"]
+    assert [problem.problem for problem in made.failures().values()] == ["finalize failed"]
 
 
 def test_an_op_refused_only_in_its_part_is_left_to_the_cpu(fake: Callable[..., Any]) -> None:
@@ -313,7 +317,7 @@ def test_an_op_refused_only_in_its_part_is_left_to_the_cpu(fake: Callable[..., A
 
 def test_where_no_part_compiles_the_compilers_words_are_given(fake: Callable[..., Any]) -> None:
     made, compiled = fake(partly(quantized=True), "softmax_s", lambda ops: BackendError("finalize failed"))
-    (problem,) = made.problems()
+    (problem,) = made.failures().values()
     assert (
         "HTP supports no partition of it: it is odd; the compiler fails on its partition: finalize failed"
         in str(problem)
@@ -329,12 +333,12 @@ def test_what_fails_only_together_is_an_error(fake: Callable[..., Any]) -> None:
         return BackendError("too large") if len(calls) == 2 else None
 
     made, compiled = fake(partly(quantized=True), "softmax_s", fails)
-    assert [problem.problem for problem in made.problems()] == ["too large"]
+    assert [problem.problem for problem in made.failures().values()] == ["too large"]
     assert len(compiled) == 3  # both partitions, then each alone
 
 
 def test_a_full_disk_is_no_reason_to_divide(fake: Callable[..., Any]) -> None:
     made, compiled = fake(partly(quantized=True), "softmax_s", lambda ops: StorageError("disk full"))
-    (problem,) = made.problems()
+    (problem,) = made.failures().values()
     assert {each.problem for each in each_problem(problem)} == {"disk full"}
     assert len(compiled) == 1

@@ -127,7 +127,7 @@ def test_scales_of_blocks(model, samples):
     }
     overrides = {"version": "1.0.0", "activation_encodings": [], "param_encodings": [entry]}
     found = quantize(model, samples, quantization_overrides=overrides).main.tensors
-    assert found["w_t"].encoding == BlockwiseExpansion(0, (0.1,) * 5, (0,) * 5, 4, 4, (1, 2, 3, 4) * 5)
+    assert found["w_t"].encoding == BlockwiseExpansion(3, (0.1,) * 5, (0,) * 5, 4, 4, (1, 2, 3, 4) * 5)
 
 
 def test_a_move_between_unequal_encodings_gets_a_convert(model, samples):

@@ -357,7 +357,7 @@ def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     n, model = _network(net)
     reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
     job = _job(model, n.samples(2), weights_bitwidth=4)
-    reporter.begin(job.samples, job.graph)
+    reporter.begin(job.samples, job.model, None)
     job.reference = job.model.clone()
     weight = job.graph.tensors["first_w"]
     op = next(op for op in job.graph.ops if op.name == "first_op")

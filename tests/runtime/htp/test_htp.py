@@ -156,7 +156,7 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
     ("feeds", "said"),
     [
         ({"X": X}, "no array for input 'x'; array 'X' is for no input"),
-        ({"x": X[0]}, r"should have shape \[1, 8, 8, 4\], has \[8, 8, 4\]"),
+        ({"x": X[0]}, r"needs shape \[1, 8, 8, 4\], got \[8, 8, 4\]"),
     ],
 )
 def test_wrong_feeds_are_named(feeds: dict[str, np.ndarray], said: str) -> None:
@@ -166,7 +166,7 @@ def test_wrong_feeds_are_named(feeds: dict[str, np.ndarray], said: str) -> None:
 
 @needs_htp
 def test_feed_of_another_integer_type_is_refused() -> None:
-    with pytest.raises(UsageError, match="should hold uint8"):
+    with pytest.raises(UsageError, match="or stored uint8"):
         run_htp(cnn(quantized=True), {"x": X.astype("int8")})
 
 

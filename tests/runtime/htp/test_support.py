@@ -8,7 +8,19 @@ import pytest
 from tests.control_flow_models import if_model, loop_model
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
-from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, string, u32
+from xdlc.ir import (
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Graph,
+    Model,
+    Origin,
+    ScaleOffset,
+    Tensor,
+    make_op,
+    static,
+    string,
+    u32,
+)
 from xdlc.ir import dtype as dt
 from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.htp import library, support
@@ -122,12 +134,26 @@ def test_a_second_factor_of_16_bits_needs_a_generation_too(tables_only: bool) ->
         assert all("--target" in (each.fix or "") for each in verdict.refused)
 
 
+@pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
+@pytest.mark.parametrize("soc", ["sm8350", "sm8650", "sm8850"])
+def test_no_soc_has_real_scales_per_block(soc: str, tables_only: bool) -> None:
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (1, 64), dt.UFIXED8, ScaleOffset(0.1, 0)))
+    encoding = BlockScaleOffset((1, 32), (0.1,) * 4, (0,) * 4, 4)
+    w = static("w", np.zeros((2, 64), "int8"), dt.SFIXED8, encoding)
+    y = Tensor("y", (1, 2), dt.UFIXED8, ScaleOffset(0.1, 0))
+    graph.append(make_op(graph, "FullyConnected", [x, w], [y], name="fc"))
+    graph.add_output(y)
+    refused = support.judge(Model({"g": graph}), find_soc(soc), tables_only=tables_only).refused
+    assert ("fc", True) in {(each.node, "--use_lpbq" in (each.fix or "")) for each in refused}
+
+
 @pytest.mark.usefixtures("tables")
 def test_block_scales_need_a_generation_too() -> None:
     graph = Graph("g")
-    x = graph.add_input(Tensor("x", (1, 4), dt.UFIXED8, ScaleOffset(0.1, 0)))
-    encoding = BlockScaleOffset((1, 2), (0.1,) * 4, (0,) * 4)
-    w = static("w", np.zeros((2, 4), "int8"), dt.SFIXED8, encoding)
+    x = graph.add_input(Tensor("x", (1, 64), dt.UFIXED8, ScaleOffset(0.1, 0)))
+    encoding = BlockwiseExpansion(0, (0.1,) * 2, (0,) * 2, 2, 4, (1,) * 4)
+    w = static("w", np.zeros((2, 64), "int8"), dt.SFIXED8, encoding)
     y = Tensor("y", (1, 2), dt.UFIXED8, ScaleOffset(0.1, 0))
     graph.append(make_op(graph, "FullyConnected", [x, w], [y], name="fc"))
     graph.add_output(y)

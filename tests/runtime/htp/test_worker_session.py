@@ -106,7 +106,7 @@ def test_a_cache_runs_like_its_model_again_and_again() -> None:
 @needs_htp
 def test_wrong_feeds_do_not_end_the_child() -> None:
     with WorkerSession.of_model(cnn(quantized=True), "sm8650") as served:
-        with pytest.raises(UsageError, match=r"model: sm8650: array for 'x': should have shape"):
+        with pytest.raises(UsageError, match=r"model: sm8650: array for 'x': needs shape"):
             served.run({"x": X[0][0]})
         assert served.run({"x": X[0]})["y"].shape == (1, 5)
 

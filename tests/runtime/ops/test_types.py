@@ -6,7 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.running import run
 from xdlc.errors import UnsupportedOp
+from xdlc.ir import Graph, Tensor, make_op
+from xdlc.ir.dtype import FLOAT16
 
 ADD, MULTIPLY, SUBTRACT = 0, 13, 18
 
@@ -42,6 +45,17 @@ def test_bfloat16_is_rounded_after_each_op(one_op):
     x = np.array([1.0078125, 3.015625], ml_dtypes.bfloat16)
     found = one_op("ElementWiseMultiply", [x, x], [((2,), "bfloat16")])
     np.testing.assert_array_equal(found.astype(np.float32), (x * x).astype(np.float32))
+
+
+def test_float16_is_rounded_after_each_op():
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (3,), FLOAT16))
+    power, root = Tensor("power", (3,), FLOAT16), Tensor("root", (3,), FLOAT16)
+    graph.append(make_op(graph, "ElementWiseMultiply", [x, x], [power], name="square"))
+    graph.append(make_op(graph, "ElementWiseSquareRoot", [power], [root], name="root"))
+    graph.add_output(root)
+    values = np.array([1e-4, 1.0009765625, 3e-4], np.float16)  # 1e-8 is below the least float16
+    np.testing.assert_array_equal(run(graph, {"x": values})["root"], np.sqrt(values * values))
 
 
 def test_softmax_of_bfloat16_is_refused(one_op):

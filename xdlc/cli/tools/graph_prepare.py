@@ -208,13 +208,13 @@ def main(
         notice(f"no SoC is named: the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     target = check_target(target or derived_path(source, "_cached.dlc"))
-    with bars.outcomes("compiling", "SoC", len(socs or htp_archs)) as (notify, found):
+    with bars.steps("compiling", "SoC") as step:
         prepared = api.prepare_all(
-            source, socs, htp_archs=htp_archs, input_dimensions=dims, notify=notify, **options
+            source, socs, htp_archs=htp_archs, input_dimensions=dims, step=step, **options
         )
     for text in prepared.notices:
         notice(text)
-    for line in summary(prepared.model, found):
+    for line in summary(prepared):
         show(line)
     if prepared.done:
         with bars.steps("writing"):

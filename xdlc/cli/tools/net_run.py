@@ -245,10 +245,13 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
     from xdlc.prepare.edit.outputs import extra_outputs, named_inputs
     from xdlc.runtime.input_list import read_input_list
     from xdlc.runtime.profile import Profiler
+    from xdlc.runtime.states import next_values
 
     native = options["native_out"]
     named = named_inputs(model, options["native_names"] or "")
-    inputs = read_input_list(listing, model.main, native=options["native_in"] or named)
+    inputs = read_input_list(
+        listing, model.main, native=options["native_in"] or named, optional=next_values(model)
+    )
     extra = extra_outputs(
         model,
         [*options["tensors"], inputs.tensors],

@@ -127,13 +127,13 @@ def _with_caches(
     from xdlc.cli.cache_records import summary
 
     try:
-        with bars.outcomes("compiling", "SoC", len(socs)) as (notify, found):
-            prepared = api.prepare_all(model, socs, notify=notify, **options)
+        with bars.steps("compiling", "SoC") as step:
+            prepared = api.prepare_all(model, socs, step=step, **options)
     except XdlcError as error:
         return model, each_problem(error), []
     for text in prepared.notices:
         notice(text)
-    return prepared.model, prepared.problems, summary(prepared.model, found)
+    return prepared.model, prepared.problems, summary(prepared)
 
 
 def _with_sections(
@@ -145,13 +145,7 @@ def _with_sections(
 
     try:
         with bars.steps() as step:
-            prepared = api.prepare_hta(
-                model,
-                partitions,
-                reorder=reorder,
-                notify=_note,
-                progress=lambda done, total: step("compiling HTA sections", done, total),
-            )
+            prepared = api.prepare_hta(model, partitions, reorder=reorder, notify=_note, step=step)
     except XdlcError as error:
         return without_sections(model), each_problem(error), ()
     return prepared.model, prepared.problems, _section_lines(prepared)

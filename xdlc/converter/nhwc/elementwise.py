@@ -121,14 +121,17 @@ def x_log1p_y(g: Operators, x: Value, y: Value) -> Value:
 
 
 def atan2(g: Operators, y: Value, x: Value) -> Value:
-    """Return the angle of the point (x, y), between -pi and pi."""
-    zero, half = number(g, y, 0), number(g, y, math.pi / 2)
-    is_upper = g("GreaterOrEqual", [y, zero])
-    flat = is_zero(g, x)
-    angle = g("Atan", [g("Div", [y, where(g, flat, number(g, x, 1), x)])])
-    turn = where(g, is_upper, number(g, y, math.pi), number(g, y, -math.pi))
-    found = where(g, g("Less", [x, zero]), g("Add", [angle, turn]), angle)
-    return where(g, flat, g("Mul", [g("Sign", [y]), half]), found)
+    """Return the angle of the point (x, y), between -pi and pi.
+
+    The smaller side over the larger one, since HTP has no infinite quotients.
+    """
+    tall, wide = g("Abs", [y]), g("Abs", [x])
+    is_steep = g("Greater", [tall, wide])
+    least, most = where(g, is_steep, wide, tall), where(g, is_steep, tall, wide)
+    angle = g("Atan", [g("Div", [least, where(g, is_zero(g, most), number(g, x, 1), most)])])
+    angle = where(g, is_steep, g("Sub", [number(g, x, math.pi / 2), angle]), angle)
+    turned = where(g, g("Less", [x, number(g, x, 0)]), g("Sub", [number(g, x, math.pi), angle]), angle)
+    return where(g, g("Less", [y, number(g, y, 0)]), g("Neg", [turned]), turned)
 
 
 def expm1(g: Operators, x: Value) -> Value:

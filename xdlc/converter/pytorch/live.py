@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+import sysconfig
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -29,7 +31,11 @@ _TENSORS = (
 )
 _ODD = ("not a known type", "Unsupported input type", "TreeSpec of")
 """What torch states of other containers than those."""
-_OTHER_WAY = "rewrite that part; or let torch make ONNX of it: importer_options={'torch_exporter': 'onnx'}"
+_DEPENDENT = ("data-dependent", "Data-dependent", "Data dependent", "_SYM_OPS")
+"""What torch states of Python that reads values of tensors."""
+_REWRITE = (
+    "compute it with tensors, like torch.where and torch.cond, in place of .item(), int(), bool() and if"
+)
 
 
 def is_live(model: object) -> bool:
@@ -73,7 +79,8 @@ def export(
         )
     if not is_program and not is_script:
         _check_mode(torch, model)
-        _check_inputs(model, args, kwargs)
+        _check_weights(model)
+        _check_inputs(torch, model, args, kwargs)
     with _quiet(), torch.no_grad():
         if as_onnx:
             options = {} if is_script else {"verbose": False, "dynamic_shapes": dynamic_shapes}
@@ -81,13 +88,16 @@ def export(
             return _as_onnx(torch, model, path.with_suffix(".onnx"), args, options), {}
         if is_script:
             return _as_script(torch, model, path.with_suffix(".pt"), args)
+        program = model
         if not is_program:
-            model = _traced(torch, _with_plain_weights(torch, model), args, kwargs, dynamic_shapes)
+            program = _traced(torch, _with_plain_weights(torch, model), args, kwargs, dynamic_shapes)
         path = path.with_suffix(".pt2")
         try:
-            torch.export.save(model, path)
+            torch.export.save(program, path)
         except Exception as error:
-            raise _refusal("torch.export.save cannot store the program", error, kind) from error
+            place = _line_of_node(program, error)
+            problem = "torch.export.save cannot store the program"
+            raise _refusal(torch, problem, error, None if is_program else model, kind, place) from error
         return path, {}
 
 
@@ -125,12 +135,33 @@ def _check_mode(torch: Any, module: Any) -> None:
         )
 
 
-def _check_inputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse inputs that ``forward`` does not take.
+def _check_weights(module: Any) -> None:
+    """Refuse a module whose weights have no values.
+
+    Raises:
+        UsageError: If there are any on the device meta.
+    """
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_meta:
+            raise UsageError(
+                f"weight {name!r} is on the device meta, which holds no values",
+                where=type(module).__name__,
+                fix="load the weights first: module.to_empty(device='cpu'), module.load_state_dict(weights)",
+            )
+
+
+def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse inputs that ``forward`` does not take, and arrays of numpy.
 
     Raises:
         UsageError: With the arguments that it has.
     """
+    if any(type(leaf).__module__ == "numpy" for leaf in torch.utils._pytree.tree_leaves((args, kwargs))):
+        raise UsageError(
+            "example_inputs holds an array of numpy, and modules compute with tensors",
+            where=type(module).__name__,
+            fix="give torch.from_numpy(array) in its place",
+        )
     signature = inspect.signature(module.forward)
     try:
         signature.bind(*args, **kwargs)
@@ -179,6 +210,9 @@ def _traced(
             errors.append(error)
     where = type(module).__name__
     check_surroundings(errors[0])
+    _check_examples(torch, module, args, kwargs)
+    problem, place = "torch.export cannot trace the module", _line_of_frame(torch, errors[0])
+    refusal = _refusal(torch, problem, errors[0], module, where, place)
     problems: list[XdlcError] = []
     try:
         draft = torch.export.draft_export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
@@ -186,18 +220,87 @@ def _traced(
             text = failure.print({})
             line = re.search(r"user stacktrace:\s*(.*)", text)
             text = first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
-            problems.append(UnsupportedOp(text, where=where, fix=_OTHER_WAY))
+            problems.append(UnsupportedOp(text, where=where, fix=refusal.fix))
     except Exception:
         problems = []
     if len(problems) > 1:
         raise ProblemList(problems, where=where) from errors[0]
-    raise _refusal("torch.export cannot trace the module", errors[0], where) from errors[0]
+    raise refusal from errors[0]
 
 
-def _refusal(problem: str, error: Exception, where: str) -> UnsupportedOp:
+def _check_examples(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run a module that torch cannot trace: where it fails too, its inputs are the cause.
+
+    Raises:
+        UsageError: If it fails.
+    """
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    try:
+        torch.func.functional_call(module, buffers, args, kwargs)
+    except Exception as error:
+        given = torch.utils._pytree.tree_leaves((args, kwargs))
+        shapes = ", ".join(f"{list(each.shape)} {each.dtype}" for each in given if hasattr(each, "shape"))
+        place = _line_of_frame(torch, error)
+        raise UsageError(
+            f"the module itself fails with example_inputs of {shapes or 'no tensor'}: {first_lines(error)}",
+            where=": ".join(filter(None, (type(module).__name__, place and place[0]))),
+            fix="give example_inputs of the shapes and types with which module(*example_inputs) works",
+        ) from error
+
+
+def _refusal(
+    torch: Any, problem: str, error: Exception, module: Any, where: str, place: tuple[str, str] | None
+) -> UnsupportedOp:
+    """Return the error of a module that torch cannot trace or store.
+
+    Args:
+        torch: The package.
+        problem: What it cannot do.
+        error: Its error.
+        module: The module, None if there is only a program.
+        where: Name of the module's type.
+        place: File, line and code that it is about, where that is known.
+    """
     reason = first_lines(error)
-    fix = _TENSORS if any(part in reason for part in _ODD) else _OTHER_WAY
+    fix = _TENSORS if any(part in reason for part in _ODD) else "rewrite that part"
+    if any(part in str(error) for part in _DEPENDENT):
+        fix = _REWRITE
+        if place is not None:
+            reason = f"`{place[1]}` depends on values of tensors"
+    if module is not None and fix is not _TENSORS and _is_scriptable(torch, module):
+        fix += "; or convert torch.jit.script(module), which keeps Python's branches and numbers"
+    where = where if place is None else f"{where}: {place[0]}"
     return UnsupportedOp(f"{problem}: {reason}", where=where, fix=fix)
+
+
+def _is_scriptable(torch: Any, module: Any) -> bool:
+    try:
+        torch.jit.script(module)
+    except Exception:
+        return False
+    return True
+
+
+def _line_of_frame(torch: Any, error: BaseException) -> tuple[str, str] | None:
+    """Return file and line, and the code, of the innermost frame of an error outside of torch and xdlc."""
+    stdlib, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
+    own = (Path(torch.__file__).parent, Path(__file__).parents[2])
+    place = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename)
+        is_of_python = path.is_relative_to(stdlib) and not path.is_relative_to(packages)
+        if path.is_file() and not is_of_python and not any(path.is_relative_to(each) for each in own):
+            place = f"{frame.filename}:{frame.lineno}", frame.line or ""
+    return place
+
+
+def _line_of_node(program: Any, error: Exception) -> tuple[str, str] | None:
+    """Return file and line, and the code, that made the node of a program that an error names."""
+    name = re.search(r"serializing node (\w+)", str(error))
+    nodes = {node.name: node for node in program.graph.nodes}
+    trace = str(nodes[name[1]].meta.get("stack_trace")) if name is not None and name[1] in nodes else ""
+    lines = re.findall(r'File "(.*)", line (\d+).*\n\s*(.*)', trace)
+    return (f"{lines[-1][0]}:{lines[-1][1]}", lines[-1][2]) if lines else None
 
 
 def check_surroundings(error: Exception) -> None:
@@ -247,7 +350,7 @@ def _as_onnx(torch: Any, model: Any, path: Path, args: tuple[Any, ...], options:
 
 def first_lines(error: object, skip: str = "For ") -> str:
     """Return the beginning of a message of torch, in one line."""
-    text = str(error).strip() or type(error).__name__
+    text = re.sub(r"\x1b\[\d+m", "", str(error)).strip() or type(error).__name__
     joined = " ".join(text.split(f"\n{skip}")[0].split())
     return joined if len(joined) <= _MOST_TEXT else f"{joined[:_MOST_TEXT]}..."
 

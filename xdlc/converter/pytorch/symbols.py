@@ -11,6 +11,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 from xdlc.converter.pytorch.calls import Meta
+from xdlc.errors import UnsupportedOp
 
 _MOST_TEXT = 1 << 12
 _DEEPEST = 200
@@ -157,6 +158,10 @@ def parsed(expression: str) -> ast.expr:
     raise ValueError(f"an expression is nested more than {_DEEPEST} levels deep")
 
 
+_OPAQUE = "OpaqueUnaryFn_"
+"""Start of the names of functions of module math in expressions."""
+
+
 def _symbol(node: ast.AST) -> str | None:
     """Return the name of a symbol: ``s0``, or ``Symbol('s0', ...)``."""
     if isinstance(node, ast.Name):
@@ -188,6 +193,11 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
         function, arguments = node.func.id, node.args
         if function == "Float" and isinstance(arguments[0], ast.Constant):  # Float('0.5', precision=53)
             return float(arguments[0].value)  # type: ignore[arg-type]
+    if function.startswith(_OPAQUE):
+        name = function.removeprefix(_OPAQUE)
+        raise UnsupportedOp(
+            f"a number is math.{name} of a value that a tensor holds", fix=f"compute it with torch.{name}"
+        )
     if function not in _FUNCTIONS:
         raise ValueError(f"expressions with {ast.dump(node)[:60]} are not understood")
     result = _FUNCTIONS[function](*(_value(argument, symbols) for argument in arguments))

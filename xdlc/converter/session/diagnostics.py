@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.values import Value, channel_last
 from xdlc.errors import XdlcError
-from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor, TensorData
 from xdlc.opdefs.source_match import Udo, UncoveredNode
 from xdlc.opdefs.traits import traits
 
@@ -63,6 +63,7 @@ class Diagnostics:
         states: Output with the next value, and value before the first run, of inputs that hold variables.
         makers: Name of the node that makes it, by the name of each output of the model.
         values: Float tensors that hold the values of names of the main graph, the best first.
+        statics: Those values that are static.
         notices: What is good to know and no problem.
         used: UDO definitions that matched a node, once for each.
         uncovered: Nodes whose operators have no mapping; some may have been imported in another way since.
@@ -75,6 +76,7 @@ class Diagnostics:
     states: dict[str, Any] = field(default_factory=dict)
     makers: dict[str, str] = field(default_factory=dict)
     values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    statics: dict[str, TensorData] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     used: list[Udo] = field(default_factory=list)
     uncovered: list[UncoveredNode] = field(default_factory=list)
@@ -113,6 +115,8 @@ class Diagnostics:
         for name, value in values.items():
             if isinstance(value, Value) and value.dtype.is_float:
                 self.values[name] = tuple(_holders(value))
+                if value.tensor.data is not None:
+                    self.statics[name] = value.tensor.data
 
     def other_names(self, graph: Graph) -> dict[str, list[str]]:
         """Return the names that the source has for tensors of the main graph beside or instead of their own.

@@ -86,7 +86,7 @@ def prepare(
     soc: str | None = None,
     records: Mapping[str, TensorData] | None = None,
     notify: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    step: Callable[[str, int, int], None] | None = None,
 ) -> PreparedHta:
     """Return the model with sections for HTA; preparing again needs no other quantization.
 
@@ -100,7 +100,7 @@ def prepare(
         records: Records of the container of format 3 that the model was translated from; default: the
             model's own.  Sections in them are listed as dropped.
         notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
-        progress: Called with the number of HTA sections made, and of all.
+        step: Called with the title of what is done, the number of HTA sections made, and of all.
 
     Raises:
         UsageError: If ranges are malformed, reversed, out of range, not in order or overlap, or the SoC has
@@ -113,7 +113,7 @@ def prepare(
     op_support.check_quantized(model.main)
     notes = [f"drops {held}" for held in sections_in(model.records if records is None else records)]
     clean = without_sections(model.clone() if reorder else model)
-    job = _Sections(clean, progress)
+    job = _Sections(clean, step)
     runs, problems = (job.by_cost(), []) if ranges is None else job.take(ops_in(ranges, job.given))
     if reorder and not problems:
         runs, reordered = job.reorder(runs, by_cost=ranges is None)
@@ -173,10 +173,10 @@ class _Sections:
 
     Args:
         model: The model, whose layers may be reordered.
-        progress: Called with the number of HTA sections made, and of all.
+        step: Called with the title of what is done, the number of HTA sections made, and of all.
     """
 
-    def __init__(self, model: Model, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, model: Model, step: Callable[[str, int, int], None] | None) -> None:
         self.model = model
         self.graph = model.main
         self.stated = came_quantized(model)
@@ -195,7 +195,7 @@ class _Sections:
         self.sections: list[Section] = []
         self.notes: list[str] = []
         self.crossings = Crossings()
-        self._progress = progress
+        self._step = step
 
     @property
     def rejected(self) -> tuple[RejectedOp, ...]:
@@ -274,9 +274,9 @@ class _Sections:
             except XdlcError as error:
                 problems += each_problem(error)
             self.notes += self._lent(run, part)
-            if self._progress is not None and run.engine is Engine.HTA:
+            if self._step is not None and run.engine is Engine.HTA:
                 done += 1
-                self._progress(done, total)
+                self._step("compiling HTA sections", done, total)
         self._measure(parts)
         return problems
 

@@ -15,8 +15,8 @@ from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, build_id, compile_for
 from xdlc.runtime.htp.forkserver import ForkServer
 
-Notify = Callable[[str, str], None]
-"""Called with a SoC and what becomes of it: ``started``, then ``compiled``, ``kept`` or ``failed``."""
+Step = Callable[[str, int, int], None]
+"""Called with what is under way, the number of SoCs finished, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,26 @@ class CompileJobs:
         self._build = build_id(launch=server.launch) if self._wanted.keys() & held.keys() else ""
         self._results: dict[str, Outcome | XdlcError] = {}
 
-    def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
-        """Do it for ``jobs`` SoCs at a time, each in a process of its own."""
+    def do(self, jobs: int, step: Step | None, total: int) -> None:
+        """Do it for ``jobs`` SoCs at a time, each in a process of its own; ``total`` counts all SoCs."""
+        running: dict[str, None] = {}
 
-        def announce(soc: str, state: str) -> None:
-            if notify is not None:
-                notify(soc, state)
+        def show() -> None:
+            if step is not None:
+                done = total - len(self._wanted) + len(self._results)
+                step(f"compiling {', '.join(running)}".strip(), done, total)
+
+        def start(soc: str) -> None:
+            running[soc] = None
+            show()
 
         outcomes = each_of(
-            list(self._wanted),
-            self._outcome,
-            jobs=jobs,
-            started=lambda soc: announce(soc, "started"),
-            give_up=self._server.close,
+            list(self._wanted), self._outcome, jobs=jobs, started=start, give_up=self._server.close
         )
-        for count, (soc, outcome) in enumerate(outcomes, start=1):
-            result = self._results[soc] = self._result(soc, outcome)
-            if isinstance(result, Outcome):
-                announce(soc, "kept" if result.compiled is None else "compiled")
-            else:
-                announce(soc, "failed")
-            if progress is not None:
-                progress(count)
+        for soc, outcome in outcomes:
+            self._results[soc] = self._result(soc, outcome)
+            del running[soc]
+            show()
 
     def outcomes(self) -> Iterator[tuple[Target, Outcome]]:
         """Yield the SoCs that did not fail, in the order wanted."""
@@ -91,12 +89,8 @@ class CompileJobs:
             if isinstance(result, Outcome):
                 yield target, result
 
-    def problems(self) -> tuple[XdlcError, ...]:
-        """Return the errors of the others, in the order wanted."""
-        return tuple(self.failures().values())
-
     def failures(self) -> dict[str, XdlcError]:
-        """Return the errors of SoCs by name, in the order wanted."""
+        """Return the errors of the others by name, in the order wanted."""
         results = ((soc, self._results[soc]) for soc in self._wanted)
         return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 

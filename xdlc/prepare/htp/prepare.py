@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from xdlc.ir import Model
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
-from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, processors
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Step, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
@@ -23,6 +24,7 @@ from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 
+_log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
 _HINT = "--partition caches the partitions of a network that HTP supports and leaves the rest to the CPU"
 _FORGOTTEN = (
@@ -39,6 +41,7 @@ class Prepared:
         done: Names of the SoCs that have their cache, by id.
         problems: Why the others have none.
         kept: Names of the SoCs whose cache was there already.
+        failed: Names of the SoCs that have none, in the order of ``problems``.
         notices: What the caller should know: caches that were kept or replaced, and why; what is left to
             the CPU, and why.
         plans: With ``partition``, the partition plan of each SoC that is done.
@@ -48,6 +51,7 @@ class Prepared:
     done: tuple[str, ...]
     problems: tuple[XdlcError, ...]
     kept: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     plans: tuple[PartitionPlan, ...] = ()
 
@@ -64,12 +68,19 @@ class PrepareError(ProblemList):
         self.model = model
 
 
-def prepare(model: Model | str | os.PathLike[str], socs: Sequence[str] = (), **options: Any) -> Model:
+def prepare(
+    model: Model | str | os.PathLike[str],
+    socs: Sequence[str] = (),
+    *,
+    notify: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Model:
     """Return a copy of the model with one compiled cache for each SoC, or raise what failed.
 
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
+        notify: Called with each of ``Prepared.notices``; default: the log.
         **options: Options of ``prepare_all``.
 
     Raises:
@@ -80,6 +91,8 @@ def prepare(model: Model | str | os.PathLike[str], socs: Sequence[str] = (), **o
         BackendError: If the vendor's package is missing.
     """
     prepared = prepare_all(model, socs, **options)
+    for notice in prepared.notices:
+        (notify or _log.warning)(notice)
     if prepared.problems:
         raise PrepareError(prepared.problems, prepared.model)
     return prepared.model
@@ -99,8 +112,7 @@ def prepare_all(
     partition: bool = False,
     jobs: int | None = None,
     timeout: float = 1800,
-    progress: Callable[[int], None] | None = None,
-    notify: Notify | None = None,
+    step: Step | None = None,
 ) -> Prepared:
     """Compile a model for each SoC; return a copy with the caches, and what failed.
 
@@ -133,8 +145,8 @@ def prepare_all(
             ``PartitionJobs``; tensors between partitions then become outputs of the model.
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
-        progress: Called with the number of SoCs finished.
-        notify: Called with the name of a SoC and ``started``, ``compiled``, ``kept`` or ``failed``.
+        step: Called with the title of what is done, which names the SoCs that are under way, the number of
+            SoCs finished, and of all.
 
     Raises:
         UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
@@ -180,7 +192,7 @@ def prepare_all(
         else:
             selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
             work = CompileJobs(name, wanted, held, selections, timeout, server)
-        work.do(jobs or processors(), progress, notify)
+        work.do(jobs or processors(), step, len(wanted))
     args = {
         "vtcm_override": vtcm_override,
         "optimization_level": optimization_level,
@@ -206,7 +218,8 @@ def _stored(
     """
     plans: tuple[PartitionPlan, ...] = ()
     notices = [outcome.notice for _, outcome in work.outcomes() if outcome.notice]
-    problems = [single for error in work.problems() for single in each_problem(error)]
+    failures = work.failures()
+    problems = [single for error in failures.values() for single in each_problem(error)]
     if isinstance(work, PartitionJobs):
         model, plans = work.model, work.plans()
         notices += work.notices()
@@ -224,7 +237,8 @@ def _stored(
     return Prepared(
         model,
         done=tuple(target.name for target, _ in work.outcomes()),
-        problems=work.problems(),
+        problems=tuple(failures.values()),
+        failed=tuple(failures),
         kept=tuple(target.name for target, outcome in work.outcomes() if outcome.compiled is None),
         notices=tuple(notices),
         plans=plans,

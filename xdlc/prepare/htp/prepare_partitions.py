@@ -8,7 +8,7 @@ again, a few times, and then left to the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.opdefs.control_flow import GRAPH_PARAMS, outer_graphs
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, whole
-from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome, each_of
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Outcome, Step, each_of
 from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mark, plan_partitions
 from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
@@ -85,10 +85,9 @@ class PartitionJobs:
         self._failed: dict[str, XdlcError] = {}
         self._prints: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], str] = {}
 
-    def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
+    def do(self, jobs: int, step: Step | None, total: int) -> None:
         """Query the HTP of each SoC, partition the model, and compile, for ``jobs`` SoCs at a time."""
         self._query(jobs)
-        finished = len(self._failed)
         for attempt in range(ROUNDS + 1):
             with ExitStack() as stack:
                 selections = self._selections(stack)
@@ -100,26 +99,22 @@ class PartitionJobs:
                 if not todo:
                     return
                 work = CompileJobs(self._name, todo, self._held, selections, self._timeout, self._server)
-                work.do(jobs, None, notify)
+                work.do(jobs, step, total)
                 for target, outcome in work.outcomes():
                     self._states[target.name].outcome = outcome
                 for soc, error in work.failures().items():
                     if attempt == ROUNDS or not self._learn(soc, selections[soc], error, attempt):
                         self._failed[soc] = error
                         del self._states[soc]
-            if progress is not None:
-                done = len(self._failed) + sum(state.outcome is not None for state in self._states.values())
-                finished = max(finished, done)
-                progress(finished)
 
     def outcomes(self) -> list[tuple[Target, Outcome]]:
         """Return the results of the SoCs that did not fail, in the order wanted."""
         found = [(soc, self._states[soc]) for soc in self._wanted if soc in self._states]
         return [(state.target, state.outcome) for _, state in found if state.outcome is not None]
 
-    def problems(self) -> tuple[XdlcError, ...]:
-        """Return the errors of the others, in the order wanted."""
-        return tuple(self._failed[soc] for soc in self._wanted if soc in self._failed)
+    def failures(self) -> dict[str, XdlcError]:
+        """Return the errors of the others by name, in the order wanted."""
+        return {soc: self._failed[soc] for soc in self._wanted if soc in self._failed}
 
     def plans(self) -> tuple[PartitionPlan, ...]:
         """Return the partition plans of the SoCs that did not fail, in the order wanted."""

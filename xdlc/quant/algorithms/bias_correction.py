@@ -4,7 +4,7 @@ What is always done makes up for rounded weights under the inputs of the float n
 at the quantized network itself, so that rounded and clipped activations, and errors handed on from
 the layers before, are made up for too (Nagel et al., 2019, section 4.2 and appendix D).  Layers
 are corrected from front to back, in a few groups; each correction has to prove itself on samples
-that it does not come from.
+that it does not come from.  Layers in front of outputs keep their biases.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array, TensorData
 from xdlc.ir.dtype import SFIXED32
-from xdlc.quant.acceptance import Guard, is_gain
+from xdlc.quant.acceptance import Guard
 from xdlc.quant.affine import representable
 from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.bias import layers_of_outputs
 from xdlc.quant.job import Job
+from xdlc.quant.judge import Score
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.ranges import Range
 
@@ -77,7 +79,8 @@ def bias_correction(job: Job) -> None:
     """Add to biases the mean error of each channel of the quantized network, group by group."""
     import numpy as np
 
-    ops = [op for op in job.placement.fixed if _is_correctable(job, op)]
+    shown = layers_of_outputs(job.graph)
+    ops = [op for op in job.placement.fixed if op not in shown and _is_correctable(job, op)]
     if not ops:
         job.notes.append("bias_correction: not applied, for no op has a bias that can be corrected")
         return
@@ -91,16 +94,16 @@ def bias_correction(job: Job) -> None:
         for op in group:
             _add(op, _certain(wanted[_name(op)] - means[_name(op)]))
         found, means = _trial(job, guard, following)
-        if found.mean() >= best.mean():
+        if found.mean_db >= best.mean_db and not found.is_worse(best):
             best, applied = found, applied + len(group)
             continue
         _restore(held)
         if following:
             _, means = _trial(job, guard, following)
-    if is_gain(start, best):
+    if best.is_gain(start):
         job.notes.append(
             f"bias_correction: {applied} of {len(ops)} biases corrected; "
-            f"SQNR of the outputs {start.mean():.1f} dB before, {best.mean():.1f} dB after"
+            f"SQNR of the outputs {start.mean_db:.1f} dB before, {best.mean_db:.1f} dB after"
         )
     else:
         _restore(before)
@@ -186,9 +189,9 @@ def _plus(array: Array, *, summand: Array) -> Array:
     return (array + summand).astype(array.dtype)
 
 
-def _trial(job: Job, guard: Guard, group: list[Op]) -> tuple[Array, dict[str, Array]]:
+def _trial(job: Job, guard: Guard, group: list[Op]) -> tuple[Score, dict[str, Array]]:
     """Return how good the network is at present, and the means of some ops' results, sample by sample."""
     names = [_name(op) for op in group]
-    session = job.session(job.trial(), outputs=guard.names, refine=Means(dict.fromkeys(names)))
-    score = guard.judge([session.run(sample) for sample in guard.judged])
+    session = job.session(job.trial(), outputs=guard.judge.names, refine=Means(dict.fromkeys(names)))
+    score = guard.judge.score([session.run(sample) for sample in guard.judged])
     return score, _rows([Means.read(session.run(s), names) for s in (guard.seen if names else [])])

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from xdlc.errors import UsageError
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.auto_range import SAMPLE_BYTES, judged
+from xdlc.quant.auto_range import SAMPLE_BYTES
 from xdlc.quant.job import Job
+from xdlc.quant.judge import judged
+from xdlc.quant.ladder import STAGES, climb
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
 from xdlc.quant.mixed.search import SearchResult, search
@@ -34,11 +36,13 @@ def mixed_precision(job: Job) -> None:
         UsageError: If there is no goal.
     """
     options = job.options
-    if options.min_sqnr is None and options.max_sqnr_drop is None and job.evaluate is None:
+    climbs = options.min_sqnr is None and options.max_sqnr_drop is None and job.evaluate is None
+    if climbs and options.accuracy == "fast":
         raise UsageError(
             "mixed precision has no goal",
             where="algorithms",
-            fix="give min_sqnr=DB, max_sqnr_drop=DB, or evaluate=FUNCTION and min_score=NUMBER",
+            fix="give accuracy=best, min_sqnr=DB, max_sqnr_drop=DB, or evaluate=FUNCTION and "
+            "min_score=NUMBER",
         )
     base = job.precision
     groups = find_groups(job.graph, job.placement, job.sharing, base, options)
@@ -46,9 +50,13 @@ def mixed_precision(job: Job) -> None:
         job.notes.append("mixed precision: no op has a choice of widths")
         return
     trials = Trials(job, groups, base, _judged(job), most_runs(job, sum(1 for _ in job.samples)))
-    with job.without_held_out():  # ranges that have seen a sample flatter it
-        found = _search(job, trials)
-        notes = summary(trials, found)
+    if climbs:
+        found = climb(job, trials)
+        notes = summary(trials, found) if any(found.levels) else []
+    else:
+        with job.without_held_out():  # ranges that have seen a sample flatter it
+            found = _search(job, trials)
+            notes = summary(trials, found)
     job.precision = trials.precision(found.levels)
     job.place()
     job.raised = raised_records(trials, found)
@@ -79,15 +87,14 @@ def _search(job: Job, trials: Trials) -> SearchResult:
     trials.goal = Goal(least, MARGIN, job.evaluate, job.min_score)
     best, tried = None, set()
     while True:
-        found = search(trials.ceilings(), trials)
+        found = search(trials.ceilings()[: STAGES[job.options.accuracy] + 1], trials)
         if least is None:
             return found
         if found.levels in tried:
             break
         tried.add(found.levels)
-        if trials.exact(found.levels) >= least + MARGIN / 2 and (
-            best is None or trials.cost(found.levels) < trials.cost(best.levels)
-        ):
+        is_good = trials.exact(found.levels) >= least + MARGIN / 2 and trials.keeps_task(found.levels)
+        if is_good and (best is None or trials.cost(found.levels) < trials.cost(best.levels)):
             best = found
         if not found.reached or len(tried) == MOST_SEARCHES:
             break

@@ -36,7 +36,8 @@ class Calibration:
 
     Attributes:
         found: Statistics of each watched tensor; of no sample if none reached it.
-        means: Mean over samples and all axes but the last, float64, of each averaged tensor.
+        means: Mean over samples and all axes but the last, float64, of each averaged tensor that a sample has
+            reached; outliers are left out.
         peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
         rest: Like ``found`` without the samples held out; the same where none is.
         ranges: Ranges that methods chose by ``found``: many decisions are made in search of the best.
@@ -119,7 +120,11 @@ def calibrate(
     keys = keys_of(model)
     return Calibration(
         {tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
-        {tensor: measured.sums[keys[tensor]] / max(measured.counts[keys[tensor]], 1) for tensor in averaged},
+        {
+            tensor: measured.means[keys[tensor]].clipped
+            for tensor in averaged
+            if keys[tensor] in measured.means
+        },
         rest={tensor: rest.found.get(keys[tensor], Statistics()) for tensor in tensors},
     )
 

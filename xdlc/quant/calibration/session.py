@@ -14,6 +14,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
+    ChannelMeans,
     Histogram,
     Key,
     ModelStatistics,
@@ -80,10 +81,9 @@ class Meter:
         self._given = [tensor for tensor in held if tensor.producer is None]
         self._watched = [tensor for tensor in held if tensor.producer is not None]
         self._keys = [keys[tensor] for tensor in (*self._given, *self._watched)]
-        self._averaged = {keys[tensor]: tensor.shape[-1] for tensor in watch.averaged}
         self._limit = values_each(len(held)) if watch.histograms else 0
         watched = self._keys[len(self._given) :]
-        self._taps = Taps(watched, list(self._averaged), limit=self._limit)
+        self._taps = Taps(watched, [keys[tensor] for tensor in watch.averaged], limit=self._limit)
         self._outputs = watch.outputs
         self._session = CpuSession(
             model,
@@ -115,7 +115,7 @@ class Meter:
             UsageError: If a sample does not fit the inputs.
             ModelError: If a value is NaN or infinite; names tensor and sample.
         """
-        rest, held = (_ChunkStatistics(self._keys, self._averaged) for _ in range(2))
+        rest, held = (_ChunkStatistics(self._keys) for _ in range(2))
         for number, sample in enumerate(samples, first):
             results = self._run(sample, number)
             (held if is_held_out(number) else rest).add(self._read(sample, number))
@@ -159,10 +159,9 @@ class _ChunkStatistics:
 
     Args:
         keys: The watched tensors.
-        averaged: Number of channels of each averaged one.
     """
 
-    def __init__(self, keys: Sequence[Key], averaged: Mapping[Key, int]) -> None:
+    def __init__(self, keys: Sequence[Key]) -> None:
         import numpy as np
 
         self._keys = keys
@@ -171,8 +170,7 @@ class _ChunkStatistics:
         self._low = np.full(len(keys), math.inf)
         self._high = np.full(len(keys), -math.inf)
         self._lows, self._highs = np.zeros(len(keys)), np.zeros(len(keys))
-        self._sums: dict[Key, Array] = {key: np.zeros(channels) for key, channels in averaged.items()}
-        self._counts = dict.fromkeys(averaged, 0)
+        self._means: dict[Key, ChannelMeans] = {}
         self._values: list[list[list[Array]]] = []
 
     def add(self, reading: SampleStatistics) -> None:
@@ -185,8 +183,8 @@ class _ChunkStatistics:
         self._lows = np.where(reached, self._lows * DECAY + reading.lows, self._lows)
         self._highs = np.where(reached, self._highs * DECAY + reading.highs, self._highs)
         for key, mean in reading.means.items():
-            self._sums[key] += mean / reading.runs[key]
-            self._counts[key] += 1
+            each = ChannelMeans.of(mean / reading.runs[key])
+            self._means[key] = self._means[key].merge(each) if key in self._means else each
         if reading.values:
             self._values.append(reading.values)
 
@@ -204,7 +202,7 @@ class _ChunkStatistics:
                 float(self._highs[index]),
                 Histogram.of(np.concatenate(parts)) if parts else Histogram(),
             )
-        return ModelStatistics(self._count, found, self._sums, self._counts)
+        return ModelStatistics(self._count, found, self._means)
 
 
 def keys_of(model: Model) -> dict[Tensor, Key]:

@@ -22,6 +22,12 @@ BINS = 2048
 DECAY = 0.9
 """Weight of what went before in the moving average of minima and maxima."""
 
+CLIPS = 5
+"""Least samples of a mean that leaves the least and the largest out."""
+
+RULED = 0.25
+"""How far these two move a mean, over the mean of the others, where it is theirs."""
+
 _SMALLEST = -126
 """Smallest exponent of a bin's width: that of normal float32 numbers."""
 
@@ -126,6 +132,27 @@ class Histogram:
     def _ends(self, exponent: int) -> tuple[int, int]:
         shift = exponent - self.exponent
         return self.first >> shift, (self.first + self.counts.size - 1) >> shift
+
+
+def share_below(sizes: Array, counts: Array, share: float) -> float:
+    """Return the least size that at least a share of all counted values does not exceed.
+
+    Args:
+        sizes: The size of the values of each bin, [bins], in any order.
+        counts: How many there are, of any type: sums of floats are compared with their own last one.
+        share: Of all values, 0 to 1.
+
+    Returns:
+        One of the sizes; 0 where nothing was counted.
+    """
+    import numpy as np
+
+    order = np.argsort(sizes, kind="stable")
+    below = np.cumsum(counts[order])
+    if not below.size or not below[-1] > 0:
+        return 0.0
+    place = min(int(np.searchsorted(below, min(share, 1.0) * below[-1])), below.size - 1)
+    return float(sizes[order[place]])
 
 
 def _fitting(low: float, high: float) -> int:
@@ -234,30 +261,65 @@ class SampleStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelMeans:
+    """Means over samples of the mean of each channel; outliers are left out.
+
+    Attributes:
+        count: Samples merged.
+        table: Sum, smallest and largest of their means, float64, [3, channels].
+    """
+
+    count: int
+    table: Array
+
+    @classmethod
+    def of(cls, mean: Array) -> ChannelMeans:
+        """Return those of one sample."""
+        import numpy as np
+
+        return cls(1, np.stack([mean, mean, mean]))
+
+    def merge(self, other: ChannelMeans) -> ChannelMeans:
+        """Return those of both sets of samples."""
+        import numpy as np
+
+        (total, low, high), (more, lower, higher) = self.table, other.table
+        table = np.stack([total + more, np.minimum(low, lower), np.maximum(high, higher)])
+        return ChannelMeans(self.count + other.count, table)
+
+    @property
+    def clipped(self) -> Array:
+        """The mean of each channel, float64, without two samples where the mean is that of these."""
+        import numpy as np
+
+        total, low, high = self.table
+        plain = total / self.count
+        rest = (total - low - high) / (self.count - 2) if self.count >= CLIPS else plain
+        return np.where(np.abs(plain - rest) > RULED * np.abs(rest), rest, plain)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelStatistics:
     """Statistics of activations over some samples.
 
     Attributes:
         count: Number of samples.
         found: Statistics of the watched tensors; a sample does not reach those of a branch not taken.
-        sums: Sum over samples of the mean of each channel, float64, of the averaged tensors.
-        counts: Number of samples that have reached each of these.
+        means: Means of the channels of the averaged tensors, over samples.
     """
 
     count: int = 0
     found: dict[Key, Statistics] = field(default_factory=dict)
-    sums: dict[Key, Array] = field(default_factory=dict)
-    counts: dict[Key, int] = field(default_factory=dict)
+    means: dict[Key, ChannelMeans] = field(default_factory=dict)
 
     def merge(self, later: ModelStatistics) -> ModelStatistics:
         """Return the statistics of these samples and then those of ``later``."""
-        found, sums, counts = dict(self.found), dict(self.sums), dict(self.counts)
+        found, means = dict(self.found), dict(self.means)
         for name, statistics in later.found.items():
             found[name] = found[name].merge(statistics) if name in found else statistics
-        for name, total in later.sums.items():
-            sums[name] = sums[name] + total if name in sums else total
-            counts[name] = counts.get(name, 0) + later.counts[name]
-        return ModelStatistics(self.count + later.count, found, sums, counts)
+        for name, more in later.means.items():
+            means[name] = means[name].merge(more) if name in means else more
+        return ModelStatistics(self.count + later.count, found, means)
 
     def save(self, path: Path) -> None:
         """Write it to a file of plain arrays, bit for bit."""
@@ -265,7 +327,7 @@ class ModelStatistics:
 
         found = list(self.found.values())
         histograms = [statistics.histogram for statistics in found]
-        names = json.dumps([list(self.found), list(self.sums)])
+        names = json.dumps([list(self.found), list(self.means)])
         np.savez(
             path,
             allow_pickle=False,
@@ -275,8 +337,8 @@ class ModelStatistics:
             samples=np.array([statistics.count for statistics in found], np.int64),
             bins=np.array([[h.exponent, h.first, h.counts.size] for h in histograms], np.int64),
             counts=np.concatenate([np.zeros(0, np.int64), *(h.counts for h in histograms)]),
-            widths=np.array([(self.counts[key], total.size) for key, total in self.sums.items()], np.int64),
-            sums=np.concatenate([np.zeros(0), *self.sums.values()]),
+            widths=np.array([(each.count, each.table.shape[1]) for each in self.means.values()], np.int64),
+            means=np.concatenate([np.zeros((3, 0)), *(each.table for each in self.means.values())], axis=1),
         )
 
     @classmethod
@@ -297,10 +359,6 @@ class ModelStatistics:
                 for name, (low, high, lows, highs), samples, (exponent, first, _), numbers in rows
             }
             widths = held["widths"].reshape(-1, 2)
-            sums = np.split(held["sums"], np.cumsum(widths[:, 1])[:-1])
-            return cls(
-                int(held["count"]),
-                found,
-                dict(zip(averaged, sums, strict=False)),
-                dict(zip(averaged, widths[:, 0].tolist(), strict=True)),
-            )
+            tables = np.split(held["means"], np.cumsum(widths[:, 1])[:-1], axis=1)
+            means = (ChannelMeans(int(width[0]), table) for width, table in zip(widths, tables, strict=False))
+            return cls(int(held["count"]), found, dict(zip(averaged, means, strict=False)))

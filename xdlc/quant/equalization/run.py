@@ -12,6 +12,7 @@ from xdlc.quant.acceptance import Guard, keep_what_helps
 from xdlc.quant.equalization.chains import Chain, Shift, find_chains, rescale, shift
 from xdlc.quant.equalization.factors import ChannelStatistics, best_factors, channel_statistics
 from xdlc.quant.job import Job
+from xdlc.quant.judge import Score
 
 TRIALS, MORE_TRIALS = 12, 3
 """Most trials of the first kind of change, and of each kind that is tried after it."""
@@ -56,7 +57,7 @@ def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
         return
     guard = Guard(job)
     seen = _seen(job, guard, chains)
-    before = guard.sqnr(job.model)
+    before = guard.score_of_float(job.model)
     reached = before
     rescaled, shifted = _Outcome(), _Outcome()
     for cautious, most in ((False, TRIALS), (True, MORE_TRIALS)):
@@ -73,7 +74,7 @@ def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
     reached = _try(job, guard, plans, shifted, reached, MORE_TRIALS)
     job.notes.append(
         f"{name}: {len(rescaled.kept)} of {len(chains)} chains rescaled, {len(shifted.kept)} shifted; "
-        f"SQNR of the outputs {before.mean():.1f} dB before, {reached.mean():.1f} dB after"
+        f"SQNR of the outputs {before.mean_db:.1f} dB before, {reached.mean_db:.1f} dB after"
     )
     for done, outcome in (("rescaled", rescaled), ("shifted", shifted)):
         for plan in outcome.kept:
@@ -90,8 +91,8 @@ def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelS
     return {sink: found[tensor] for sink, tensor in reads.items() if tensor is not None}
 
 
-def _try(job: Job, guard: Guard, plans: list[_Plan], outcome: _Outcome, reached: Array, most: int) -> Array:
-    """Make those of some changes that help; return the SQNR of each sample with them."""
+def _try(job: Job, guard: Guard, plans: list[_Plan], outcome: _Outcome, reached: Score, most: int) -> Score:
+    """Make those of some changes that help; return the score with them."""
     tried = sorted((plan for plan in plans if plan.gain >= WORTH_TRYING), key=lambda plan: -plan.gain)
     kept, reached = keep_what_helps(guard, job.model, tried, _make, reached, most)
     for plan in kept:

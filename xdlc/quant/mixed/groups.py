@@ -15,6 +15,8 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.sharing import Sharing
+from xdlc.quant.weight_halves import can_split, splits
+from xdlc.targets import Soc
 
 _FUSED = ("Prelu", "HardSwish")
 
@@ -214,7 +216,8 @@ def graph_cost(graph: Graph, placement: Placement, precision: Precision, float_b
     """
     total = Cost()
     for op in graph.ops:
-        total += op_cost(op, placement.fixed.get(op), precision.weight_bits_of(op), float_bits)
+        bits = placement.fixed.get(op)
+        total += op_cost(op, bits, precision.weight_bits_of(op), float_bits, precision.soc)
     for tensor in graph.tensors.values():
         if tensor.is_static or not is_real(tensor):
             continue
@@ -228,7 +231,7 @@ def graph_cost(graph: Graph, placement: Placement, precision: Precision, float_b
     return total
 
 
-def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int) -> Cost:
+def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int, soc: Soc | None = None) -> Cost:
     """Return the cost of an op.
 
     Args:
@@ -236,10 +239,14 @@ def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int) -> Cost
         bits: Bits of its activations; None: it stays float.
         weight_bits: Bits of its weights.
         float_bits: Bits of a float.
+        soc: The target; one without 16-bit weights computes with their bytes apart.
     """
     acts = bits or float_bits
     weight = op.inputs[1] if has_weights(op) else None
     factor = acts if weight is None or bits is None else weight_bits
     moved = sum(tensor.size * acts for tensor in float_tensors(op) if tensor is not weight)
     moved += weight.size * factor if weight is not None else 0
+    if weight is not None and bits == weight_bits == 16 and splits(soc) and can_split(op):
+        source, result = op.inputs[0], op.outputs[0]
+        moved += acts * (4 * result.size + (source.size if source is not None else 0))
     return Cost(float(macs(op) * acts * factor), moved / 8)

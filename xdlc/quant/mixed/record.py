@@ -94,7 +94,7 @@ def summary(trials: Trials, found: SearchResult) -> list[str]:
         parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
     listed = "; a report lists the ops" if any(found.levels) else ""
     lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
-    if not found.reached:
+    if not found.reached and str(goal):
         lines.append(
             f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; lower "
             "the goal, omit what narrows the choice (target, float_ops, act_bitwidth_of, "

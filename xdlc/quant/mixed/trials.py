@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
-from xdlc.quant.auto_range import judged
+from xdlc.quant.judge import Score
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.noise_power import EXACT, Noise
+from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out
@@ -32,6 +33,8 @@ MOST_FEW = 4
 RUNS_A_SAMPLE, FREE_RUNS, FREE_MACS = 8, 400, 4e11
 """Runs of one sample that a search may take for each sample of calibration, and beside these: 20 times the
 work of calibrating, and of its overhead with small networks."""
+NEARLY = 0.01
+"""How far below a goal in dB levels count that reach it and keep too little of the task."""
 RUNS_A_SESSION = 10
 """Runs that making a session counts as."""
 
@@ -45,12 +48,14 @@ class Goal:
         margin: What is kept beyond that, in dB.
         evaluate: Returns how good a network is, given a function that runs it; None: nothing.
         least: Least result of ``evaluate``.
+        kept: Least share of the float task that each output keeps; None: no poor output that 16 bits keep.
     """
 
     sqnr: float | None = None
     margin: float = 0.0
     evaluate: Evaluate | None = None
     least: float = -math.inf
+    kept: float | None = None
 
     def __str__(self) -> str:
         """Return the goal in words."""
@@ -83,7 +88,11 @@ class Trials:
         self.most_runs = runs
         self._base = base
         self._samples = samples
-        self._names = judged(job.graph)
+        self._judge = job.output_judge(samples)
+        self._names = self._judge.names
+        kinds = {part.name: part.kind for part in self._judge.parts}
+        self._reals = [name for name in self._names if kinds[name] is not OutputKind.LABELS]
+        self._scores: dict[Levels, Score] = {}
         self._few = MOST_FEW
         self._most_parts: dict[int, int] = {}
         self._reference: tuple[Levels, list[Results]] | None = None
@@ -139,7 +148,7 @@ class Trials:
             self._reference = base, self._run(self._runner(base), few)
         key = base, levels
         if key not in self._added:
-            noises = _noises(self._names, self._reference[1], self._run(self._runner(levels), few))
+            noises = _noises(self._reals, self._reference[1], self._run(self._runner(levels), few))
             self._added[key] = sum(10.0 ** (-noise.db / 10.0) for noise in noises)
             self._tried()
         return self._added[key]
@@ -157,13 +166,26 @@ class Trials:
 
     def _emulated(self, levels: Levels) -> float:
         if levels not in self._sqnr:
-            self._sqnr[levels] = self._measure(self._runner(levels))
+            self._sqnr[levels] = self._measure(levels, self._runner(levels))
         return self._sqnr[levels]
+
+    def keeps_task(self, levels: Levels) -> bool:
+        """Return whether no output is poor that is not with 16 bits for all that has a choice.
+
+        Under a goal of ``kept``: whether all outputs keep so much.
+        """
+        self.sqnr(levels)
+        score = self._scores[levels]
+        if not score.is_poor or self.goal.kept is not None:
+            return not score.is_poor and score.kept >= (self.goal.kept or 0.0)
+        best = self.ceilings()[2]
+        self.sqnr(best)
+        return not score.is_worse(self._scores[best])
 
     def exact(self, levels: Levels) -> float:
         """Return the SQNR of the network as it will be stored."""
         if levels not in self._exact:
-            self._exact[levels] = self._measure(self._session(levels, plain=True))
+            self._exact[levels] = self._measure(levels, self._session(levels, plain=True))
         return self._exact[levels]
 
     def score(self, levels: Levels) -> float:
@@ -180,10 +202,12 @@ class Trials:
         return self._score.get(levels, 0.0)
 
     def slack(self, levels: Levels) -> float:
-        """Return how far above the goal levels are in dB, negative: below; infinite under a score alone."""
+        """Return how far above the goal levels are in dB, negative: below; infinite without a goal in dB."""
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
             return -math.inf
+        if self.goal.evaluate is None and above >= 0.0 and not self.keeps_task(levels):
+            return -NEARLY
         return above
 
     def whole_cost(self, levels: Levels) -> Cost:
@@ -209,7 +233,7 @@ class Trials:
         chosen = self.groups[group].levels[level]
         total = Cost()
         for op in self.groups[group].ops:
-            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits)
+            total += op_cost(op, chosen.acts, chosen.weights, self._float_bits, self.job.options.soc)
         return total
 
     @property
@@ -242,9 +266,11 @@ class Trials:
         emulation = self._emulation[1]
         return partial(emulation.run, fed=emulation.encodings(self.precision(levels)))
 
-    def _measure(self, run: Run) -> float:
+    def _measure(self, levels: Levels, run: Run) -> float:
         floats = [kept.floats for kept in self._samples]
-        noises = _noises(self._names, floats, self._run(run, self._samples))
+        results = self._run(run, self._samples)
+        self._scores[levels] = self._judge.score(results)
+        noises = _noises(self._reals, floats, results)
         self._tried()
         return min((noise.db for noise in noises), default=EXACT)
 

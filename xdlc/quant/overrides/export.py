@@ -24,7 +24,7 @@ from xdlc.quant.op_specs import is_real, rule_of, single_name, why_float
 from xdlc.quant.overrides import format_0, format_1, format_2
 from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
-from xdlc.quant.overrides.reading import ENCODING_VERSIONS
+from xdlc.quant.overrides.reading import ENCODING_VERSIONS, MERGED
 from xdlc.runtime.export.aimet import by_channel
 
 
@@ -34,6 +34,7 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
     Tensors have the names of the source where they are known; what quantization has added is omitted.
     Given back to ``quantize`` with the float model, they lead to the same encodings.  Ops that could be
     quantized but are not have their results in as floats, which 0.4.0 and 2.0.0 have no entries for.
+    ``merged_weights`` lists weights whose values are not those of the source, with BatchNorm merged in.
 
     Args:
         model: The quantized model.
@@ -71,8 +72,12 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
                 grids[name] = (2, tensor.shape[0]) if full else (tensor.rank, tensor.shape[-1])
     overrides = list(found.values())
     if version == format_2.VERSION:
-        return format_2.write(overrides, grids)
-    return format_1.write(overrides) if version == format_1.VERSION else format_0.write(overrides, version)
+        content = format_2.write(overrides, grids)
+    else:
+        is_1 = version == format_1.VERSION
+        content = format_1.write(overrides) if is_1 else format_0.write(overrides, version)
+    merged = sorted(found.keys() & model.metadata.get("factors", {}).get(graph.name, {}).keys())
+    return content | ({MERGED: merged} if merged else {})
 
 
 def save_encodings(model: Model, path: str | os.PathLike[str], version: str = format_1.VERSION) -> Path:

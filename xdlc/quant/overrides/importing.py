@@ -43,6 +43,7 @@ class BoundOverrides:
         floats: Names of the ops that stay float.
         left: Names whose encodings have no effect, and why.
         counts: Number of names by what they are: of tensors, of a state_dict, or with paths of modules.
+        followed: Number of names whose encodings were changed with their weights.
     """
 
     where: str
@@ -51,6 +52,7 @@ class BoundOverrides:
     floats: frozenset[str]
     left: dict[str, str]
     counts: Mapping[str, int]
+    followed: int = 0
 
     def summary(self, decision: Decision) -> str:
         """Return how many tensors have encodings of the file, how many were filled in, and what was left.
@@ -64,6 +66,8 @@ class BoundOverrides:
         ways = ", ".join(f"{count} by {way}" for way, count in self.counts.items())
         matched = f"{len(self.forms)} matched" + (f" ({ways})" if self.counts.keys() - {TENSOR} else "")
         text = f"{matched}, {len(names - self.forms.keys())} filled, {len(self.left)} left"
+        if self.followed:
+            text += f", {self.followed} scaled as BatchNorm and the like were merged into their weights"
         return f"{text}, {len(self.floats)} op(s) float" if self.floats else text
 
 
@@ -109,7 +113,8 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
             problems.append(error)
     raise_all(problems, where=where)
     counts = Counter(matching.by[name] for name in {override.name: None for override, _ in matching.found})
-    return BoundOverrides(where, forms, places, frozenset(floats), matching.left, counts)
+    followed = len(matching.followed)
+    return BoundOverrides(where, forms, places, frozenset(floats), matching.left, counts, followed)
 
 
 def store(model: Model, source: Source, missing: str, notify: Callable[[str], None] | None) -> str:
@@ -131,7 +136,8 @@ def store(model: Model, source: Source, missing: str, notify: Callable[[str], No
     if notify is not None:
         for name, reason in left.items():
             notify(f"encoding of {name!r} is not stored: it {reason}")
-    return f"{len(given.forms)} stored, {len(left)} left"
+    followed = f", {given.followed} scaled with their weights" if given.followed else ""
+    return f"{len(given.forms)} stored, {len(left)} left{followed}"
 
 
 def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:

@@ -10,6 +10,7 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.overrides.merged_weights import FOLLOWS, following
 from xdlc.quant.overrides.modules import Modules
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import Overrides
@@ -28,11 +29,13 @@ class Matching:
         found: Encodings with the tensors that hold what they are for.
         left: Names whose encodings have no effect, and why.
         by: What each name is that has tensors: ``tensor``, ``state_dict name`` or ``module path``.
+        followed: Names whose encodings were changed as the conversion has changed their weights.
     """
 
     found: list[tuple[Override, Tensor]] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     by: dict[str, str] = field(default_factory=dict)
+    followed: set[str] = field(default_factory=set)
 
 
 def source_names(model: Model) -> Mapping[str, list[str]]:
@@ -46,6 +49,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
     """Return which tensors of the main graph the encodings of a file are for.
 
     A name is that of a tensor, among them the parameters of a state_dict, or has the path of a module.
+    Encodings of weights into which the conversion has merged factors follow these.
 
     Args:
         model: The float model, as it was converted.
@@ -53,8 +57,11 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         missing: What a name that matches nothing is: ``error`` or ``warn``.
 
     Raises:
-        UsageError: For names that match nothing, all of them, with the nearest tensors.
+        UsageError: For names that match nothing, all of them, with the nearest tensors; for weights whose
+            values were changed so that no encoding follows.
     """
+    factors: dict[str, list[float]] = model.metadata.get("factors", {}).get(model.main.name, {})
+    problems: list[XdlcError] = []
     graph, others = model.main, source_names(model)
     holders: dict[str, list[Tensor]] = {}
     for tensor in graph.tensors.values():
@@ -69,17 +76,31 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         result.by[name] = TENSOR
         if is_torch and tensors and all(tensor.is_static for tensor in tensors):
             result.by[name] = "state_dict name"
-        if not tensors and (tensors := modules.find(name, override.kind)):
+        if not tensors and name not in gone and (tensors := modules.find(name, override.kind)):
             result.by[name] = "module path"
         reals = [tensor for tensor in tensors if is_real(tensor)]
+        for tensor in reals:
+            held: Override | None = override
+            if tensor.name in factors and name not in overrides.merged:
+                try:
+                    held = following(model, override, tensor, factors[tensor.name])
+                except UsageError as error:
+                    problems.append(error)
+            if held is None:
+                result.left[name] = FOLLOWS
+                continue
+            result.found.append((held, tensor))
+            if held is not override:
+                result.followed.add(name)
         if reals:
-            result.found += [(override, tensor) for tensor in reals]
-        elif tensors:
+            continue
+        if tensors:
             result.left[name] = "holds no float values"
         elif name in gone or modules.knows(name):
             result.left[name] = INSIDE
         else:
             unknown.append(override)
+    raise_all(problems, where=overrides.where)
     if unknown:
         _tell(unknown, holders, overrides.where, missing)
         result.left |= {override.name: "matches no tensor" for override in unknown}

@@ -78,6 +78,8 @@ class Modules:
 
     def _parameters(self, module: str, role: str) -> Iterator[Tensor]:
         for op in self._ops.get(module, ()):
+            if module not in _paths(op.origin.nodes[0]):
+                continue  # merged into a layer, whose weights are not its own
             found = traits(op)
             index = found.bias if role == "bias" else found.weight
             tensor = op.inputs[index] if index is not None and index < len(op.inputs) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -79,6 +79,40 @@ class Override:
             **more,
         )
 
+    def times(self, factors: Sequence[float]) -> Override | None:
+        """Return the encoding of the values times a factor per output channel; None if there is none.
+
+        Quantized values stay as they are, or are mirrored by a negative factor.  An encoding with an offset
+        has one scale: it follows one factor, but none per channel.
+
+        Args:
+            factors: One per channel, or equal ones.  Channels of zeros keep their scale.
+        """
+        sizes = [abs(factor) or 1.0 for factor in factors]
+        if not sizes:
+            return None
+        if max(sizes) <= min(sizes) * (1 + _EQUAL) and len({factor < 0 for factor in factors}) == 1:
+            sizes = sizes[:1]
+        elif not self.symmetric:
+            return None
+        offsets = self.offsets
+        if factors[0] < 0 and not self.symmetric:
+            offsets = tuple(1 - (1 << self.bits) - offset for offset in offsets)
+        if self.grain is Grain.TENSOR and len(sizes) > 1:
+            scales = [self.scales[0] * size for size in sizes]
+            return replace(
+                self,
+                grain=Grain.CHANNEL,
+                scales=_normal(scales),
+                offsets=self.offsets * len(sizes),
+                axis=None,
+            )
+        each = len(self.scales) / len(sizes)
+        if each % 1:  # as many as no layer has: refused where the weight is known
+            return self
+        scales = [scale * sizes[int(place // each)] for place, scale in enumerate(self.scales)]
+        return replace(self, scales=_normal(scales), offsets=offsets)
+
     def error(self, problem: str, fix: str) -> UsageError:
         """Return an error about the override."""
         return UsageError(problem, where=self.where, fix=fix)
@@ -86,6 +120,12 @@ class Override:
 
 SMALLEST, LARGEST = 2.0**-126, 2.0**127
 """Scales beyond these are no normal float32 numbers."""
+_EQUAL = 1e-6
+"""Factors that differ by less are one that was rounded."""
+
+
+def _normal(scales: Sequence[float]) -> tuple[float, ...]:
+    return tuple(as_float32(min(max(scale, SMALLEST), LARGEST)) for scale in scales)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from xdlc.quant.overrides.override import Override
 LARGEST = 128 << 20
 """Most bytes of a file; read, it takes about ten times that."""
 MOST_PROBLEMS = 20
+MERGED = "merged_weights"
+"""Key of a list of names of weights whose encodings are of the model's own values."""
 ENCODING_VERSIONS = (*format_0.VERSIONS, format_1.VERSION, format_2.VERSION)
 _READABLE = (*ENCODING_VERSIONS, "2.1.0")
 
@@ -31,10 +33,12 @@ class Overrides:
     Attributes:
         where: The file, for errors.
         entries: Encodings by name of the source's tensor.
+        merged: Names of weights whose encodings are those after the conversion has merged factors into them.
     """
 
     where: str
     entries: dict[str, Override]
+    merged: frozenset[str] = frozenset()
 
 
 def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overrides:
@@ -76,7 +80,8 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
             if len(problems) == MOST_PROBLEMS:
                 break
     raise_all(problems, where=where)
-    return Overrides(where, found)
+    merged = top.get(MERGED)
+    return Overrides(where, found, frozenset(map(str, merged if isinstance(merged, list) else ())))
 
 
 def _format(top: Fields) -> tuple[Iterator[tuple[Any, str, Any]], Reader]:

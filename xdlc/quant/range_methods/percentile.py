@@ -20,7 +20,8 @@ def percentile_range(statistics: Statistics, grid: Grid) -> Range:
     if seen.is_empty or not histogram.total:
         return seen
     rest = (1.0 - grid.percentile / 100.0) / 2
-    reached = np.concatenate(([0.0], np.cumsum(histogram.counts) / histogram.total))
+    sums = np.cumsum(histogram.counts)
+    reached = np.concatenate(([0.0], sums / sums[-1]))
     low, high = (float(np.interp(part, reached, histogram.edges)) for part in (rest, 1.0 - rest))
     if rest <= 0.0:
         return seen

@@ -9,7 +9,7 @@ from zlib import crc32
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
-from xdlc.quant.acceptance import Judge, LayerBackup
+from xdlc.quant.acceptance import LayerBackup, SampleJudge
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for
@@ -70,9 +70,9 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
     # A few samples are uncertain: what they miss is made up from the others.
     held += fitted[: max(LEAST_JUDGED - len(held), 0)]
     before = LayerBackup.of(job, sites)
-    judge = Judge(job, exact, held)
+    judge = SampleJudge(job, exact, held)
     trial = job.trial()
-    error = judge.error(trial.main)
+    first = judge.score(trial.main)
     right = Walk(trial.main, lambda op: _result(op) in named, quantized=True, kernels=job.kernels)
     left.enter(fitted)
     right.enter(fitted)
@@ -90,12 +90,14 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
             done += 1
             if job.step is not None:
                 job.step(name, done, len(sites))
-    gain = error - judge.error(job.trial().main)
-    if gain < 0:
+    last = judge.score(job.trial().main)
+    gain = last.mean_db - first.mean_db
+    if gain < 0 or last.is_worse(first):
         before.restore(job)
         job.notes.append(
-            f"{name}: taken back, for on {len(held)} samples the outputs are "
-            f"{-gain:.1f} dB farther from float ones with it"
+            f"{name}: taken back, for on {len(held)} samples the outputs "
+            + (f"are {-gain:.1f} dB farther from float ones" if gain < 0 else "keep less of their task")
+            + " with it"
         )
         return
     job.notes.append(

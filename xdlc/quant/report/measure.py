@@ -17,7 +17,14 @@ from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.report.comparison import Subject, groups
-from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
+from xdlc.quant.report.model import (
+    SCHEMA,
+    OpReport,
+    OutputReport,
+    QuantReport,
+    RungReport,
+    TensorReport,
+)
 from xdlc.quant.report.quality import Quality, measure_activations
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
 from xdlc.quant.report.statics import bars, report_static, used_bits
@@ -86,6 +93,7 @@ def measure(
         tuple(_unmeasured(len(chosen) if has_more else None, left)),
         tuple(_lost(job)),
         tuple(job.command),
+        tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in job.rungs),
     )
 
 

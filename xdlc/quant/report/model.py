@@ -189,6 +189,25 @@ class OutputReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RungReport:
+    """Widths that the ladder of ``accuracy`` tried.
+
+    Attributes:
+        widths: Their names, like ``A16W8``.
+        kept: Share of the float task that the worst output keeps, 0 to 1.
+        is_enough: Whether all outputs keep their task.
+        bytes: Bytes that an inference moves, in units of the requested widths.
+        worst: The worst output in words.
+    """
+
+    widths: str
+    kept: float | None
+    is_enough: bool
+    bytes: float
+    worst: str
+
+
+@dataclass(frozen=True, slots=True)
 class QuantReport:
     """All that was measured of one quantization.
 
@@ -209,6 +228,7 @@ class QuantReport:
         unmeasured: What was not measured, and why.
         lost: What of the outputs is lost, and what to do about it.
         command: The command line that advice adds options to; empty: the API was called.
+        rungs: What the ladder of ``accuracy`` tried, in order.
         warn_db: Threshold of warnings.
         alarm_db: Threshold of alarms.
     """
@@ -229,6 +249,7 @@ class QuantReport:
     unmeasured: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    rungs: tuple[RungReport, ...] = ()
     warn_db: float = field(default=WARN_DB)
     alarm_db: float = field(default=ALARM_DB)
 

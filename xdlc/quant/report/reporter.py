@@ -6,14 +6,19 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
-from xdlc.ir import Graph
+from xdlc.ir import Graph, Model
 from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
 from xdlc.quant.report.writing import check_path, write
-from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out, read_samples
+from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
+from xdlc.quant.states import in_order
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
 
 PathLike = str | os.PathLike[str]
 
@@ -65,7 +70,7 @@ class Reporter:
         """Whether calibration samples are read once more for the report."""
         return self._samples is None
 
-    def begin(self, samples: Samples, graph: Graph) -> None:
+    def begin(self, samples: Samples, model: Model, kernels: Kernels | None) -> None:
         """Take the calibration samples, and look at the first of the reporter's own before the work begins.
 
         Raises:
@@ -74,11 +79,11 @@ class Reporter:
         self._given = samples
         if self._samples is None:
             return
-        source = iter(read_samples(self._samples, graph))
+        source = iter(in_order(self._samples, model, kernels))
         first = next(source, None)
         if first is None:
             raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
-        _check(first, graph)
+        _check(first, model.main)
         self._own = chain([first], source)
 
     def finish(self, job: Job) -> None:

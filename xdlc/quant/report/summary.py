@@ -116,7 +116,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     """Yield what would help an output that is poor."""
     weights, acts = report.weights_only, report.activations_only
     asked = report.options
-    wide, goal = asked.get("act_bitwidth") == "16", {"min_sqnr": f"{report.warn_db:g}"}
+    wide, ladder = asked.get("act_bitwidth") == "16", {"accuracy": "best"}
     few, share = _few_that_matter(report)
     names = [op.name for op in few]
     if few:
@@ -129,7 +129,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     elif narrow:
         yield _advised(report, most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
     elif not wide:
-        yield _advised(report, most, {"act_bitwidth": 16} if "min_sqnr" in asked else goal)
+        yield _advised(report, most, {"act_bitwidth": 16} if "accuracy" in asked else ladder)
     elif few:
         kept = [name for name in asked.get("float_ops", "").split(",") if name]
         yield _advised(report, "activations have 16 bits", {"float_ops": [*kept, *names]})
@@ -142,6 +142,8 @@ def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
     bits = int(asked.get("weights_bitwidth", "8"))
     if bits < 8:
         return {"weights_bitwidth": 8}
+    if "accuracy" not in asked:
+        return {"accuracy": "best"}
     algorithms = [name for name in asked.get("algorithms", "").split(",") if name]
     more = next((name for name in ("seqmse", "adaround", "cle") if name not in algorithms), None)
     return (

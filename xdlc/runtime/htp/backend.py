@@ -20,7 +20,13 @@ from xdlc.runtime.htp import structs as st
 from xdlc.runtime.htp.library import LOG_ERROR, VendorLog, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.options import CompileOptions, context_options, device_option, graph_options
-from xdlc.runtime.htp.unsupported_op import UnsupportedOp, fix_of_floats, is_quantized
+from xdlc.runtime.htp.unsupported_op import (
+    PLAIN_BLOCKS,
+    UnsupportedOp,
+    fix_of_floats,
+    has_plain_blocks,
+    is_quantized,
+)
 from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
 
 
@@ -110,6 +116,9 @@ class Htp:
         found = []
         for op in graph.ops:
             if (graph.name, op.name) in skip:
+                continue
+            if has_plain_blocks(op):
+                found.append(UnsupportedOp(graph.name, op.name, type_name(op), *PLAIN_BLOCKS))
                 continue
             self._step(json.dumps(["validate", graph.name, op.name, type_name(op)]))
             lowering = Lowering()

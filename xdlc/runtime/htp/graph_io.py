@@ -12,7 +12,8 @@ from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.quantization import to_float, to_quantized
-from xdlc.runtime.cpu import array_of
+from xdlc.runtime.cpu import array_of, type_problem
+from xdlc.runtime.file_shapes import check_shape
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor
@@ -64,18 +65,15 @@ class GraphIO:
             UsageError: If shape or type do not fit.
         """
         tensor, wanted = self.tensor, self.tensor.dtype.numpy
-        if array.shape != tensor.shape:
-            raise UsageError(
-                f"should have shape {list(tensor.shape)}, has {list(array.shape)}", where=self._where
-            )
-        if tensor.encoding is not None and array.dtype.kind == "f":
-            return self._lowered(to_quantized(array, tensor))
-        if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
-            raise UsageError(
-                f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
-                where=self._where,
-                fix=f"convert it with .astype('{wanted}')",
-            )
+        try:
+            check_shape(tensor, array.shape)
+            if tensor.encoding is not None and array.dtype.kind == "f":
+                return self._lowered(to_quantized(array, tensor))
+            if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
+                raise type_problem(tensor, array.dtype)
+        except UsageError as error:
+            error.where = self._where
+            raise
         narrow = _COMPUTED.get(tensor.dtype)
         if narrow is not None and not _holds(narrow.numpy, array):
             raise UsageError(

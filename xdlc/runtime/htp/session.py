@@ -23,6 +23,7 @@ from xdlc.runtime.htp.cache_session import CacheSession
 from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.worker_session import OPENING, RUNNING, WorkerSession
+from xdlc.runtime.states import with_first_values
 from xdlc.runtime.timeout import checked
 
 if TYPE_CHECKING:
@@ -192,7 +193,8 @@ class HtpSession:
             UsageError: If an array is missing or does not fit.
             BackendError: If the library fails, or the run takes too long; the session is over then.
         """
-        results = self._runs.run(feeds, native=native)
+        states = self._model.metadata.get("states", {})
+        results = self._runs.run(with_first_values(self.graph, states, feeds), native=native)
         return {tensor.name: results[tensor.name] for tensor in self.graph.outputs}
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 
 from xdlc import opdefs, passes
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
-from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
 from xdlc.opdefs.control_flow import CONDITION, is_control_flow, roles
 from xdlc.opdefs.traits import traits
 from xdlc.passes.narrow_integers import misfits
@@ -17,7 +17,9 @@ from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import unsupported_ops
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.unsupported_op import (
+    PLAIN_BLOCKS,
     fix_of_floats,
+    has_plain_blocks,
     host_problem,
     host_problems,
     is_host_only,
@@ -196,6 +198,8 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
+    if has_plain_blocks(op):
+        yield ConstraintError(PLAIN_BLOCKS[0], fix=PLAIN_BLOCKS[1])
     for name in _needs(op):
         if not getattr(soc.capabilities, name):
             yield ConstraintError(
@@ -234,7 +238,7 @@ def _needs(op: Op) -> Iterator[str]:
             yield width
         if isinstance(weight.encoding, AxisScaleOffset):
             yield "per_channel"
-        elif isinstance(weight.encoding, BlockScaleOffset | BlockwiseExpansion):
+        elif isinstance(weight.encoding, BlockwiseExpansion):
             yield "lpbq"
 
 

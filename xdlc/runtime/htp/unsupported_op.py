@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc.errors import ConstraintError, XdlcError
-from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
+from xdlc.ir import HOST_PACKAGE, BlockScaleOffset, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import blockers, is_control_flow, roles
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
@@ -86,6 +86,25 @@ def fix_of_floats(*, is_quantized: bool) -> str:
         "prepare with xdlc-graph-prepare --partition, which leaves the ops that quantization kept in float "
         "to the CPU, or choose a SoC that has FP16"
     )
+
+
+def has_plain_blocks(op: Op) -> bool:
+    """Return whether an op multiplies fixed point by weights with a real scale per block.
+
+    The vendor's validator accepts most of these, its compiler none but Conv2d without a bias from v81 on, and
+    that computes other numbers (emulation of SDK 2.51).
+    """
+    source, weight = (*op.inputs, None, None)[:2]
+    if source is None or weight is None or not source.dtype.is_fixed or not weight.is_static:
+        return False
+    return isinstance(weight.encoding, BlockScaleOffset)
+
+
+PLAIN_BLOCKS = (
+    "weights have a real scale per block, with which HTP multiplies no fixed point",
+    "quantize the float model with --use_lpbq beside --weights_block_size (Python: use_lpbq=True)",
+)
+"""Problem and fix of what ``has_plain_blocks``."""
 
 
 def is_host_only(op: Op) -> bool:

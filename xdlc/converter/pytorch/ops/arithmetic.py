@@ -64,9 +64,13 @@ def _nextafter(x: Term, y: Term) -> Term:
 
 
 def _atan2(y: Term, x: Term) -> Term:
+    """Take the smaller side over the larger one: HTP has no infinite quotients."""
     tall, wide = abs(y), abs(x)
-    ratio = tall.same(wide).where(tall.same(0).where(tall, 1), tall / wide)
+    is_steep = tall > wide
+    least, most = is_steep.where(wide, tall), is_steep.where(tall, wide)
+    ratio = least / most.same(0).where(1, most)
     angle = (tall.is_infinite() & wide.is_infinite()).where(1, ratio)("Atan")
+    angle = is_steep.where(math.pi / 2 - angle, angle)
     return signed(x.is_negative().where(math.pi - angle, angle), y)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.shapes import axis_of, cast, dims
+from xdlc.converter.nhwc.shapes import axis_of, cast
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._grids import PT2E, Grid, affine, affine_grid, real, stored
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -240,16 +240,9 @@ def _fake_quant_per_channel(
 
 # ---------------------------------------------------------------------- products of integers
 
-_EXACT = 1 << 24
-"""Up to here float32 holds every whole number."""
-
-
 @aten("_int_mm")
 def _product(node: AtenNode, g: Operators, self: Value, mat2: Value) -> Value:
-    least = max(abs(end) for end in self.dtype.limits) * max(abs(end) for end in mat2.dtype.limits)
-    if least * dims(self, [-1])[0] > _EXACT:
-        return g("MatMulInteger", [self, mat2])
-    return g("MatMul", [cast(g, self, FLOAT32), cast(g, mat2, FLOAT32)])
+    return g("MatMulInteger", [self, mat2])
 
 
 @aten("_weight_int8pack_mm")

@@ -1,0 +1,165 @@
+import re
+import shlex
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import xdlc
+from tests.htp_models import needs_htp
+from xdlc.cli.tools import quant
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import FLOAT32, SFIXED16, UFIXED8
+from xdlc.quant import quantize
+from xdlc.quant.report import Reporter
+
+RELU = 4
+KINDS = {"output_kind": {"y": "signal"}}
+"""Without it 8 values of noise may be taken for anything."""
+
+
+def cancelling(net):
+    """Return a network with two weights 300 times as large as the others, whose products cancel out."""
+    n = net(1, 6, 6, 4)
+    c = n.conv(n.x, 16, "c")
+    kernel = np.array(n.graph.tensors["c_w"].numpy())
+    kernel[..., 1] = kernel[..., 0]
+    n.graph.tensors["c_w"].data = ArrayData(kernel)
+    bias = np.zeros(16, np.float32)
+    n.graph.tensors["c_b"].data = ArrayData(bias)
+    y = n.conv(n.neuron(c, RELU, "r"), 2, "y", kernel=1)
+    last = np.array(n.graph.tensors["y_w"].numpy())
+    last[..., 0, :], last[..., 1, :] = 300.0, -300.0
+    n.graph.tensors["y_w"].data = ArrayData(last)
+    return n, n.done(y)
+
+
+def run(model, samples, **options):
+    notes = []
+    made = quantize(model, samples, notify=notes.append, **options)
+    return made, notes, [note for note in notes if note.startswith("warning: output")]
+
+
+def rows(notes):
+    """Return widths and what is kept of the rows of the table."""
+    (table,) = [note for note in notes if note.startswith("accuracy ")]
+    return [re.match(r"  (\S.*?) +([\d.]+)% kept", line).groups() for line in table.splitlines()[1:]]
+
+
+def invoke(*words):
+    result = CliRunner().invoke(quant.main, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def sqnr(wanted, found):
+    return 10 * np.log10((wanted**2).sum() / ((found - wanted) ** 2).sum())
+
+
+def test_the_default_tries_nothing_and_names_what_a_trial_shows_to_help(net):
+    n, model = cancelling(net)
+    made, notes, (warning,) = run(model, n.samples(20), **KINDS)
+    assert not any(note.startswith("accuracy ") for note in notes)
+    assert made.main.tensors["y"].dtype is UFIXED8
+    assert warning.endswith("act_bitwidth=16, weights_bitwidth=16")
+    _, _, warned = run(model, n.samples(20), act_bitwidth=16, weights_bitwidth=16, **KINDS)
+    assert not warned
+
+
+@pytest.mark.parametrize("target", [None, "sm8650", "qcs6490"])
+def test_the_best_raises_weights(net, target):
+    n, model = cancelling(net)
+    made, notes, warned = run(model, n.samples(20), accuracy="best", target=target, **KINDS)
+    assert not warned
+    assert [name for name, _ in rows(notes)][:3] == ["A8W8", "A16W8", "A16W16"]
+    assert float(rows(notes)[1][1]) < 90.0 < 99.0 < float(rows(notes)[2][1])
+    tensors = made.main.tensors
+    assert ("y_w_low" in tensors) is (target == "qcs6490")
+    assert target == "qcs6490" or tensors["y_w"].dtype is SFIXED16
+    (feeds,) = n.samples(1, seed=9)
+    assert sqnr(xdlc.run(model, feeds)["y"], xdlc.run(made, feeds)["y"]) > 20.0
+
+
+def test_the_first_that_is_enough_ends_it(net):
+    n = net(1, 6, 6, 4)
+    model = n.done(n.conv(n.x, 2, "y"))
+    made, notes, _ = run(model, n.samples(20), accuracy="best", **KINDS)
+    assert [name for name, _ in rows(notes)] == ["A8W8"]
+    assert all(tensor.dtype.bits == 8 for op in made.main.ops for tensor in op.outputs)
+
+
+def test_balanced_ends_at_activations_and_the_warning_goes_on_from_there(net):
+    n, model = cancelling(net)
+    made, notes, (warning,) = run(model, n.samples(20), accuracy="balanced", **KINDS)
+    assert [name for name, _ in rows(notes)] == ["A8W8", "A16W8"]
+    assert made.main.tensors["y_w"].dtype.bits == 8
+    assert warning.endswith("act_bitwidth=16, weights_bitwidth=16")
+
+
+def test_floats_are_last_where_the_target_has_them(net):
+    """Weights of 16 bits hold no 1e-6 beside 1."""
+    n, model = cancelling(net)
+    last = np.array(n.graph.tensors["y_w"].numpy())
+    last[..., 2:, :] *= 1e-5
+    last[..., :2, :] *= 10.0
+    model.main.tensors["y_w"].data = ArrayData(last)
+    model.main.tensors["y_b"].data = ArrayData(np.zeros(2, np.float32))
+    made, notes, _ = run(model, n.samples(20), accuracy="best", **KINDS)
+    assert rows(notes)[3][0] == "float"
+    assert made.main.tensors["y"].dtype is FLOAT32
+    _, notes, (warning,) = run(model, n.samples(20), accuracy="best", target="qcs6490", **KINDS)
+    assert [name for name, _ in rows(notes)] == ["A8W8", "A16W8", "A16W16"]
+    assert warning.endswith("report='report.html'")
+
+
+def test_a_goal_takes_the_place_of_verdicts(net):
+    n, model = cancelling(net)
+    made, notes, _ = run(model, n.samples(20), accuracy="balanced", min_sqnr=30.0, **KINDS)
+    assert any(note.startswith("warning: no choice of widths reaches 30.0 dB") for note in notes)
+    assert made.main.tensors["y_w"].dtype.bits == 8
+    made, notes, _ = run(model, n.samples(20), min_sqnr=30.0, **KINDS)
+    assert not any(note.startswith("warning: no choice") for note in notes)
+    assert made.main.tensors["y_w"].dtype is SFIXED16
+
+
+def test_the_result_does_not_depend_on_the_run_and_the_report_lists_the_trials(net, tmp_path):
+    n, model = cancelling(net)
+    paths = []
+    for number in range(2):
+        made, _, _ = run(model, n.samples(20), accuracy="best", **KINDS)
+        paths.append(tmp_path / f"{number}.dlc")
+        xdlc.save(made, paths[-1])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    reporter = Reporter(trials=0)
+    run(model, n.samples(20), accuracy="best", report=reporter, **KINDS)
+    rungs = reporter.result.as_json()["rungs"]
+    assert [rung["widths"] for rung in rungs][:3] == ["A8W8", "A16W8", "A16W16"]
+    assert [rung["is_enough"] for rung in rungs][:3] == [False, False, True]
+
+
+def test_the_command_of_a_warning_works(net, tmp_path):
+    n, model = cancelling(net)
+    xdlc.save(model, tmp_path / "net.dlc")
+    np.savez(tmp_path / "samples.npz", x=np.stack([sample["x"] for sample in n.samples(20)]))
+    words = ["-i", tmp_path / "net.dlc", "-l", tmp_path / "samples.npz", "-o", tmp_path / "q.dlc"]
+    first = invoke(*words, "--output_kind", "y", "signal").stderr.splitlines()[-1]
+    program, *fixed = shlex.split(first.rpartition(": ")[2])
+    assert program == "xdlc-quant"
+    assert "warning" not in invoke(*fixed).stderr
+    assert xdlc.load(tmp_path / "q.dlc").main.tensors["y_w"].dtype is SFIXED16
+    assert "A16W16" in invoke(*words, "--output_kind", "y", "signal", "--accuracy", "best").stdout
+
+
+@needs_htp
+def test_on_htp(net):
+    soc = "qcs6490"
+    n, model = cancelling(net)
+    (feeds,) = n.samples(1, seed=9)
+    wanted = xdlc.run(model, feeds)["y"]
+    narrow, best = (
+        quantize(model, n.samples(20), target=soc, **options, **KINDS)
+        for options in ({"act_bitwidth": 16}, {"accuracy": "best"})
+    )
+    narrow, best = (sqnr(wanted, xdlc.run(one, feeds, runtime="htp", soc=soc)["y"]) for one in (narrow, best))
+    assert narrow < 10.0
+    assert best > 20.0

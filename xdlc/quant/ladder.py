@@ -1,0 +1,147 @@
+"""Ladder of widths: the first that keeps the task of every output, tried in the order of their cost.
+
+Widths of the whole network come first, for each is one session; what is enough as a whole is then lowered
+op by op as far as the task is kept (``mixed/search.py``).  Outputs are judged on held-out samples.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from xdlc.quant.judge import worst
+from xdlc.quant.mixed.groups import Level
+from xdlc.quant.mixed.search import SearchResult, search
+from xdlc.quant.mixed.trials import Goal
+from xdlc.quant.remedies import Change, figures_of, keeps, moved_bytes, widths
+
+if TYPE_CHECKING:
+    from xdlc.quant.job import Job
+    from xdlc.quant.mixed.search import Levels
+    from xdlc.quant.mixed.trials import Trials
+
+STAGES = {"fast": 3, "balanced": 1, "best": 3}
+"""The last stage of ``mixed.groups.Group.highest`` that each ladder goes to, a goal with it."""
+
+
+KEPT = (0.99, 0.995)
+"""Least share of the float task that outputs keep op by op; the second where the stored network has less."""
+
+SHARE = 4
+"""Part of the runs of mixed precision under a goal that are made op by op: one by so many."""
+
+WORTH = 0.9
+"""Most cost of widths op by op, in units of that of the whole, that is worth the accuracy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """Widths that were tried.
+
+    Attributes:
+        widths: Their names, like ``A16W8``.
+        kept: Share of the float task that the worst output keeps, 0 to 1; None: there is no verdict.
+        is_enough: Whether all outputs keep their task.
+        bytes: Bytes that an inference moves, in units of the requested widths.
+        worst: The worst output in words.
+        seconds: Time of the trial.
+    """
+
+    widths: str
+    kept: float | None
+    is_enough: bool
+    bytes: float
+    worst: str
+    seconds: float
+
+
+def climb(job: Job, trials: Trials) -> SearchResult:
+    """Return the cheapest levels found that keep the task, or the best tried; ``job.rungs`` gets the trials.
+
+    Args:
+        job: The quantization under way, calibrated, at the requested widths.
+        trials: Trials of its groups.
+    """
+    ceilings = trials.ceilings()[: STAGES[job.options.accuracy] + 1]
+    rungs: dict[Levels, Rung] = {}
+    for stage, levels in enumerate(ceilings):
+        if levels not in rungs:
+            name = _name(trials, levels) if stage else _requested(job)
+            rungs[levels] = _tried(job, trials, levels, name, stage)
+        if rungs[levels].is_enough:
+            break
+    else:
+        best = max(rungs, key=lambda levels: (rungs[levels].kept or 0.0, -rungs[levels].bytes))
+        return _ended(job, SearchResult(best, False), rungs, ceilings.index(best))
+    found = SearchResult(levels, True)
+    trials.most_runs = trials.runs + trials.most_runs // SHARE
+    for kept in KEPT if stage else ():
+        trials.goal = Goal(kept=kept)
+        with job.without_held_out():
+            lowered = search(ceilings[: stage + 1], trials)
+        if not lowered.reached or trials.cost(lowered.levels) > WORTH * trials.cost(levels):
+            break
+        if lowered.levels not in rungs:
+            name = f"{_name(trials, levels)} in part"
+            rungs[lowered.levels] = _tried(job, trials, lowered.levels, name, stage)
+        if rungs[lowered.levels].is_enough:
+            found = lowered
+            break
+    return _ended(job, found, rungs, stage)
+
+
+def _requested(job: Job) -> str:
+    return str(Level(job.options.act_bitwidth, job.options.weights_bitwidth))
+
+
+def _name(trials: Trials, levels: Levels) -> str:
+    """Return the widest level among those of the groups."""
+    chosen = [group.levels[level] for group, level in zip(trials.groups, levels, strict=True)]
+    return str(max(chosen, key=lambda level: (level.acts is None, level.acts or 0, level.weights)))
+
+
+def _inner(job: Job, stage: int) -> Change:
+    """Return the widths of branches and loop bodies at a stage."""
+    if not stage:
+        return lambda precision: precision
+    return partial(widths, 16, 16 if stage > 1 else None)
+
+
+def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> Rung:
+    began = time.perf_counter()
+    job.under_way(f"trying {name}")
+    with job.under(lambda _: trials.precision(levels), _inner(job, stage)):
+        figures, corrected = figures_of(job)
+        moved = moved_bytes(job) / max(trials.unit.bytes, 1.0)
+    poorest = worst(figure.verdict for figure in figures if figure.verdict is not None)
+    text = "no output was judged" if poorest is None else f"{poorest.output!r} as {poorest.kind}: {poorest}"
+    lost = [f"{figure.output!r} {reason}" for figure in figures for reason in figure.lost]
+    seconds = time.perf_counter() - began
+    kept, enough = None if poorest is None else poorest.kept, all(map(keeps, figures))
+    job.corrects_biases = corrected  # for trials of what is near
+    return Rung(name, kept, enough, moved, "; ".join((text, *lost[:1])), seconds)
+
+
+def _ended(job: Job, found: SearchResult, rungs: dict[Levels, Rung], stage: int) -> SearchResult:
+    """Record the rungs, and give branches and loop bodies their widths."""
+    job.rungs, job.corrects_biases = list(rungs.values()), False
+    for inner in job.inner:
+        inner.precision = _inner(job, stage)(inner.precision.copy())
+    return found
+
+
+def ladder_note(job: Job) -> str:
+    """Return a table of what was tried, a line each."""
+    is_reached = any(rung.is_enough for rung in job.rungs)
+    wide = max(len(rung.widths) for rung in job.rungs)
+    lines = [
+        f"accuracy {job.options.accuracy}: widths that were tried, and what the worst output keeps"
+        + ("" if is_reached else "; none is enough, the best is taken")
+    ]
+    for rung in job.rungs:
+        kept = "" if rung.kept is None else f"{rung.kept:.1%}"
+        figures = f"{kept:>7} kept  bytes moved x {rung.bytes:.2f}  {rung.seconds:5.1f} s"
+        lines.append(f"  {rung.widths:<{wide}} {figures}  {rung.worst}")
+    return "\n".join(lines)

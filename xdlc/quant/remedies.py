@@ -1,0 +1,163 @@
+"""Remedies for lost quality: options that keep the task of an output on samples that ranges have not seen.
+
+Each is tried before it is named, the cheapest first; trials are made only where a warning is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xdlc.errors import XdlcError
+from xdlc.quant.bias import choose_correction
+from xdlc.quant.capabilities import takes
+from xdlc.quant.mixed.groups import graph_cost, has_weights
+from xdlc.quant.mixed_scale_ops import writer
+from xdlc.quant.output_accuracy import Figure, measure_figures
+from xdlc.quant.precision import Precision
+
+if TYPE_CHECKING:
+    from xdlc.quant.job import Job
+
+Options: TypeAlias = Mapping[str, Any]
+"""Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
+
+Change: TypeAlias = Callable[[Precision], Precision]
+"""Returns other widths than those of its argument, which it may change."""
+
+REPORT = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Outcome of a trial of widths.
+
+    Attributes:
+        figures: The outputs, by name.
+        bytes: Bytes that an inference moves, in units of the widths before.
+    """
+
+    figures: Mapping[str, Figure]
+    bytes: float
+
+
+def keeps(figure: Figure, least: float | None = None) -> bool:
+    """Return whether an output keeps its task.
+
+    Args:
+        figure: The figure of the output.
+        least: Least SQNR in dB that is requested; None: any.
+    """
+    poor = figure.verdict is not None and figure.verdict.is_poor
+    below = least is not None and figure.sqnr is not None and figure.sqnr < least
+    return not (figure.lost or poor or below)
+
+
+def figures_of(job: Job) -> tuple[list[Figure], bool]:
+    """Return the figures of a decided job, and whether its biases are corrected: where outputs gain by it."""
+    notes, corrects = list(job.notes), job.corrects_biases
+    job.corrects_biases = False
+    figures, corrected = measure_figures(job, choose_correction(job)), job.corrects_biases
+    job.notes[:], job.corrects_biases = notes, corrects
+    return figures, corrected
+
+
+def moved_bytes(job: Job) -> float:
+    """Return the bytes that an inference moves under the widths of a job."""
+    bits = 32 if job.options.float_bitwidth == 32 else 16
+    return graph_cost(job.graph, job.placement, job.precision, bits).bytes
+
+
+def widths(acts: int, weights: int | None, precision: Precision) -> Precision:
+    """Return widths for all ops but those that have their own; ops of 16 bits keep them."""
+    return replace(precision, act_bits=acts, weight_bits=weights or precision.weight_bits)
+
+
+def one_op(name: str, bits: int | None, precision: Precision) -> Precision:
+    """Return widths with other bits of the activations of one op; None: it stays float."""
+    precision.acts[name] = bits
+    return precision
+
+
+class Remedies:
+    """Options to name in warnings about a job's outputs.
+
+    Args:
+        job: The quantization, decided.
+        figures: The figures of its outputs.
+        least: Least SQNR in dB that is requested; None: any.
+    """
+
+    def __init__(self, job: Job, figures: Sequence[Figure], least: float | None = None) -> None:
+        self._job = job
+        self._least = least
+        self._poor = [figure.output for figure in figures if not keeps(figure, least)]
+
+    def of(self, figure: Figure, *, is_whole: bool) -> tuple[str, Options]:
+        """Return what to do about an output of which something is lost, and the options for it.
+
+        Args:
+            figure: The figure of the output.
+            is_whole: Whether it is lost as a whole, not a part or channel alone.
+        """
+        job = self._job
+        tried = [
+            (text, options, trial)
+            for text, options, change in self._candidates(figure, is_whole=is_whole)
+            if (trial := self._trial(text, change)) is not None
+        ]
+        for outputs in (self._poor, [figure.output]):
+            for text, options, trial in tried:
+                if all(keeps(trial.figures[name], self._least) for name in outputs):
+                    return self._outcome(text, trial, figure), options
+        listed = "; ".join(self._outcome(text, trial, figure) for text, _, trial in tried)
+        cause = f"no widths keep it ({listed})" if tried else "the target has no wider ones"
+        soc = job.options.soc
+        if job.options.accuracy == "best" or not (soc is None or soc.fp16):
+            return f"{cause}; see where it is lost", {"report": REPORT}
+        more = "calibrate with more samples, for ranges may be too narrow, or let ops stay float"
+        return f"{cause}; {more}", {"accuracy": "best"} if self._least is None else {"min_sqnr": self._least}
+
+    def _candidates(self, figure: Figure, *, is_whole: bool) -> Iterator[tuple[str, Options, Change]]:
+        """Yield text, options and widths of what might help, the cheapest first."""
+        job = self._job
+        options, precision, soc = job.options, job.precision, job.options.soc
+        if not job.measured or options.accuracy == "best":
+            return
+        op = writer(job.graph.tensors[figure.output])
+        is_fixed = op is not None and op in job.placement.fixed
+        acts, weights = precision.act_bits, precision.weight_bits
+        wide = soc is None or soc.capabilities.a16w8
+        if op is not None and is_fixed and not is_whole and wide and precision.act_bits_of(op) == 8:
+            one = partial(one_op, op.name, 16)
+            yield f"16 bits for the values of {op.name!r}", {"act_bitwidth_of": {op.name: 16}}, one
+        if acts == 8 and wide:
+            yield "16-bit activations", {"act_bitwidth": 16}, partial(widths, 16, None)
+        if weights < 8:
+            yield "8-bit weights", {"weights_bitwidth": 8}, partial(widths, acts, 8)
+        weighted = [op for op in job.placement.fixed if has_weights(op)]
+        if wide and weights < 16 and weighted and all(takes(op, 16, 16, soc) for op in weighted):
+            both = {"act_bitwidth": 16, "weights_bitwidth": 16}
+            yield "16-bit activations and weights", both, partial(widths, 16, 16)
+        if op is not None and is_fixed and (soc is None or soc.fp16):
+            floats = {"float_ops": (*options.float_ops, op.name)}
+            yield f"float for {op.name!r}", floats, partial(one_op, op.name, None)
+
+    def _trial(self, text: str, change: Change) -> Trial | None:
+        """Return the outcome of a trial, None if the other options leave no room for these widths."""
+        job = self._job
+        if text not in job.remedies:
+            job.under_way("trying remedies")
+            before = moved_bytes(job)
+            with suppress(XdlcError), job.under(change):
+                figures = {figure.output: figure for figure in figures_of(job)[0]}
+                job.remedies[text] = Trial(figures, moved_bytes(job) / before if before else 1.0)
+        return job.remedies.get(text)
+
+    def _outcome(self, text: str, trial: Trial, figure: Figure) -> str:
+        reached = trial.figures[figure.output]
+        kept = reached.verdict if reached.verdict is not None and self._least is None else reached
+        return f"{text}: {kept}, bytes moved x {trial.bytes:.2f}"

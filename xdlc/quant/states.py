@@ -1,0 +1,178 @@
+"""Variables of a model under quantization: values in calibration, encodings, and errors that add up.
+
+A sample without the value of a variable has the one that the sample before has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING
+
+from xdlc.errors import XdlcError
+from xdlc.ir import Graph, Model
+from xdlc.ir.data import Array
+from xdlc.quant.noise_power import Noise
+from xdlc.quant.op_specs import is_real
+from xdlc.quant.output_accuracy import LOST_DB, Figure
+from xdlc.quant.samples import Sample, Source, read_samples
+from xdlc.runtime.states import next_values, with_first_values
+
+if TYPE_CHECKING:
+    from xdlc.quant.job import Job
+    from xdlc.runtime.cpu import CpuSession
+    from xdlc.runtime.udo import Kernels
+
+STEPS = 32
+"""Most samples that are run in a row, the values of variables handed on."""
+
+DRIFT_DB, FAIR_DB = 6.0, 30.0
+"""Errors that are fed back are worth a warning from this loss on, where an output is below this."""
+
+
+def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[Sample]:
+    """Return samples of a source with a value of each variable of the float model.
+
+    Args:
+        source: The samples, in any form that ``read_samples`` takes.
+        model: The model.
+        kernels: Kernels of UDOs.
+
+    Raises:
+        XdlcError: As ``read_samples`` does.
+    """
+    states = next_values(model)
+    samples = read_samples(source, model.main, optional=states)
+    return InOrder(samples, model, kernels) if states else samples
+
+
+class InOrder:
+    """Samples with a value of each variable, from the float model where a sample has none.
+
+    Args:
+        samples: Arrays by input name, in the order of time.
+        model: The float model.
+        kernels: Kernels of UDOs.
+
+    Attributes:
+        filled: Names of the inputs for which a sample had no value.
+    """
+
+    def __init__(self, samples: Iterable[Sample], model: Model, kernels: Kernels | None) -> None:
+        self._samples = samples
+        self._model = model
+        self._kernels = kernels
+        self._following = next_values(model)
+        self._filled = self._generator()
+        self.filled: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._samples) if isinstance(self._samples, Sized) else 0
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self
+
+    def __next__(self) -> Sample:
+        return next(self._filled)
+
+    def _generator(self) -> Iterator[Sample]:
+        from xdlc.runtime.cpu import CpuSession
+
+        session: CpuSession | None = None
+        states = {name: self._model.metadata["states"][name] for name in self._following}
+        previous: Sample = {}
+        for number, sample in enumerate(self._samples):
+            missing = [name for name in self._following if name not in sample]
+            if missing and number:
+                if session is None:
+                    session = CpuSession(self._model, quantized=False, spins=False, kernels=self._kernels)
+                left = _run(session, previous, f"calibration sample {number - 1}")
+                sample = {**{name: left[self._following[name]] for name in missing}, **sample}
+            elif missing:
+                sample = with_first_values(self._model.main, states, sample)
+            self.filled.update(dict.fromkeys(missing))
+            previous = sample
+            yield sample
+
+
+def _run(session: CpuSession, sample: Sample, place: str) -> dict[str, Array]:
+    try:
+        return session.run(sample)
+    except XdlcError as error:
+        error.where = f"{place}: {error.where}" if error.where else place
+        raise
+
+
+def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
+    """Yield notes on the variables of a finished job: values in calibration, encodings, errors over steps.
+
+    Args:
+        job: The job, with its figures.
+        samples: What ``in_order`` returned.
+    """
+    if not isinstance(samples, InOrder):
+        return
+    yield from _unlike_encodings(job.graph, job.states)
+    if samples.filled:
+        yield (
+            f"state {', '.join(map(repr, samples.filled))}: calibrated in the order of samples, each with "
+            "the value that the one before has left; a sample that holds a value starts anew"
+        )
+    if not job.figures:
+        return
+    steps = job.samples.first(STEPS)
+    if not samples.filled or len(steps) < 2:
+        yield (
+            "figures are of single steps; samples in the order of time without values of states show what "
+            "becomes of errors that are fed back"
+        )
+        return
+    over = _fed_back(job, steps)
+    figures = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in over.items())
+    yield f"outputs over {len(steps)} steps, states fed back: {figures}"
+    yield from _drifts(job.figures, over, len(steps))
+
+
+def _drifts(figures: Iterable[Figure], over: Mapping[str, Noise], steps: int) -> Iterator[str]:
+    for figure in figures:
+        noise = over.get(figure.output)
+        if noise is None or figure.sqnr is None or not noise.signal:
+            continue
+        if noise.db < min(figure.sqnr - DRIFT_DB, FAIR_DB) or noise.db < LOST_DB <= figure.sqnr:
+            yield (
+                f"warning: output {figure.output!r} is at {noise.db:.1f} dB over {steps} steps, "
+                f"{figure.sqnr:.1f} dB by single steps: errors of states add up when they are fed back"
+            )
+
+
+def _fed_back(job: Job, steps: Iterable[Sample]) -> dict[str, Noise]:
+    """Return the noise of each output of real numbers when both models run a sequence by themselves."""
+    names = [each.name for each in dict.fromkeys(job.graph.outputs) if each.size and is_real(each)]
+    exact = job.session(job.reference or job.model, quantized=False)
+    rounded = job.session(job.model, plain=True)
+    noises = {name: Noise() for name in names}
+    held: list[dict[str, Array]] = [{}, {}]
+    for sample in steps:
+        results = [
+            session.run({**sample, **values}) for session, values in zip((exact, rounded), held, strict=True)
+        ]
+        held = [{name: found[output] for name, output in job.states.items()} for found in results]
+        for name in names:
+            noises[name].add(*(found[name] for found in results))
+    return noises
+
+
+def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each variable whose input and output have encodings of their own.
+
+    Args:
+        graph: The quantized graph.
+        states: The output of each input that holds a variable.
+    """
+    for name, output in states.items():
+        held, following = graph.tensors[name], graph.tensors[output]
+        both = (held, following)
+        if not all(each.dtype.is_fixed for each in both):
+            continue
+        if (held.dtype, held.encoding) != (following.dtype, following.encoding):
+            forms = " and ".join(f"{each.name!r} {each.dtype} {each.encoding}" for each in both)
+            yield f"warning: a state is rounded anew in each step: {forms} have encodings of their own"
