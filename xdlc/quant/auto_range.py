@@ -94,7 +94,8 @@ def choose(job: Job, spread: Spread) -> Choice | None:
         if len(left) == 1:
             break
     chosen = left[0]
-    scores = {choice: trials.score(choice) for choice in left}
+    # The last one left may not have run all samples.
+    scores = {choice: trials.score(choice) for choice in left} if len(left) > 1 else {}
     for choice in left[1:]:
         if _is_gain(powers[chosen], powers[choice]) and not scores[choice].is_worse(scores[chosen]):
             chosen = choice

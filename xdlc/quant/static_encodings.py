@@ -251,7 +251,8 @@ class Statics:
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
         bits = stored_bits(op, self.precision.weight_bits_of(op), self.options.soc)
         result = decision.activations.get(op.outputs[0])
-        if scale and bits < 16 and result is not None and isinstance(result[1], ScaleOffset):
+        overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
+        if scale and overflows and result is not None and isinstance(result[1], ScaleOffset):
             least = LEAST_FACTOR * result[1].scale / scale
             floor = np.full(1, least) if floor is None else np.maximum(floor, least)
         around = Around(axis, bits, floor)

@@ -240,6 +240,7 @@ def _fake_quant_per_channel(
 
 # ---------------------------------------------------------------------- products of integers
 
+
 @aten("_int_mm")
 def _product(node: AtenNode, g: Operators, self: Value, mat2: Value) -> Value:
     return g("MatMulInteger", [self, mat2])
