@@ -86,4 +86,4 @@ del globals()["prepare"]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -191,7 +191,8 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     for name, default in shared.items():
         assert of_verb("convert")[name].default == (None if name == "define_symbol" else default), name
     defaults = QuantOptions()
-    for name in options - {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of", "output_kind"}:
+    unlike = {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of", "output_kind"}
+    for name in options - unlike:
         assert of_verb("quantize")[name].default == getattr(defaults, name)
     assert all(
         each.kind is not each.VAR_KEYWORD or each.annotation.startswith("Unpack[")

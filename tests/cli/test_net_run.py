@@ -15,7 +15,7 @@ from tests.htp_models import cnn, needs_htp
 from tests.onnx_models import build, floats, node
 from xdlc import api
 from xdlc.cli.text import clean
-from xdlc.cli.tools.net_run import main
+from xdlc.cli.tools.net_run import _forecast, main
 from xdlc.errors import StorageError
 from xdlc.ir import Model
 
@@ -196,3 +196,15 @@ def test_a_compiled_cache_is_stored_and_taken_again(tmp_path: Path) -> None:
     assert "is damaged and replaced" in repaired.stderr
     net_run(tmp_path, model, *words, "--dump_all_tensors", listed=tmp_path / "x.txt")
     assert len(list((tmp_path / "caches").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "minutes"), [(3.0, 200, "10 minute"), (3.0, 4, ""), (90.0, 1, "")]
+)
+def test_a_long_emulation_is_announced(
+    monkeypatch: pytest.MonkeyPatch, first: float, count: int, minutes: str
+) -> None:
+    notices: list[str] = []
+    monkeypatch.setattr("xdlc.cli.tools.net_run.notice", notices.append)
+    _forecast(first, count)
+    assert [minutes in text for text in notices] == [True] * bool(minutes)

@@ -22,7 +22,7 @@ from tests.quant.udo_models import (
 )
 from xdlc.container import udo
 from xdlc.errors import ConstraintError, ModelError
-from xdlc.ir import ScaleOffset
+from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, UFIXED8, UFIXED16
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.quant.mixed.groups import find_groups
@@ -270,7 +270,8 @@ CPU, HTP = _table("CPU", x="float32", y="float32"), _table("HTP", x="ufixed8", y
         (("DSP_V66", "DSP_V68"), (V66, V68), None, 8, (8, 8)),
         (("CPU", "HTP"), (CPU, _table("HTP", x="ufixed16", y="float16")), None, 8, (16, None)),
         (("HTP", "HTP_FP16"), (HTP, _table("HTP_FP16", x="float16", y="float16")), None, 8, (8, 8)),
-        (("CPU",), (_table("CPU", x="float32|ufixed8", y="float32"),), None, 8, (8, None)),
+        (("CPU",), (_table("CPU", x="float32|ufixed8", y="float32"),), None, 8, (None, None)),
+        (("CPU",), (_table("CPU", x="ufixed8|ufixed16", y="ufixed8"),), None, 8, (16, 8)),
         ((), (), None, 8, (None, None)),
     ],
 )  # fmt: skip
@@ -357,3 +358,32 @@ def test_a_kernel_that_gives_nan_is_named(net, tmp_path, quantized):
         quantized(sandwich(net), SAMPLES, udo_package_path=path)
     assert caught.value.where == "calibration sample 0, tensor 'g' of op 'g_op' (Pkg::Gain)"
     assert caught.value.fix.startswith("check the kernel of Pkg::Gain, and that samples")
+
+
+def test_what_only_the_cpu_computes_stays_float_and_its_outputs_are_measured(net, quantized):
+    """A definition that names the CPU alone, with types of 8 bits as drafts of before had them."""
+    model = sandwich(net)
+    (opdef,) = udo.definitions(model)["Pkg"].opdefs
+    types_of = {"x": (FLOAT32, UFIXED8, UFIXED16), "w": (FLOAT32, UFIXED8), "y": (UFIXED8, UFIXED16, FLOAT32)}
+    inputs, outputs = (
+        tuple(replace(tensor, dtypes=types_of[tensor.name]) for tensor in side)
+        for side in (opdef.inputs, opdef.outputs)
+    )
+    opdef = replace(opdef, inputs=inputs, outputs=outputs, backends=("CPU",))
+    udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1", (opdef,), ())})
+    made, notes = quantized(model, SAMPLES)
+    assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
+    assert any(note.startswith("Pkg::Gain stays float") for note in notes)
+    assert any(note.startswith("outputs of 1 held-out sample: 'out'") for note in notes)
+
+
+def test_a_lost_output_of_a_narrow_udo_names_its_definition(net, quantized):
+    model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
+    weight, reader = (model.main.tensors[name] for name in ("g_w", "out_w"))
+    weight.data = static("w", np.float32([1, 1, 1, 1, 1, 1, 1, 3000])).data
+    without_the_largest = reader.numpy() * np.float32([1, 1, 1, 1, 1, 1, 1, 0])[:, None]
+    reader.data = static("w", without_the_largest).data
+    _, notes = quantized(model, SAMPLES, act_bitwidth=16)
+    lost = [note for note in notes if note.startswith("warning: output 'out'")]
+    assert all("Pkg::Gain computes with 8 bits" in note for note in lost)
+    assert lost

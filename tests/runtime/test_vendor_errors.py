@@ -16,6 +16,7 @@ from xdlc.runtime import vendor_errors
 LINES = [
     'sequencer.cc:149:ERROR:A single op, "q::Crouton" (Op ID: 11), requires 0x2400000 bytes of TCM',
     "[ ERROR ] QnnDsp <E> in[0] has incorrect Value 68, expected >= 73.",
+    "no properties registered for q::GenPad",
     "tcm_migration.cc:174:ERROR:Memory properties specified twice for operator My::Scale",
     "[ ERROR ] QnnDsp <E> Failed to load skel, error: 4000",
     "E QnnDsp :  <E> DspTransport.openSession qnn_open failed, 0x80000416",
@@ -108,7 +109,7 @@ def test_an_unknown_number_is_explained_by_its_range() -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
 def test_a_log_is_scanned_and_each_error_counted_once(tmp_path: Path, encoding: str) -> None:
     log = tmp_path / "device.log"
-    text = f"Anfang über alles\n{LINES[3]}\n  1.0ms {LINES[3]}\n{LINES[5]}\nall fine, status 0\n"
+    text = f"Anfang über alles\n{LINES[4]}\n  1.0ms {LINES[4]}\n{LINES[6]}\nall fine, status 0\n"
     log.write_bytes(text.encode(encoding))
     found = xdlc.explain(log)
     assert [(each.line, each.count) for each in found] == [(2, 2), (2, 2), (4, 1), (4, 1)]

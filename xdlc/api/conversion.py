@@ -365,7 +365,7 @@ def draft_udo_config(
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
         same_shapes: Whether outputs without a complete shape in the model get that of the first input.
         datatypes: Data types that float inputs and outputs may have, beside their own; default:
-            ``FLOAT_32``, ``FIXED_8`` and ``FIXED_16``, so that a quantizer may store them.
+            ``FLOAT_32``, and ``FIXED_8`` and ``FIXED_16`` if ``backends`` names a DSP.
         backends: Backends that the package is for; default: ``CPU``.
         operators: Operators to draft too, although they have a mapping.
 

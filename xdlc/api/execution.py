@@ -143,6 +143,8 @@ class Session:
                     notify(line)
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
+        soc = getattr(self._engine, "soc", None) or given.get("soc")
+        self._runs_on = f"{runtime} ({soc})" if isinstance(soc, str) else runtime
         self._is_open = True
         self.graph: Graph = self._engine.graph
 
@@ -251,6 +253,15 @@ class Session:
         """End the session: runs that wait are cancelled, those under way end first."""
         self._is_open = False
         self._closing.close()
+
+    def __repr__(self) -> str:
+        """Return the graph with its inputs and outputs, and the runtime."""
+        sides = (
+            ", ".join(f"{tensor.name} {tensor.dtype}{list(tensor.shape)}" for tensor in side)
+            for side in (self.graph.inputs, self.graph.outputs)
+        )
+        state = "" if self._is_open else ", closed"
+        return f"<xdlc.Session of graph {self.graph.name!r} on {self._runs_on}{state}: {' -> '.join(sides)}>"
 
     def __enter__(self) -> Self:
         self._check_open()

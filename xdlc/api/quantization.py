@@ -56,6 +56,7 @@ def quantize(
     ignore_quantization_overrides: bool = False,
     requantize: bool = False,
     report: Reporter | PathLike | None = None,
+    report_list: Iterable[Mapping[str, Array] | Array] | PathLike | None = None,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
@@ -116,6 +117,8 @@ def quantize(
         requantize: Read a quantized model as a float model: weights with their stored precision, encodings
             dropped.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one.
+        report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
+            the report are measured with them; default: every fifth sample, under the ranges of the others.
         udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.

@@ -13,7 +13,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
 from xdlc.converter.formats import recognize
-from xdlc.converter.frontends import Frontend, FrontendOption, frontends, models_of
+from xdlc.converter.frontends import Frontend, FrontendOption, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
 
 _SHARED = (
@@ -284,6 +284,8 @@ def _convert(
     from xdlc import api
     from xdlc.cli.report import contract, host_only, inserted, user_defined
 
+    if target is None and derived_path(source, ".dlc") == source:
+        find_frontend(source)  # which names a DLC as one, before its name is taken for the output's
     target = check_target(target or derived_path(source, ".dlc"))
     with bars.steps("converting") as step:
         model = api.convert(source, notify=notice, step=step, **options)

@@ -53,7 +53,7 @@ def error_lines(error: XdlcError) -> Iterator[str]:
     for context, problems in groups.items():
         if len(groups) > 1:
             yield f"{text.clean(context)}: {len(problems)} problem(s)"
-        yield from problem_table([_cells(problem) for problem in problems], every_node=True)
+        yield from problem_table([_cells(problem) for problem in problems])
     if len(each) > MOST_SHOWN:
         yield f"and {len(each) - MOST_SHOWN} more"
 

@@ -34,7 +34,7 @@ class Request:
         input_list: Calibration samples.
         native: Whether raw files hold the inputs' own datatypes.
         report: Where the report goes.
-        report_list: Samples of the report.
+        report_list: Samples of the figures and the report.
         export_encodings: Where the encodings go as JSON.
         encoding_version: Form of that JSON.
     """
@@ -99,12 +99,14 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         count = len(samples) if isinstance(samples, Sized) else 0
         measured = partial(step, "measuring for the report")
         report = request.report
-        reporter = None if report is None else Reporter(report, held_out, progress=measured)
+        title = request.source.name
+        reporter = None if report is None else Reporter(report, progress=measured, title=title)
         result = api.quantize(
             model,
             samples,
             step=step,
             report=reporter,
+            report_list=held_out,
             notify=notify,
             command=command_line(),
             **options,

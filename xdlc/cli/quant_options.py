@@ -275,8 +275,8 @@ _RESULTS = (
         "--report_list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for the report that calibration does not see.  [default: every fifth of those of "
-        "calibration]",
+        help="Samples for the figures and the report that calibration does not see.  [default: every fifth "
+        "of those of calibration]",
     ),
     click.option(
         "--export_encodings",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -142,9 +143,10 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         seen = looks_like(place) if found is None and not fitting else ""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise StorageError(
-            f"cannot be read: {reason}", where=str(path), fix="check the path and its permissions"
-        ) from error
+        fix = "check the path and its permissions"
+        if isinstance(error, FileNotFoundError) and re.fullmatch(r"[\w-]+(/[\w-]+)?", str(path)):
+            fix = "check the path; a name of transformers is no file: load it there, and convert the module"
+        raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix) from error
     if framework is None and fitting:
         return fitting[0]
     if framework is not None:

@@ -53,6 +53,16 @@ def is_dsp(backend: str) -> bool:
     return "DSP" in chain(backend) or backend == "HTP_MCP"
 
 
+def is_fixed_point(backend: str) -> bool:
+    """Return whether a backend computes with fixed point, which costs less there than floats.
+
+    Example:
+        >>> is_fixed_point("DSP_V66"), is_fixed_point("CPU"), is_fixed_point("HTP_FP16")
+        (True, False, False)
+    """
+    return backend != "HTP_FP16" and (is_dsp(backend) or backend in ("LPAI", "AIC"))
+
+
 def unknown(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return the names that are none of a backend, each with a fix.
 

@@ -78,7 +78,7 @@ def _is_preprocessing(op: Op) -> bool:
 
 
 def _fold_affine(graph: Graph, op: Op) -> bool:
-    pair = _factor_and_term(op)
+    pair = factor_and_term(op)
     found = _first_layer(graph, op) if pair is not None else None
     if pair is None or found is None:
         return False
@@ -100,7 +100,7 @@ def _fold_affine(graph: Graph, op: Op) -> bool:
     return True
 
 
-def _factor_and_term(op: Op) -> Array | None:
+def factor_and_term(op: Op) -> Array | None:
     """Return factor and term of x * a + b, stacked, in float64; None if an op computes something else."""
     statics = [tensor for tensor in op.inputs if tensor is not None and tensor.is_static]
     computed, result = [tensor for tensor in op.inputs if tensor not in statics], op.outputs[0]

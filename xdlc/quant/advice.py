@@ -15,6 +15,7 @@ from xdlc.quant.calibration.statistics import Histogram, share_below
 from xdlc.quant.op_specs import crosses, rule_of
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.remedies import Options, Remedies
+from xdlc.quant.udo_notes import narrow_udo
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
@@ -83,16 +84,25 @@ def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
     for figure in figures:
         for lost in figure.lost:
             is_whole = lost.startswith("is ")
-            text, options = remedies.of(figure, is_whole=is_whole)
             place = f"output {figure.output!r}{'' if is_whole else ','}"
-            yield f"warning: {place} {lost}; {text}: {written(options, job.command)}"
+            yield f"warning: {place} {lost}; {_advice(remedies, figure, job, is_whole=is_whole)}"
         verdict = figure.verdict
         if not figure.lost and verdict is not None and verdict.is_poor:
-            text, options = remedies.of(figure, is_whole=True)
             yield (
                 f"warning: output {figure.output!r} is likely {'useless' if verdict.is_useless else 'poor'} "
-                f"as {verdict.kind}: {verdict}; {text}: {written(options, job.command)}"
+                f"as {verdict.kind}: {verdict}; {_advice(remedies, figure, job, is_whole=True)}"
             )
+
+
+def _advice(remedies: Remedies, figure: Figure, job: Job, *, is_whole: bool) -> str:
+    """Return what to do about an output; no bits while the samples or a definition are at fault."""
+    if job.data_problems:
+        return f"the calibration samples are at fault: {job.data_problems[0]}"
+    narrow = narrow_udo(job, figure.output)
+    if narrow is not None:
+        return f"{narrow} computes with 8 bits: let its definition have 16 bits or floats, and convert again"
+    text, options = remedies.of(figure, is_whole=is_whole)
+    return f"{text}: {written(options, job.command)}"
 
 
 def goal_warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
@@ -135,9 +145,9 @@ def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> N
     for figure in figures:
         useless = figure.verdict is not None and figure.verdict.is_useless
         if figure.lost or useless or (figure.sqnr is not None and figure.sqnr < least):
-            text, options = remedies.of(figure, is_whole=not figure.lost or figure.lost[0].startswith("is "))
+            is_whole = not figure.lost or figure.lost[0].startswith("is ")
             problem = f"fail_below is {least:g} dB, {'; '.join((str(figure), *figure.lost))}"
-            fix = f"{text}: {written(options, job.command)}"
+            fix = _advice(remedies, figure, job, is_whole=is_whole)
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
 
@@ -164,7 +174,7 @@ def stretched_warnings(job: Job) -> list[str]:
         One line for people, or none.
     """
     found = [*_activations(job), *_constants(job)]
-    if not found:
+    if not found or job.data_problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
     more = f", as of {len(found) - 1} more tensors" if len(found) > 1 else ""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from xdlc.quant.ladder import Rung
     from xdlc.quant.mixed.record import RaisedOp
     from xdlc.quant.remedies import Trial
+    from xdlc.quant.sample_summary import SampleSummary
     from xdlc.quant.user_metric import Evaluate
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.udo import Kernels
@@ -79,6 +80,8 @@ class Job(GraphPlan):
         per_channel: Whether scales per channel, the default, were set by the user.
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
+        data_problems: What is wrong with the calibration samples, one line each: no bits repair that.
+        has_own_list: Whether ``measured`` are samples of the user's that did not calibrate.
     """
 
     model: Model
@@ -107,6 +110,8 @@ class Job(GraphPlan):
     per_channel: bool = False
     kernels: Kernels | None = None
     kernel_source: KernelSource = field(default_factory=KernelSource)
+    data_problems: list[str] = field(default_factory=list)
+    has_own_list: bool = False
     _spread: Spread | None = None
 
     def __post_init__(self) -> None:
@@ -146,8 +151,12 @@ class Job(GraphPlan):
         if self.step is not None:
             self.step(title, done, total)
 
-    def calibrate(self) -> None:
-        """Run the float model on all samples and keep what is to be known of activations."""
+    def calibrate(self, summary: SampleSummary | None = None) -> None:
+        """Run the float model on all samples and keep what is to be known of activations.
+
+        Args:
+            summary: Counts the samples too.
+        """
         from xdlc.runtime.engine import give_back
 
         self.__dict__.pop("masks", None)
@@ -157,6 +166,8 @@ class Job(GraphPlan):
 
         def watched() -> Iterator[Sample]:
             for number, sample in enumerate(self.samples):
+                if summary is not None:
+                    summary.add(number, sample)
                 if chooses:
                     kept.add(number, sample)
                 if number < HELD_OUT - 1:
@@ -177,6 +188,28 @@ class Job(GraphPlan):
         give_back()
         self._spread = kept if chooses else None
         self.holds_out, self.measured = bool(held.kept), held.evenly(MOST_HELD_OUT) or first.kept
+
+    def look_at_samples(self, summary: SampleSummary) -> None:
+        """Note what the samples of calibration hold and what is wrong with them, and keep the latter."""
+        from xdlc.quant.sample_faults import find_faults
+
+        faults = find_faults(self, summary)
+        self.data_problems = [fault.text for fault in faults if fault.is_certain]
+        self.notes += [*summary.lines(), *map(str, faults)]
+
+    def measure_with(self, samples: Iterable[Sample]) -> None:
+        """Take samples that did not calibrate to measure outputs with, in place of those held out.
+
+        Raises:
+            UsageError: If one does not fit the inputs.
+        """
+        spread = Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES)
+        session = self.session(self.model, quantized=False, outputs=judged(self.graph))
+        for number, sample in enumerate(samples):
+            spread.add(number, sample)
+        for kept in spread.evenly(MOST_HELD_OUT):
+            kept.floats = session.run(kept.sample)
+        self.measured, self.has_own_list = spread.evenly(MOST_HELD_OUT), True
 
     def choose(self) -> None:
         """Choose the range method of ``auto`` at 8 bits, by the samples that calibration kept."""
@@ -247,7 +280,7 @@ class Job(GraphPlan):
     def without_held_out(self) -> Iterator[None]:
         """Have activations under the ranges of the samples that are not held out, for as long as it lasts."""
         whole, decision = self.calibration, self.decision
-        if self.holds_out:
+        if self.holds_out and not self.has_own_list:
             self.calibration = replace(whole, found=whole.rest)
             sharing = Sharing(self.graph, self.placement)
             found = self.decider(self.calibration, self.options, self.choice, sharing).activations()

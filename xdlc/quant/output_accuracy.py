@@ -96,11 +96,12 @@ def measure_figures(job: Job, found: Sequence[Mapping[str, Array]]) -> list[Figu
             for kept, results in zip(job.measured, found, strict=True)
         ]
         known = parts.get(output.name, ()) if source is output else ()
+        unseen = job.holds_out or job.has_own_list
         if is_real(output):
             sqnr, same, lost = _of_reals(output, pairs, known, verdict)
-            figure = Figure(output.name, len(pairs), job.holds_out, sqnr, same, tuple(lost), verdict)
+            figure = Figure(output.name, len(pairs), unseen, sqnr, same, tuple(lost), verdict)
         else:
-            figure = Figure(output.name, len(pairs), job.holds_out, same=_share(pairs), verdict=verdict)
+            figure = Figure(output.name, len(pairs), unseen, same=_share(pairs), verdict=verdict)
         figures.append(figure)
     return figures
 

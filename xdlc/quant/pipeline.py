@@ -32,7 +32,8 @@ from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
-from xdlc.quant.samples import Samples, Source
+from xdlc.quant.sample_summary import SampleSummary
+from xdlc.quant.samples import Samples, Source, check_held_out
 from xdlc.quant.states import in_order, sequence_notes
 from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
@@ -69,6 +70,7 @@ def quantize(
     samples: Source,
     *,
     report: Reporter | PathLike | None = None,
+    report_list: Source | None = None,
     step: Step | None = None,
     notify: Callable[[str], None] | None = None,
     evaluate: Evaluate | str | None = None,
@@ -95,9 +97,9 @@ def quantize(
     point: activations are signed where it has them only so, and what it has as floats only, stays float.
 
     The float model is not changed; its weights are shared.  Samples are read one at a time; those that can
-    be read but once, like a generator's, are kept on disk where they are wanted again.  A report is measured
-    with every fifth sample under the ranges of the others, unless the reporter has its own; the result is the
-    same with and without it.
+    be read but once, like a generator's, are kept on disk where they are wanted again.  Figures and a report
+    are measured with ``report_list``, or else with every fifth sample under the ranges of the others; the
+    result is the same with and without it.
 
     Raises:
         UsageError: For options that do not fit, an unknown algorithm, no samples, a sample that does
@@ -139,15 +141,19 @@ def quantize(
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
-    again = bool(algorithms or next_values(model)) or (reporter is not None and reporter.reads_again)
+    own = report_list if reporter is None or reporter.samples is None else reporter.samples
+    again = bool(algorithms or next_values(model)) or (reporter is not None and own is None)
     source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
         source.opened(model, needed=runs) as kernels,
         Samples(read := in_order(samples, model, kernels), again=again) as kept,
+        Samples(() if own is None else in_order(own, model, kernels)) as held_out,
     ):
+        if own is not None:
+            check_held_out(held_out, model.main)
         if reporter is not None:
-            reporter.begin(kept, model, kernels)
+            reporter.begin(kept if own is None else held_out, is_own=own is not None)
         job = Job(model.clone(), asked, kept, precision, step=step)
         job.kernels, job.kernel_source = kernels, source
         unbound = dynamic_dims.notice(model)
@@ -159,7 +165,9 @@ def quantize(
         if metric is not None and min_score is not None:
             job.evaluate, job.min_score = metric, min_score
         try:
-            moved = _quantize(job, algorithms, reporter, importing, fail_below)
+            moved = _quantize(
+                job, algorithms, reporter, importing, fail_below, None if own is None else held_out
+            )
         except ModelError:
             _check_weights(model)
             raise
@@ -207,6 +215,7 @@ def _quantize(
     reporter: Reporter | None,
     importing: Importing,
     fail_below: float | None,
+    held_out: Samples | None,
 ) -> dict[str, str]:
     """Quantize the job's model; return the names of static tensors in new shapes, and the old names."""
     stored = dequantize_weights(job.graph)
@@ -241,7 +250,9 @@ def _quantize(
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
-        job.calibrate()
+        summary = SampleSummary(job.graph, job.model.metadata.get("layouts", {}))
+        job.calibrate(summary)
+        job.look_at_samples(summary)
         job.notes += widen_mixed_scales(job)
         job.notes += widen_residual(job)
     job.choose()
@@ -255,8 +266,12 @@ def _quantize(
     job.reference = job.model.clone()
     job.under_way("measuring")
     results = choose_correction(job)
-    if any(chosen.stage is Stage.WEIGHTS for chosen in algorithms):
+    has_changed = any(chosen.stage is Stage.WEIGHTS for chosen in algorithms)
+    if has_changed:
         _run(job, algorithms, Stage.WEIGHTS)
+    if held_out is not None and job.measured:  # after what is chosen by the samples of calibration
+        job.measure_with(held_out)
+    if has_changed or job.has_own_list:
         job.under_way("measuring")
         results = job.measured_results()
     job.figures = measure_figures(job, results)

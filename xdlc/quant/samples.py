@@ -14,7 +14,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.quant.sample_files import FileSamples
-from xdlc.runtime.cpu import array_of
+from xdlc.runtime.cpu import array_of, feed
 from xdlc.runtime.input_list import read_input_list
 
 if TYPE_CHECKING:
@@ -176,6 +176,28 @@ class Samples:
 
     def _read(self, index: int) -> Sample:
         return next(stored_samples(self._path(index)))
+
+
+def check_held_out(samples: Samples, graph: Graph) -> None:
+    """Look at the first of the samples that do not calibrate, before the work begins.
+
+    Raises:
+        UsageError: If it does not fit the graph, or there is none.
+    """
+    first = next(iter(samples), None)
+    if first is None:
+        raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+    for tensor in graph.inputs:
+        place = f"held-out sample 0: input {tensor.name!r}"
+        if tensor.name not in first:
+            raise UsageError(
+                "is missing", where=place, fix=f"give an array of shape {list(tensor.shape)}, {tensor.dtype}"
+            )
+        try:
+            feed(tensor, first[tensor.name])
+        except UsageError as error:
+            error.where = place
+            raise
 
 
 def write_samples(path: Path, samples: Sequence[Sample]) -> None:

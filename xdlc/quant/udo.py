@@ -1,7 +1,8 @@
 """Constraints of UDO definitions on quantization.
 
 A definition names the datatypes that each input and output has on each core.  Fixed point runs on DSPs, so
-their types count; of an operation that runs on none of them its types on the CPU count.
+their types count; of an operation that runs on none of them its types on the CPU count, floats before 16 bits
+before 8, which gain nothing there.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.supplements import offered
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
-
-_FIXED, _FLOAT = ("LPAI", "AIC"), "HTP_FP16"
-"""Backends of fixed point beside DSPs, and the DSP that computes with floats."""
 
 _ACTIVATIONS = (dt.UFIXED8, dt.UFIXED16, dt.SFIXED8, dt.SFIXED16)
 """Types of activations; the first that fits is taken: what surrounds an op is unsigned."""
@@ -116,6 +114,7 @@ class _Places:
     outputs: tuple[Place, ...]
     repeated: tuple[bool, bool]
     params: Mapping[str, Place]
+    on_cpu: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +198,8 @@ class UdoConstraints:
         """Return why an op has nothing of fixed point."""
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
+        if self.places[op.package, op.type].on_cpu:
+            return "its definition names no DSP, and the CPU gains nothing by fixed point"
         tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
         named = [
             str(place)
@@ -242,14 +243,24 @@ def _unknown(tensors: Sequence[object]) -> list[Place]:
 
 def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
     forms = list(_forms(opdef, collection, arch)) or [opdef]
+    on_cpu = _cores(opdef, collection, arch) == ["CPU"]
+
+    def place(name: str, types: Sequence[Sequence[DType]]) -> Place:
+        return _place(name, [_finest(dtypes) if on_cpu else dtypes for dtypes in types])
 
     def side(name: str) -> tuple[Place, ...]:
         rows = zip(*(getattr(form, name) for form in forms), strict=True)
-        return tuple(_place(row[0].name, [tensor.dtypes for tensor in row]) for row in rows)
+        return tuple(place(row[0].name, [tensor.dtypes for tensor in row]) for row in rows)
 
     last = [bool(held) and held[-1].repeated for held in (opdef.inputs, opdef.outputs)]
-    params = {name: _place(name, [form.params[name].dtypes for form in forms]) for name in opdef.params}
-    return _Places(side("inputs"), side("outputs"), (last[0], last[1]), params)
+    params = {name: place(name, [form.params[name].dtypes for form in forms]) for name in opdef.params}
+    return _Places(side("inputs"), side("outputs"), (last[0], last[1]), params, on_cpu)
+
+
+def _finest(dtypes: Sequence[DType]) -> list[DType]:
+    """Return the floats of some types if there are any, else those of 16 bits, else all."""
+    floats = [dtype for dtype in dtypes if dtype.is_float]
+    return floats or [dtype for dtype in dtypes if dtype.bits == 16] or list(dtypes)
 
 
 def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[OpDef]:
@@ -275,6 +286,6 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
     if own in backends.NAMES and any(backends.overlap(own, name) for name in offers):
         return [own]
     offered_by = offers | {table.backend for table in collection.supplements if opdef.name in table.ops}
-    named = [name for name in backends.NAMES if name in offered_by and name != _FLOAT]
-    fixed = [name for name in named if backends.is_dsp(name) or name in _FIXED]
+    named = [name for name in backends.NAMES if name in offered_by and name != "HTP_FP16"]
+    fixed = [name for name in named if backends.is_fixed_point(name)]
     return fixed or (["CPU"] if "CPU" in named else named[:1])

@@ -60,6 +60,26 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     ]
 
 
+def narrow_udo(job: GraphPlan, output: str) -> str | None:
+    """Return the operation of a UDO before an output whose definition has fixed point of 8 bits alone.
+
+    Args:
+        job: The graph, placed.
+        output: Name of the output.
+    """
+    pending, seen = [job.graph.tensors[output]], set[Op]()
+    for tensor in pending:  # grows
+        op = tensor.producer
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        ports = job.placement.ports.get(op) if is_udo(op) else None
+        if ports is not None and ports.bits == 8 and job.precision.udos.ports(op, 16).bits == 8:
+            return f"{op.package}::{op.type}"
+        pending += [source for source in op.inputs if source is not None]
+    return None
+
+
 def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
     """Return the static data of an op whose form is not given, and what its definition takes."""
     inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)

@@ -159,7 +159,8 @@ def find_soc(name_or_id: str | int) -> Soc:
         if wanted in (soc.name, str(soc.id), *soc.aliases):
             return soc
     names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
-    fix = nearest_names(wanted, names, most=6) or "use a name like sm8650 or a QNN soc_model id like 57"
+    usual = "use the part's name, like sm8650 (adb shell getprop ro.soc.model), or a QNN soc_model id like 57"
+    fix = nearest_names(wanted, names, most=6) or usual
     raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix)
 
 

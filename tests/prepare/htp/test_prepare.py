@@ -263,3 +263,13 @@ def test_vendor_finds_the_caches(
     assert answer["model_graphs"] == ["cnn"]
     listed = json.dumps(answer["caches"])
     assert '"vtcm_bytes": 8388608' in listed
+
+
+@needs_htp
+def test_an_error_of_several_socs_states_each_cause_once() -> None:
+    with pytest.raises(PrepareError) as caught:
+        prepare(refused(), SOCS)
+    assert [problem.node for problem in caught.value.problems] == ["softmax", "reshape"]
+    for problem in caught.value.problems:
+        assert str(problem.where).startswith(f"model: sm8550, sm8650: graph 'refused': op {problem.node!r}")
+        assert problem.fix

@@ -355,9 +355,9 @@ def test_ops_of_other_widths_are_told(net):
 
 def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     n, model = _network(net)
-    reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
+    reporter = Reporter(trials=0)
     job = _job(model, n.samples(2), weights_bitwidth=4)
-    reporter.begin(job.samples, job.model, None)
+    reporter.begin(n.samples(2, seed=9), is_own=True)
     job.reference = job.model.clone()
     weight = job.graph.tensors["first_w"]
     op = next(op for op in job.graph.ops if op.name == "first_op")
@@ -399,3 +399,24 @@ def test_warnings_of_decisions_are_among_what_is_lost(net):
     job.notes += ["a note", "warning: something is lost"]
     report = measure(job, n.samples(1, seed=9), trials=0)
     assert report.lost == ("something is lost",)
+
+
+def test_the_report_has_the_name_of_the_file(net):
+    n, model = _network(net)
+
+    def named(**options):
+        reporter = Reporter(trials=0, **options)
+        quantize(model, n.samples(2), report=reporter)
+        return reporter.result.model
+
+    assert named() == "net"
+    model.metadata["history"] = [{"tool": "t"}, {"tool": "t", "args": {"input_network": "a/b.onnx"}}]
+    assert named() == "b.onnx"
+    assert named(title="c.dlc") == "c.dlc"
+
+
+def test_a_reporter_without_samples_takes_those_of_the_figures(net):
+    n, model = _network(net)
+    reporter = Reporter(trials=0)
+    quantize(model, n.samples(6), report=reporter, report_list=iter(n.samples(3, seed=9)))
+    assert reporter.result.samples == 3

@@ -162,7 +162,7 @@ def test_tensors_come_and_go_in_their_formats(tmp_path, dtype, shape, has_c):
 @needs_cc
 def test_quantized_activations_come_in_blocks_of_reals(tmp_path):
     path = plugin_file(tmp_path)
-    path.write_text(path.read_text().replace("(TYPE,)", "(TYPE, 'ufixed8')"))
+    path.write_text(path.read_text().replace("(TYPE,)", "('ufixed8',)"))
     rng = np.random.default_rng(2)
     feeds = {"a": rng.standard_normal((1, 19, 4, 4)).astype(np.float32), "b": np.float32([[1, 2, 3]])}
     nodes = [onnx.helper.make_node("Shapes", ["a", "b"], ["y", "z"], "n", domain="custom")]

@@ -187,6 +187,7 @@ def main(
     from xdlc import api
     from xdlc.cli.cache_records import summary
     from xdlc.errors import raise_all
+    from xdlc.prepare.htp import by_cause
 
     if _is_check(click.get_current_context().params):
         _show_verdicts(source, check, outputs, mode, sdk)
@@ -220,7 +221,7 @@ def main(
         with bars.steps("writing"):
             prepared.model.save(target)
         show(f"written: {target}")
-    raise_all(prepared.problems)
+    raise_all(by_cause(prepared))
 
 
 def _is_check(given: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -269,8 +270,11 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         session = stack.enter_context(_session(model, target, runtime, extra, profiler, options))
         stack.enter_context(folder_for(target / "Result_0"))
         done = number = 0
+        begin = time.monotonic()
         for number, inference in enumerate(inputs.repeated(count, seconds), 1):
             results = profiler.run(session.run, inference.feeds(), native=native)
+            if number == 1 and runtime == "htp" and not seconds:
+                _forecast(time.monotonic() - begin, count or len(inputs))
             for index in range(inference.results if number <= len(inputs) else 0):
                 if most is None or done < most:
                     part = None if inference.batch is None else (index, inference.batch)
@@ -287,6 +291,18 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
     show(
         f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"
     )
+
+
+def _forecast(first: float, count: int) -> None:
+    """Print a notice of the time that all inferences take, if it is minutes.
+
+    Args:
+        first: Seconds of the first one.
+        count: Number of inferences.
+    """
+    minutes = first * count / 60
+    if count > 1 and minutes >= 1:
+        notice(f"{count} inferences take about {minutes:.0f} minute(s): emulation is slower than the DSP")
 
 
 def _session(

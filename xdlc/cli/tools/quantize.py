@@ -125,6 +125,7 @@ def _with_caches(
     """Return the model with caches, and why some failed; an error of all of them is a failure too."""
     from xdlc import api
     from xdlc.cli.cache_records import summary
+    from xdlc.prepare.htp import by_cause
 
     try:
         with bars.steps("compiling", "SoC") as step:
@@ -133,7 +134,7 @@ def _with_caches(
         return model, each_problem(error), []
     for text in prepared.notices:
         notice(text)
-    return prepared.model, prepared.problems, summary(prepared)
+    return prepared.model, by_cause(prepared), summary(prepared)
 
 
 def _with_sections(

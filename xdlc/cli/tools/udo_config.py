@@ -104,7 +104,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     callback=params.distinct_names,
     metavar="TYPE,..",
     help="Data types that float inputs and outputs may have, beside their own. FLOAT_32 alone keeps them"
-    " float in quantized models.  [default: FLOAT_32,FIXED_8,FIXED_16]",
+    " float in quantized models.  [default: FLOAT_32, and with a DSP in --backends FIXED_8,FIXED_16]",
 )
 @click.option(
     "--operators",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,7 +59,7 @@ class Prepared:
 
 
 class PrepareError(ProblemList):
-    """Some SoCs failed; the problems of all of them are in one list.
+    """Some SoCs failed; the problems of all of them are in one list, each cause once.
 
     Attributes:
         model: A copy of the model with the caches of the SoCs that did not fail.
@@ -66,6 +68,31 @@ class PrepareError(ProblemList):
     def __init__(self, problems: Sequence[XdlcError], model: Model) -> None:
         super().__init__(problems)
         self.model = model
+
+
+def by_cause(prepared: Prepared) -> list[XdlcError]:
+    """Return the problems of all SoCs, those that read alike but for the SoC and numbers of ops once."""
+    groups: dict[tuple[str, ...], tuple[XdlcError, list[str]]] = {}
+    for soc, error in zip(prepared.failed, prepared.problems, strict=True):
+        for problem in each_problem(error):
+            place = _without(soc, problem.where or "")
+            alike = re.sub(r"0x[0-9a-fA-F]+", "", _without(soc, problem.problem))
+            _, socs = groups.setdefault((alike, problem.fix or "", place), (problem, []))
+            socs.append(soc)
+    found = []
+    for (*_, place), (problem, socs) in groups.items():
+        merged = copy.copy(problem)
+        merged.where = place.replace(_SOC, ", ".join(socs)) or ", ".join(socs)
+        found.append(merged)
+    return found
+
+
+_SOC = "\0"
+"""Placeholder of the name of a SoC in texts that are compared."""
+
+
+def _without(soc: str, text: str) -> str:
+    return re.sub(rf"(?:(?<=: )|^){re.escape(soc)}(?=:|$)", _SOC, text, count=1)
 
 
 def prepare(
@@ -94,7 +121,7 @@ def prepare(
     for notice in prepared.notices:
         (notify or _log.warning)(notice)
     if prepared.problems:
-        raise PrepareError(prepared.problems, prepared.model)
+        raise PrepareError(by_cause(prepared), prepared.model)
     return prepared.model
 
 

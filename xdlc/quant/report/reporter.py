@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import chain, islice
-from typing import TYPE_CHECKING
+from itertools import islice
+from pathlib import Path
 
 from xdlc.errors import UsageError
-from xdlc.ir import Graph, Model
+from xdlc.ir import Model
 from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
 from xdlc.quant.report.writing import check_path, write
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
-from xdlc.quant.states import in_order
-
-if TYPE_CHECKING:
-    from xdlc.runtime.udo import Kernels
 
 PathLike = str | os.PathLike[str]
 
@@ -29,14 +25,16 @@ class Reporter:
     Args:
         path: Where to write the report, ``.html``, ``.json`` or ``.csv``; None: nowhere, see ``result``.
         samples: Samples to measure with, none of them used to calibrate, as
-            :func:`~xdlc.quant.samples.read_samples` takes them; default: every fifth of the calibration
-            samples, measured under the ranges of the others.
+            :func:`~xdlc.quant.samples.read_samples` takes them; default: ``report_list``, or every fifth of
+            the calibration samples, measured under the ranges of the others.
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         progress: Called with the number of runs done and of all.
+        title: Name of the network in the report; default: the file that it was converted from.
 
     Attributes:
         result: The report, after the quantization.
+        samples: The argument.
 
     Raises:
         UsageError: If the path has another suffix, or a number makes no sense.
@@ -50,6 +48,7 @@ class Reporter:
         most: int = 32,
         trials: int | None = None,
         progress: Progress | None = None,
+        title: str = "",
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
@@ -60,31 +59,20 @@ class Reporter:
         if path is not None:
             check_path(path)
         self.result: QuantReport | None = None
-        self._path, self._samples = path, samples
+        self._path, self.samples = path, samples
         self._most, self._trials, self._progress = most, trials, progress
-        self._given: Samples | None = None
-        self._own: Iterator[Sample] = iter(())
+        self._title = title
+        self._given: Iterable[Sample] = ()
+        self._is_own = False
 
-    @property
-    def reads_again(self) -> bool:
-        """Whether calibration samples are read once more for the report."""
-        return self._samples is None
+    def begin(self, samples: Samples, *, is_own: bool) -> None:
+        """Take the samples to measure with.
 
-    def begin(self, samples: Samples, model: Model, kernels: Kernels | None) -> None:
-        """Take the calibration samples, and look at the first of the reporter's own before the work begins.
-
-        Raises:
-            UsageError: If the reporter's own samples do not fit the graph.
+        Args:
+            samples: Those of calibration, or ones that have not calibrated.
+            is_own: Whether they are the latter.
         """
-        self._given = samples
-        if self._samples is None:
-            return
-        source = iter(in_order(self._samples, model, kernels))
-        first = next(source, None)
-        if first is None:
-            raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
-        _check(first, model.main)
-        self._own = chain([first], source)
+        self._given, self._is_own = samples, is_own
 
     def finish(self, job: Job) -> None:
         """Measure a decided job, and write the report.
@@ -93,37 +81,29 @@ class Reporter:
             UsageError: If a sample does not fit the inputs, or there is none.
             StorageError: If the file cannot be written.
         """
-        held_out = self._samples is None and job.holds_out
+        held_out = not self._is_own and job.holds_out
         made = measure(
             job, self._chosen(job), held_out=held_out, trials=self._trials, progress=self._progress
         )
-        if self._samples is None and not held_out:
+        if not self._is_own and not held_out:
             note = (
                 f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
             )
             made = replace(made, unmeasured=(*made.unmeasured, note))
-        self.result = made
+        self.result = replace(made, model=self._title or _source_of(job.model) or made.model)
         if self._path is not None:
             write(self.result, self._path)
 
     def _chosen(self, job: Job) -> Iterable[Sample]:
-        if self._samples is not None or self._given is None:
-            return islice(self._own, self._most)
+        takes_all = self._is_own or not job.holds_out
         given = enumerate(self._given)
-        return islice((sample for n, sample in given if is_held_out(n) or not job.holds_out), self._most)
+        return islice((sample for number, sample in given if takes_all or is_held_out(number)), self._most)
 
 
-def _check(sample: Sample, graph: Graph) -> None:
-    from xdlc.runtime.cpu import feed
-
-    for tensor in graph.inputs:
-        place = f"held-out sample 0: input {tensor.name!r}"
-        if tensor.name not in sample:
-            raise UsageError(
-                "is missing", where=place, fix=f"give an array of shape {list(tensor.shape)}, {tensor.dtype}"
-            )
-        try:
-            feed(tensor, sample[tensor.name])
-        except UsageError as error:
-            error.where = place
-            raise
+def _source_of(model: Model) -> str:
+    """Return the name of the file that a model was converted from; empty: it is not known."""
+    steps = model.metadata.get("history", ())
+    named = [
+        str(step["args"].get("input_network", "")) for step in steps if isinstance(step.get("args"), dict)
+    ]
+    return Path(next(filter(None, named), "")).name

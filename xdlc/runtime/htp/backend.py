@@ -28,6 +28,11 @@ from xdlc.runtime.htp.unsupported_op import (
     is_quantized,
 )
 from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
+from xdlc.runtime.vendor_errors import explain as explain_line
+
+_VAGUE = "the graph could not be compiled"
+"""Cause that ``vendor_errors.toml`` has of lines that follow from others."""
+_USUAL_RANK = 4
 
 
 class Htp:
@@ -175,7 +180,11 @@ class Htp:
         for op in graph.ops:
             config = _config(lowering, op, register)
             self._call("graphAddNode", handle, config, doing=f"adding op {op.name} ({type_name(op)})")
-        self._call("graphFinalize", handle, None, None, doing=f"compiling graph {graph.name}")
+        try:
+            self._call("graphFinalize", handle, None, None, doing=f"compiling graph {graph.name}")
+        except BackendError as error:
+            _explain(error, graph)
+            raise
         return CompiledGraph(self, graph.name, handle, inputs, outputs)
 
     def retrieve(
@@ -280,6 +289,26 @@ def build_id() -> str:
     if code or not text.value:
         raise BackendError(f"the vendor's library reports no build (QNN error {code})")
     return text.value.decode(errors="replace")
+
+
+def _explain(error: BackendError, graph: Graph) -> None:
+    """Add the cause and a fix to what the compiler logs of a graph: its ops, and tensors of many axes."""
+    logged = error.problem.partition("; ")[2].split("; ")
+    explained = [each for line in (*logged, error.problem.partition("; ")[0]) for each in explain_line(line)]
+    known = next((each for each in explained if each.cause != _VAGUE), None)
+    ops = [op for op in graph.ops if f'"{op.name}"' in error.problem]
+    names = ", ".join(f"{op.name!r} ({type_name(op)})" for op in ops[:3])
+    named = f"; it names {names}" if ops else ""
+    if known is not None:
+        error.problem = f"{known.cause}{named}; {error.problem}"
+        error.fix = known.fix
+    deep = [tensor for tensor in graph.tensors.values() if tensor.rank > _USUAL_RANK and tensor.data is None]
+    if deep:
+        names = ", ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in deep[:3])
+        error.problem = f"{error.problem}; suspects are its {len(deep)} tensor(s) of 5 dimensions: {names}"
+        error.fix = "use tensors of at most 4 dimensions, like one cache for each layer" + (
+            f"; or {error.fix}" if error.fix else ""
+        )
 
 
 def _unsupported(graph: Graph, op: Op, code: int, log: Sequence[str]) -> UnsupportedOp:

@@ -20,7 +20,7 @@ from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.names import TYPES
 from xdlc.udo.config.reader import Config, clashes, read_config
-from xdlc.udo.config.skeleton import BACKENDS, FLOAT_TYPES, draft
+from xdlc.udo.config.skeleton import BACKENDS, draft
 
 FORMS = ("xml", "json")
 STDOUT = "-"
@@ -125,8 +125,8 @@ def drafted(
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
-        datatypes: Names of the data types that float inputs and outputs may have; default: float32 and
-            those in which a quantizer stores them.
+        datatypes: Names of the data types that float inputs and outputs may have; default: float32, and if a
+            backend computes with fixed point those in which a quantizer stores them.
         backends: Backends that the package is for; default: the CPU.
 
     Raises:
@@ -135,9 +135,9 @@ def drafted(
         UnsupportedOp: If no operator can have a definition.
         ModelError: If the package's name cannot stand in a definition.
     """
-    float_types = _float_types(datatypes) if datatypes else FLOAT_TYPES
     for backend, fix in unknown_backends(backends):
         raise UsageError(f"unknown backend {backend!r}", fix=fix)
+    float_types = _float_types(datatypes)
     if not nodes:
         fix = "convert it as it is"
         if others:

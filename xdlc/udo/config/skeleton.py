@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, DType
 from xdlc.opdefs import check_collection
+from xdlc.opdefs.backends import is_fixed_point
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_elements import VERSION
@@ -42,7 +43,7 @@ def draft(
     model: str,
     *,
     same_shapes: bool = False,
-    float_types: Sequence[DType] = FLOAT_TYPES,
+    float_types: Sequence[DType] = (),
     backends: Sequence[str] = BACKENDS,
 ) -> Draft:
     """Return a definition for each operator that can have one, put together from all its nodes.
@@ -52,7 +53,8 @@ def draft(
         package: Name of the package.
         model: Name of the model, for descriptions.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
-        float_types: Data types of inputs and outputs that are floats in the model; none: those of the model.
+        float_types: Data types of inputs and outputs that are floats in the model; default: float32, and
+            those of a quantizer if a backend computes with fixed point.
         backends: Backends that the package is for.
 
     Raises:
@@ -63,7 +65,8 @@ def draft(
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    drafting = _Drafting(package, model, same_shapes, tuple(float_types), tuple(backends))
+    reals = float_types or (FLOAT_TYPES if any(map(is_fixed_point, backends)) else FLOAT_TYPES[:1])
+    drafting = _Drafting(package, model, same_shapes, tuple(reals), tuple(backends))
     problems: list[XdlcError] = []
     types = {type for _, type in groups}
     for group in groups.values():

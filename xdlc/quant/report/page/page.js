@@ -35,7 +35,8 @@ const real = value => {
 const percent = value => value == null ? "\u2013" : value === 0 ? "0" : value < 0.0001 ? "<0.01\u2009%" : (100 * value).toFixed(value < 0.1 ? 2 : 0) + "\u2009%";
 const level = value => value == null ? "" : value < R.alarm_db ? "alarm" : value < R.warn_db ? "warn" : "";
 const mark = value => { const kind = level(value); return kind ? h("span", { class: "mark " + kind }, db(value)) : db(value); };
-const chip = value => h("span", { class: "chip " + (level(value) || "good") }, { alarm: "poor", warn: "fair", "": "good" }[level(value)]);
+const scale = { alarm: `poor: below ${R.alarm_db} dB`, warn: `fair: ${R.alarm_db} to ${R.warn_db} dB`, "": `good: above ${R.warn_db} dB` };
+const chip = value => h("span", { class: "chip " + (level(value) || "good"), title: Object.values(scale).join(", ") }, scale[level(value)]);
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const CLIP = R.clip_warn;
 const weakTensor = t => level(t.isolated) || level(t.cumulative) || level(t.sensitivity) || t.clipped > CLIP;

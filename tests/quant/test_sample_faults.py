@@ -1,0 +1,421 @@
+"""Wrong calibration sets, each named, and right ones of each kind, of which nothing is said."""
+
+import numpy as np
+import pytest
+
+from xdlc.errors import UsageError
+from xdlc.ir import Graph, Model, ScaleOffset, Tensor, i32, make_op, static, u32
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED8
+from xdlc.quant import quantize
+from xdlc.quant.job import Job
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.sample_faults import find_faults
+from xdlc.quant.sample_summary import SampleSummary
+from xdlc.quant.samples import Samples
+
+RELU, ADD, MULTIPLY, SUBTRACT = 4, 0, 13, 18
+ROWS, COLUMNS = 24, 40
+TINT = np.float32([1.0, 0.9, 0.8])
+
+
+def pictures(count, rows=ROWS, columns=COLUMNS, seed=0):
+    """Return smooth fields in three channels that resemble each other, NHWC, from 0 to 1."""
+    rng = np.random.default_rng(seed)
+    down, right = np.mgrid[:rows, :columns] / 12.0
+    made = []
+    for _ in range(count):
+        waves = rng.uniform(-2, 2, (6, 3))
+        field = sum(np.sin(a * down + b * right + 9 * c) for a, b, c in waves)
+        texture = 0.05 * rng.standard_normal((rows, columns, 1))
+        colour = TINT * (1 + 0.2 * rng.standard_normal(3))
+        picture = (field[..., None] * rng.uniform(0.6, 1.4, 3) + texture) * colour
+        picture = (picture - picture.min()) / np.ptp(picture) * rng.uniform(0.7, 1.0)
+        made.append(np.float32(picture * TINT)[None])
+    return made
+
+
+def planar(arrays):
+    return [np.ascontiguousarray(array.transpose(0, 3, 1, 2)) for array in arrays]
+
+
+def job_of(model, samples):
+    job = Job(model, QuantOptions(), Samples(samples), Precision(8, 8))
+    job.place()
+    summary = SampleSummary(job.graph, model.metadata.get("layouts", {}))
+    job.calibrate(summary)
+    return job, summary
+
+
+def kinds(model, samples, name="x"):
+    """Return the kinds of faults, those that are questions with a question mark."""
+    samples = [sample if isinstance(sample, dict) else {name: np.float32(sample)} for sample in samples]
+    faults = find_faults(*job_of(model, samples))
+    assert all(fault.text and fault.fix for fault in faults)
+    return [fault.kind + "?" * (not fault.is_certain) for fault in faults]
+
+
+@pytest.fixture
+def network(net):
+    """Return a function that makes a network of pictures: its form, the scale of its inputs, ops in front."""
+
+    def make(form="NHWC", scale=1.0, front=(), shape=(1, ROWS, COLUMNS, 3)):
+        n = net(*shape)
+        x = n.x
+        if form == "NCHW":
+            n = net(shape[0], shape[3], *shape[1:3])
+            x = n.op("Transpose", [n.x], shape, "channels_last", perm=static("perm", np.uint32([0, 2, 3, 1])))
+        for place, (operation, value) in enumerate(front):
+            constant = static(f"value{place}", np.float32(value).reshape(-1))
+            x = n.op("ElementWiseBinary", [x, constant], shape, f"f{place}", operation=u32(operation))
+        relu = n.neuron(n.conv(x, 8, "c1"), RELU, "r1")
+        y = n.mean(n.conv(relu, 4, "c2"), "y")
+        model = n.done(y)
+        weight = n.graph.tensors["c1_w"]
+        weight.data = static("w", weight.numpy() * np.float32(scale)).data
+        return model
+
+    return make
+
+
+# ---------------------------------------------------------------------- wrong sets of pictures
+
+
+BYTES = [np.rint(picture * 255) for picture in pictures(12)]
+
+
+def test_black_pictures(network):
+    assert kinds(network(), [0 * picture for picture in pictures(12)]) == ["constant"]
+    assert kinds(network(), [0 * p + place for place, p in enumerate(pictures(12))]) == ["constant"]
+
+
+def test_equal_samples(network):
+    assert kinds(network(), pictures(1) * 16) == ["identical"]
+    assert kinds(network(), pictures(4) * 4) == ["identical"]
+
+
+def test_one_sample_and_few(network):
+    assert kinds(network(), pictures(1)) == ["few"]
+    assert kinds(network(), pictures(7)) == ["few?"]
+
+
+def test_bytes_for_fractions(network):
+    assert kinds(network(), BYTES) == ["scale"]
+    assert kinds(network(), [picture * 254.9 for picture in pictures(12)]) == ["scale"]  # resized
+
+
+def test_fractions_for_bytes(network):
+    assert kinds(network(scale=1 / 255), pictures(12)) == ["scale"]
+
+
+def test_fractions_for_a_network_that_begins_with_the_scale_of_bytes(network):
+    model = network(front=[(SUBTRACT, [123.7, 116.3, 103.5]), (MULTIPLY, 1 / 58)])
+    assert kinds(model, pictures(12)) == ["scale"]
+
+
+def test_samples_that_do_not_fit_the_encoding_of_the_input(network):
+    model = network()
+    model.main.inputs[0].encoding = ScaleOffset(1 / 255, 0, 8)
+    assert kinds(model, BYTES) == ["scale"]
+
+
+def test_pictures_that_are_normalized_twice(network):
+    assert kinds(network(), [picture / 255 for picture in pictures(12)])[0] == "scale"
+    assert kinds(network(), [(picture - 120) / 60 for picture in pictures(12)]) == ["scale"]
+
+
+def test_channels_last_for_channels_first_and_the_reverse(network):
+    first = [picture.reshape(1, 3, ROWS, COLUMNS) for picture in pictures(12)]
+    assert kinds(network("NCHW"), first) == ["layout"]
+    last = [picture.reshape(1, ROWS, COLUMNS, 3) for picture in planar(pictures(12))]
+    assert kinds(network(), last) == ["layout"]
+
+
+def test_rows_and_columns_exchanged(network):
+    turned = [picture.transpose(0, 2, 1, 3).reshape(1, ROWS, COLUMNS, 3) for picture in pictures(12)]
+    assert kinds(network(), turned) == ["turned"]
+
+
+def test_channels_last_and_exchanged_for_channels_first(network):
+    both = [picture.transpose(0, 2, 1, 3).reshape(1, 3, ROWS, COLUMNS) for picture in pictures(12)]
+    assert kinds(network("NCHW"), both) == ["layout"]
+
+
+@pytest.mark.parametrize(("form", "order"), [("NCHW", (0, 1, 2)), ("NCHW", (1, 0, 2)), ("NHWC", (2, 0, 1))])
+def test_the_cures_of_layouts_are_right(network, form, order):
+    """Pictures whose axes are in another order: the transpose that is named brings them into the model's."""
+    model = network(form)
+    files = [np.ascontiguousarray(picture[0].transpose(order)) for picture in pictures(12)]
+    samples = [{"x": file.reshape(model.main.inputs[0].shape)} for file in files]
+    (fault,) = find_faults(*job_of(model, samples))
+    axes = [int(word) for word in fault.fix.split("(")[1].split(")")[0].split(",")]
+    right = planar(pictures(1)) if form == "NCHW" else pictures(1)
+    np.testing.assert_array_equal(files[0].transpose(axes), right[0][0])
+
+
+def test_blank_pictures_among_good_ones(network):
+    samples = pictures(12)
+    samples[3] = samples[7] = 0 * samples[3]
+    assert "blank" in kinds(network(), samples)
+
+
+def test_a_channel_of_one_value(network):
+    samples = [picture * np.float32([1, 1, 0]) for picture in pictures(12)]
+    assert kinds(network(), samples) == ["channel"]
+
+
+def test_noise(network):
+    rng = np.random.default_rng(1)
+    noise = [rng.standard_normal((1, ROWS, COLUMNS, 3)) for _ in range(12)]
+    assert kinds(network(), noise) == ["noise?"]
+    assert kinds(network("NCHW"), [array.reshape(1, 3, ROWS, COLUMNS) for array in noise]) == ["noise?"]
+
+
+def test_reverse_order_of_colours(network):
+    model = network(front=[(SUBTRACT, [123.7, 116.3, 103.5]), (MULTIPLY, 1 / 58)])
+    assert kinds(model, [picture[..., ::-1] for picture in BYTES]) == ["colours?"]
+
+
+def test_batches_of_one_picture(network):
+    model = network(shape=(2, ROWS, COLUMNS, 3))
+    assert kinds(model, [np.repeat(picture, 2, axis=0) for picture in pictures(12)]) == ["batch"]
+
+
+def test_frames_of_a_video(network):
+    scenes = pictures(3, ROWS + 10, COLUMNS + 10, seed=4)
+    frames = [scene[:, n : n + ROWS, n : n + COLUMNS] for scene in scenes for n in range(10)]
+    assert kinds(network(), frames) == ["copies?"]
+    mirrored = [picture[:, :, ::-1] if n % 5 == 4 else picture for n, picture in enumerate(pictures(12))]
+    mirrored[4], mirrored[9] = mirrored[3][:, :, ::-1], mirrored[8][:, :, ::-1]
+    assert kinds(network(), mirrored) == ["copies?"]
+
+
+# ---------------------------------------------------------------------- wrong sets of other kinds
+
+
+@pytest.fixture
+def signal_network(net):
+    n = net(1, 1, 2000, 1)
+    return n.done(n.mean(n.neuron(n.conv(n.x, 4, "c1"), RELU, "r1"), "y"))
+
+
+def signals(count):
+    rng = np.random.default_rng(3)
+    time = np.arange(2000) / 40
+    waves = [(rng.uniform(0.1, 1.5, (5, 1)), rng.uniform(0, 6, (5, 1))) for _ in range(count)]
+    sums = [np.sin(rate * time + phase).sum(0) for rate, phase in waves]
+    return [np.float32(wave * rng.uniform(0.02, 0.18)).reshape(1, 1, 2000, 1) for wave in sums]
+
+
+def test_clipped_signals(signal_network):
+    assert kinds(signal_network, [np.clip(signal, -0.2, 0.2) for signal in signals(12)]) == ["clipped"]
+
+
+def test_signals_of_16_bit_integers(signal_network):
+    assert kinds(signal_network, [np.rint(signal * 32767) for signal in signals(12)]) == ["scale"]
+
+
+def test_silence(signal_network):
+    assert kinds(signal_network, [0 * signal for signal in signals(12)]) == ["constant"]
+
+
+WORDS = 50
+
+
+@pytest.fixture
+def text_network():
+    """Return ids and mask, int32, of which ids choose rows of a table that the mask selects."""
+    graph = Graph("net")
+    ids, mask = (graph.add_input(Tensor(name, (1, 16), INT32)) for name in ("ids", "attention_mask"))
+    rng = np.random.default_rng(0)
+    table = static("table", rng.standard_normal((WORDS, 8)).astype(np.float32))
+
+    def op(type, inputs, shape, name, dtype=FLOAT32, **params):
+        out = Tensor(name, shape, dtype)
+        graph.append(make_op(graph, type, inputs, [out], params, name=f"{name}_op"))
+        return out
+
+    rows = op("Gather", [table, ids], (1, 16, 8), "rows", axis=i32(0))
+    factor = op("Reshape", [op("Cast", [mask], (1, 16), "real")], (1, 16, 1), "factor")
+    graph.add_output(op("ElementWiseBinary", [rows, factor], (1, 16, 8), "y", operation=u32(MULTIPLY)))
+    graph.verify()
+    model = Model()
+    model.add_graph(graph)
+    return model
+
+
+def texts(count):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(4, 17, count)
+    masks = [np.int32(np.arange(16) < length)[None] for length in lengths]
+    return [
+        {"ids": np.int32(rng.integers(2, WORDS, (1, 16))) * mask, "attention_mask": mask} for mask in masks
+    ]
+
+
+def test_padding_alone(text_network):
+    samples = [{**sample, "ids": 0 * sample["ids"]} for sample in texts(12)]
+    assert "padding" in kinds(text_network, samples)
+
+
+def test_a_mask_of_zeros(text_network):
+    samples = [{**sample, "attention_mask": 0 * sample["attention_mask"]} for sample in texts(12)]
+    assert kinds(text_network, samples) == ["mask"]
+
+
+def test_ids_and_mask_exchanged(text_network):
+    samples = [{"ids": s["attention_mask"], "attention_mask": s["ids"]} for s in texts(12)]
+    assert kinds(text_network, samples) == ["swapped"]
+
+
+def test_tokens_beyond_the_table(text_network):
+    samples = texts(12)
+    samples[5]["ids"][0, 3] = WORDS
+    with pytest.raises(UsageError) as error:
+        kinds(text_network, samples)
+    assert error.value.where == "calibration sample 5, input 'ids'"
+    samples[5]["ids"][0, 3] = -WORDS
+    assert kinds(text_network, samples) == []
+
+
+def test_inputs_exchanged_that_have_encodings(net):
+    n = net(1, 64)
+    other = n.graph.add_input(Tensor("z", (1, 64), FLOAT32))
+    model = n.done(n.binary(n.x, other, ADD, "y"))
+    n.x.encoding, other.encoding = ScaleOffset(0.01, 0, 8), ScaleOffset(1.0, 0, 8)
+    rng = np.random.default_rng(0)
+    right = [{"x": rng.uniform(0, 2, (1, 64)), "z": rng.uniform(0, 200, (1, 64))} for _ in range(12)]
+    right = [{name: np.float32(array) for name, array in sample.items()} for sample in right]
+    assert kinds(model, right) == []
+    assert kinds(model, [{"x": sample["z"], "z": sample["x"]} for sample in right]) == ["scale", "scale"]
+
+
+# ---------------------------------------------------------------------- right sets
+
+
+def test_pictures_of_each_scale_and_layout(network):
+    assert kinds(network(), pictures(12)) == []
+    assert kinds(network("NCHW"), planar(pictures(12))) == []
+    assert kinds(network(scale=1 / 255), BYTES) == []
+    assert kinds(network(), [(picture - 0.45) / 0.22 for picture in pictures(12)]) == []
+    model = network(front=[(SUBTRACT, [123.7, 116.3, 103.5]), (MULTIPLY, 1 / 58)])
+    assert kinds(model, BYTES) == []
+
+
+def test_pictures_of_grey_in_three_channels(network):
+    grey = [np.repeat(picture[..., :1], 3, axis=-1) for picture in pictures(12)]
+    assert kinds(network(), grey) == []
+    assert kinds(network("NCHW"), planar(grey)) == []
+
+
+def test_signals(signal_network):
+    samples = signals(12)
+    assert kinds(signal_network, samples) == []
+    samples[2] = 0 * samples[2]  # silence is a right sample
+    assert kinds(signal_network, samples) == []
+
+
+def test_tokens_and_masks(text_network):
+    assert kinds(text_network, texts(12)) == []
+    full = [{**sample, "attention_mask": np.ones_like(sample["attention_mask"])} for sample in texts(12)]
+    assert kinds(text_network, full) == []
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (1, 20, 10, 1), (1, 8, 8, 64), (4, 4, 4)])
+def test_features(net, shape):
+    n = net(*shape)
+    model = n.done(n.neuron(n.x, RELU, "y"))
+    assert kinds(model, n.samples(12)) == []
+    assert kinds(model, [sample["x"] * 300 for sample in n.samples(12)]) == []
+
+
+def test_masks_of_pictures(net):
+    n = net(1, ROWS, COLUMNS, 1)
+    model = n.done(n.mean(n.conv(n.x, 4, "c1"), "y"))
+    masks = [picture[..., :1] > 0.4 for picture in pictures(12)]
+    masks[3] = masks[3] & False
+    assert kinds(model, masks) == []
+
+
+def test_a_state_and_a_constant_beside_what_varies(net):
+    n = net(1, 64)
+    state = n.graph.add_input(Tensor("state", (1, 64), FLOAT32))
+    flag = n.graph.add_input(Tensor("flag", (1,), BOOL8))
+    model = n.done(n.binary(n.x, state, ADD, "y"))
+    zeros = {state.name: np.zeros((1, 64), np.float32), flag.name: np.ones(1, bool)}
+    assert kinds(model, [{**sample, **zeros} for sample in n.samples(12)]) == []
+
+
+# ---------------------------------------------------------------------- what a quantization says
+
+
+def test_two_lines_for_each_input_and_the_faults(network):
+    notes = []
+    quantize(network(), [{"x": picture} for picture in pictures(4) * 4], notify=notes.append)
+    assert sum(line.startswith("input 'x'") for line in notes) == 2
+    (warning,) = [line for line in notes if line.startswith("warning: calibration")]
+    assert "4 of 16" in warning
+
+
+def test_processes_and_iterators_say_the_same(network):
+    def said(samples, **options):
+        notes = []
+        quantize(network(), samples, notify=notes.append, act_quantizer_calibration="min-max", **options)
+        return [line for line in notes if line.startswith(("input", "warning", "calibration"))]
+
+    samples = [{"x": picture} for picture in BYTES]
+    assert said(samples) == said(iter(samples)) == said(samples, jobs=2)
+
+
+def test_problems_are_known_before_figures_are_measured(network):
+    job, summary = job_of(network(), [{"x": picture} for picture in BYTES])
+    assert not job.data_problems
+    job.look_at_samples(summary)
+    assert len(job.data_problems) == 1
+    job, summary = job_of(network(), [{"x": picture} for picture in pictures(7)])
+    job.look_at_samples(summary)
+    assert not job.data_problems  # a question is none
+
+
+def test_advice_names_the_samples_while_they_are_at_fault(net):
+    """Channels of unlike sizes that 8 bits lose, with samples of one picture and with different ones."""
+    n = net(1, ROWS, COLUMNS, 3)
+    model = n.done(n.neuron(n.conv(n.x, 4, "c1"), 8, "y"))
+    weight = n.graph.tensors["c1_w"]
+    weight.data = static("w", weight.numpy() * np.float32([1e-4, 1, 1, 300])).data
+    n.graph.tensors["c1_b"].data = static("b", np.float32([0, 1, 2, 0])).data
+
+    def advice(samples):
+        notes = []
+        quantize(model, [{"x": sample} for sample in samples], notify=notes.append)
+        return [note for note in notes if note.startswith("warning: output")]
+
+    right, wrong = advice(pictures(12)), advice(pictures(1) * 12)
+    assert any("bit" in line for line in right)
+    assert wrong
+    assert not any("bit" in line for line in wrong)
+
+
+def test_quantized_inputs_have_the_values_of_their_encoding(network):
+    model = network()
+    graph = model.main
+    graph.inputs[0].encoding = ScaleOffset(1 / 255, 0)
+    graph.inputs[0].dtype = UFIXED8
+    summary = SampleSummary(graph, {})
+    for number, picture in enumerate(BYTES):
+        summary.add(number, {"x": picture.astype(np.uint8)})
+    assert summary.inputs["x"].seen.high <= 1.0
+
+
+def test_figures_of_a_list_of_ones_own(network):
+    notes, samples = [], [{"x": picture} for picture in pictures(12)]
+    model = network()
+    own = iter({"x": picture} for picture in pictures(3, seed=8))
+    made = quantize(model, samples, report_list=own, notify=notes.append)
+    assert any(line.startswith("outputs of 3 held-out samples") for line in notes)
+    other = quantize(model, samples)
+    assert {t.name: t.encoding for t in made.main.tensors.values()} == {
+        t.name: t.encoding for t in other.main.tensors.values()
+    }
+    with pytest.raises(UsageError, match="held-out"):
+        quantize(model, samples, report_list=[], step=pytest.fail)

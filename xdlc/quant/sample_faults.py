@@ -1,0 +1,315 @@
+"""Faults of calibration samples, each with its cure: by what the inputs hold, and what the network reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Graph, Role, ScaleOffset, Tensor
+from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.opdefs.traits import traits
+from xdlc.passes.fold_preprocessing import factor_and_term
+from xdlc.quant.affine import representable
+from xdlc.quant.existing_encodings import given_bits
+from xdlc.quant.op_specs import is_real
+from xdlc.quant.ranges import Range
+from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers, token_limits
+from xdlc.quant.samples import is_held_out
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from xdlc.quant.job import Job
+
+FEW = 8
+"""Fewer samples than that are few."""
+
+ALIKE = 0.8
+"""Rows in another form of pictures are closer than this share of their distance in the stated one."""
+
+SMOOTH, WHITE = 0.6, 0.93
+"""Neighbours in pictures are closer than the first share of the distance of any two values, in noise not
+closer than the second."""
+
+LARGE, SATURATED, UNHEARD = 50.0, 200.0, 0.02
+"""Results of first layers in units of their biases: where inputs may be, and where they are too large; and
+the deviation of those of the first where they are too small.
+
+Measured on nine networks of vision: 0.1 to 6 with the right samples (100 where biases are tiny), 98 to 541
+with 0..255 for normalized ones; deviations of 0.24 and more with the right ones, up to 0.008 with 0..1 for
+0..255.
+"""
+
+NEAR = 0.2
+"""A near copy of another sample differs from it by less than this share of what samples usually differ by,
+and of what it differs from their median by: silence is no copy of silence."""
+
+_FIRST, _NO_BIAS = 3, 1e-6
+_LEAST = 16
+_REAL = "give samples of the real input, preprocessed as the application does it"
+_MORE = "give 32 to 200 different samples of the real input"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of calibration samples.
+
+    Attributes:
+        kind: Which one, in a word.
+        text: What is wrong.
+        fix: What to do about it.
+        is_certain: Whether it is a fact; else it is a question.
+    """
+
+    kind: str
+    text: str
+    fix: str
+    is_certain: bool = True
+
+    def __str__(self) -> str:
+        """Return the line for people."""
+        begin = "warning: " if self.is_certain else ""
+        return f"{begin}calibration samples: {self.text}; {self.fix}"
+
+
+def find_faults(job: Job, summary: SampleSummary) -> list[Fault]:
+    """Return the faults of the samples that a job was calibrated with.
+
+    Args:
+        job: The job, calibrated.
+        summary: What the samples hold.
+    """
+    states = job.model.metadata.get("states", {})
+    inputs = [held for name, held in summary.inputs.items() if held.count and name not in states]
+    faults = list(_constants(inputs)) or list(_counts(summary))
+    faults += _tokens(inputs, job.graph)
+    for held in inputs:
+        if len(held.constants) < held.count:
+            faults += _contents(held, job)
+    return [*faults, *_near_copies(job, summary)]
+
+
+def _counts(summary: SampleSummary) -> Iterator[Fault]:
+    count, distinct = summary.count, len(summary.digests)
+    if count == 1:
+        yield Fault("few", "there is one", _MORE)
+    elif distinct == 1:
+        yield Fault("identical", f"all {count} are equal", _MORE)
+    elif 2 * distinct <= min(count, len(summary.signatures)):
+        yield Fault("identical", f"{distinct} of {count} differ, the others repeat them", _MORE)
+    elif count < FEW:
+        yield Fault("few", f"there are {count}", _MORE, is_certain=False)
+    batches = [held for held in summary.inputs.values() if held.tensor.rank > 1 and held.tensor.shape[0] > 1]
+    varied = [held for held in batches if len(held.constants) < held.count]
+    if varied and all(held.count == held.repeated for held in varied):
+        yield Fault("batch", "all items of each batch are equal", "fill each batch with different items")
+
+
+def _constants(inputs: list[InputSummary]) -> Iterator[Fault]:
+    reals = [held for held in inputs if held.tensor.dtype.is_float and held.tensor.size >= _LEAST]
+    are_all = all(len(held.constants) == held.count for held in reals)
+    for held in reals:
+        name, blank, colours = held.tensor.name, held.constants, _channels(held) == 3
+        if len(blank) == held.count and (are_all or colours):
+            everywhere = held.seen.low == held.seen.high
+            what = f"is {held.seen.low:.4g} everywhere" if everywhere else "has one value in each sample"
+            yield Fault("constant", f"input {name!r} {what}", _REAL)
+        elif blank and colours:
+            numbers = ", ".join(map(str, blank[:5])) + (", ..." if len(blank) > 5 else "")
+            text = f"input {name!r} has one value in {len(blank)} of {held.count} samples ({numbers})"
+            yield Fault("blank", text, "remove these samples")
+
+
+def _tokens(inputs: list[InputSummary], graph: Graph) -> Iterator[Fault]:
+    rows = token_limits(graph)
+    for held in inputs:
+        name, seen = held.tensor.name, held.seen
+        if rows.get(name, 0) > 2 and held.tensor.size > 1 and len(held.constants) == held.count:
+            yield Fault("padding", f"input {name!r} holds one token in each sample", _REAL)
+        if "mask" not in name.lower() or is_real(held.tensor):
+            continue
+        if seen.low == seen.high == 0:
+            fix = "give the mask of the tokenizer: 1 at tokens, 0 at padding"
+            yield Fault("mask", f"mask {name!r} is 0 everywhere", fix)
+        elif seen.high > 1:
+            text = f"mask {name!r} holds values up to {seen.high:.0f}: are they tokens?"
+            yield Fault("swapped", text, "give it the array of 0 and 1")
+
+
+def _stated(tensor: Tensor, graph: Graph) -> Range | None:
+    """Return the range that an input should have: its encoding's, or 0..255 if the network scales that."""
+    import numpy as np
+
+    bits = given_bits(tensor)
+    if isinstance(tensor.encoding, ScaleOffset) and bits is not None:
+        unsigned = UFIXED8 if bits == 8 else UFIXED16
+        return representable(tensor.encoding, tensor.dtype if tensor.dtype.is_fixed else unsigned)
+    pair = _affine(tensor, graph)
+    if pair is None or Picture.of(tensor) is None:
+        return None
+    factor, term = pair
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean, deviation = np.abs(term / factor).max(), (1 / np.abs(factor)).max()
+    return Range(0.0, 255.0) if deviation > 16 or mean > 30 else None
+
+
+def _affine(tensor: Tensor, graph: Graph) -> np.ndarray | None:
+    """Return factor and term of each channel that a network begins with; None if it does not."""
+    import numpy as np
+
+    pair = None
+    while True:
+        ops = [op for op, _ in readers(graph, tensor)]
+        step = factor_and_term(ops[0]) if len(ops) == 1 else None
+        if step is None:
+            return pair
+        step = step.reshape(2, -1)
+        pair = step if pair is None else np.stack([pair[0] * step[0], pair[1] * step[0] + step[1]])
+        tensor = ops[0].outputs[0]
+
+
+def _differs(seen: Range, stated: Range) -> bool:
+    return not stated.width / 20 < seen.width < 3 * stated.width
+
+
+def _channels(held: InputSummary) -> int:
+    return 0 if held.picture is None else held.picture.channels
+
+
+def _contents(held: InputSummary, job: Job) -> Iterator[Fault]:
+    name, seen = f"input {held.tensor.name!r}", held.seen
+    numbers = f"{seen.low:.4g} to {seen.high:.4g}"
+    stated = _stated(held.tensor, job.graph)
+    peak = max(-seen.low, seen.high)
+    is_natural = _shares(held)[1:].min(initial=1.0) < SMOOTH
+    is_bytes = seen.low >= 0 and 100 < seen.high <= 255 and (held.is_whole or is_natural)
+    if stated is not None and _differs(seen, stated):
+        why = "its encoding" if held.tensor.encoding is not None else "the scale that the network begins with"
+        text = f"{name} holds {numbers}, and {why} is for {stated.low:.4g} to {stated.high:.4g}"
+        yield Fault("scale", text, "scale the samples to that range, or omit a step of preprocessing")
+    elif stated is None and (is_bytes or (held.is_whole and 1000 < peak <= 32768)):
+        response, _ = _response(held, job)
+        if response > LARGE:
+            text = f"{name} holds {numbers}, {response:.0f} times what suits the first layers"
+            fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
+            yield Fault("scale", text, fix, is_certain=response > SATURATED)
+    elif stated is None and is_natural and peak <= 1 and _response(held, job)[1] < UNHEARD:
+        text = f"{name} is {numbers}, which hardly changes what the first layer computes"
+        yield Fault("scale", text, "multiply the samples by 255, or preprocess them as in training")
+    elif _channels(held) == 3 and is_natural and (peak <= 0.01 or held.deviation < 0.02 * abs(held.mean)):
+        text = f"{name} hardly varies: {numbers}, deviation {held.deviation:.2g}"
+        yield Fault("scale", f"{text}; is it normalized twice?", "remove one of the two steps")
+    yield from _form(held)
+    yield from _colours(held, job.graph)
+    if _channels(held) == 3:
+        constant = [str(index) for index, ends in enumerate(held.ranges) if ends.low == ends.high]
+        if constant and len(constant) < 3:
+            text = f"{name}: channel {' and '.join(constant)} has one value in all samples"
+            yield Fault("channel", text, "check how the channels are read and ordered")
+    if held.clipped > 0 and 2 * held.clipped >= held.count:
+        text = f"{name}: more than a hundredth of the values are at both ends of their range"
+        yield Fault("clipped", text, "record with less gain, or scale before values are cut off")
+    if _channels(held) != 4 and _shares(held).min(initial=1.0) > WHITE and held.neighbours:
+        text = f"{name} holds noise: no value is like its neighbours, so figures mean nothing"
+        yield Fault("noise", text, _REAL, is_certain=False)
+
+
+def _colours(held: InputSummary, graph: Graph) -> Iterator[Fault]:
+    """Yield a question if the means of the samples are in reverse to those that the network subtracts."""
+    pair = _affine(held.tensor, graph) if _channels(held) == 3 else None
+    if pair is None or pair.shape[1] != 3 or held.count < FEW or not pair[0].all():
+        return
+    means, found = -pair[1] / pair[0], held.channels
+    gaps = (means[0] - means[2], found[0] - found[2])
+    if min(abs(gaps[0] / means.mean()), abs(gaps[1] / found.mean())) > 0.05 and gaps[0] * gaps[1] < 0:
+        order = "RGB" if gaps[0] > 0 else "BGR"
+        text = f"the network subtracts means in the order of {order}, and those of the samples are in reverse"
+        yield Fault("colours", text, f"are they {order[::-1]}? then reverse the channels", is_certain=False)
+
+
+def _shares(held: InputSummary) -> np.ndarray:
+    """Return the mean distances of neighbours as shares of that of any two values."""
+    import numpy as np
+
+    if not held.neighbours:
+        return np.zeros(0)
+    total = np.sum(held.neighbours, axis=0)
+    return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
+
+
+def _form(held: InputSummary) -> Iterator[Fault]:
+    """Yield a fault if rows of pictures follow each other in another form than the stated one."""
+    import numpy as np
+
+    picture, shares = held.picture, _shares(held)
+    if picture is None or not shares.size:
+        return
+    rows = np.array(held.neighbours)[:, 2:]
+    is_best = (rows < ALIKE * rows[:, :1]).mean(0) >= 0.9
+    best = 1 + int(np.argmin(np.where(is_best, shares[1:], np.inf)[1:]))
+    if not is_best[best] or shares[1 + best] >= SMOOTH:
+        return
+    name, words = held.tensor.name, ("NHWC", "NCHW")
+    own, other = words[picture.is_planar], words[not picture.is_planar]
+    if picture.channels == 1 or best == 2:
+        text = f"input {name!r} has {picture.rows} rows of {picture.columns}, and rows of the samples have "
+        yield Fault("turned", f"{text}{picture.rows} values", "exchange rows and columns of the arrays")
+        return
+    fix = "apply .transpose(2, 1, 0) to each array"
+    if best == 1:
+        axes = "(2, 0, 1)" if picture.is_planar else "(1, 2, 0)"
+        fix = f"apply .transpose{axes} to each array, or convert with --desired_input_layout {name} {other}"
+    yield Fault("layout", f"input {name!r} is {own}, and the samples hold {other}", fix)
+
+
+def _response(held: InputSummary, job: Job) -> tuple[float, float]:
+    """Return how large results of the first layers are for an input, and how much those of the first vary.
+
+    Both are in units of the largest bias; of ``_FIRST`` layers with biases the least counts.  NaN: not known.
+    """
+    import numpy as np
+
+    twin = job.model.clone()
+    graph = twin.main
+    for tensor in graph.outputs:
+        tensor.role = Role.NATIVE
+    graph.outputs, sizes, reached = [], list[float](), {held.tensor.name}
+    for op in graph.ops:
+        if reached.isdisjoint(tensor.name for tensor in op.inputs if tensor is not None):
+            continue
+        reached.update(tensor.name for tensor in op.outputs)
+        place = traits(op).bias
+        bias = op.inputs[place] if place is not None and place < len(op.inputs) else None
+        if traits(op).macs and bias is not None and bias.is_static and bias.dtype.is_float:
+            size = float(np.abs(bias.numpy()).max(initial=0.0))
+            if size > _NO_BIAS and len(sizes) < _FIRST:
+                sizes.append(size)
+                graph.add_output(op.outputs[0])
+    if not sizes or not job.measured:
+        return math.nan, math.nan
+    graph.prune()
+    results = [*job.session(twin, quantized=False).run(job.measured[0].sample).values()]
+    peaks = [float(np.abs(values).max()) / size for values, size in zip(results, sizes, strict=True)]
+    return min(peaks), float(results[0].reshape(-1, results[0].shape[-1]).std(0).max()) / sizes[0]
+
+
+def _near_copies(job: Job, summary: SampleSummary) -> Iterator[Fault]:
+    """Yield a question if held-out samples hardly differ from those of calibration."""
+    import numpy as np
+
+    if not job.holds_out:
+        return
+    held = [kept.number for kept in job.measured if kept.number in summary.signatures]
+    rest = [number for number in summary.signatures if not is_held_out(number)]
+    if not held or len(rest) < FEW // 2 or not summary.signatures[held[0]]:
+        return
+    if 2 * len(summary.digests) <= len(summary.signatures):  # stated as such
+        return
+    nearest = [summary.distances(number, rest) for number in held]
+    usual = np.median(nearest)
+    near = sum(float(row[:-1].min()) < NEAR * min(usual, row[-1]) for row in nearest)
+    if 2 * near >= len(held):
+        text = f"{near} of {len(held)} held-out samples are near copies of others, so figures are too good"
+        yield Fault("copies", text, "give other samples as report_list", is_certain=False)

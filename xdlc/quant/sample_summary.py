@@ -1,0 +1,320 @@
+"""Summary of calibration samples: what each input holds, gathered while they are read.
+
+Of a large array a part is read, but for its ends and its sum: at most ``MOST`` elements in even steps, and
+``PLACES`` elements with their neighbours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import UsageError, XdlcError
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs.traits import traits
+from xdlc.quant.op_specs import single_name
+from xdlc.quant.ranges import NOTHING, Range
+from xdlc.runtime.cpu import feed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MOST, PLACES, MOST_SAMPLES = 1 << 15, 1 << 11, 4096
+"""Elements of an array, those with neighbours, and samples that are looked at."""
+
+COLOURS, LEAST_SIDE, LEAST_LENGTH = (1, 3, 4), 16, 1000
+"""Channels of pictures, their rows and columns at least, and values of a signal at least."""
+
+_BLOCKS, _SHOWN, _WHOLE = 8, 8, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Axes of an input that may hold pictures.
+
+    Attributes:
+        channels: Number of channels.
+        rows: Number of rows.
+        columns: Number of columns.
+        is_planar: Whether channels come before rows: NCHW.
+    """
+
+    channels: int
+    rows: int
+    columns: int
+    is_planar: bool
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Picture | None:
+        """Return the axes of an input; None: it has none of pictures, or it is not clear which they are."""
+        sides = tensor.shape[1:] if tensor.rank == 4 else tensor.shape
+        if len(sides) != 3 or not tensor.dtype.is_float:
+            return None
+        is_planar = sides[0] in COLOURS
+        channels, rows, columns = sides if is_planar else (sides[2], *sides[:2])
+        if is_planar == (sides[2] in COLOURS) or min(rows, columns) < LEAST_SIDE:
+            return None
+        return cls(channels, rows, columns, is_planar)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Distances in elements of neighbours in a row, and of those in a column in four forms.
+
+        They are the stated form, the other layout, and both with rows and columns exchanged.
+        """
+        own, other = (1, self.channels) if self.is_planar else (self.channels, 1)
+        return (own, *(side * step for side in (self.columns, self.rows) for step in (own, other)))
+
+
+@dataclass(slots=True)
+class InputSummary:
+    """What an input holds over all samples.
+
+    Attributes:
+        tensor: The input.
+        axis: Axis of its channels; None: not known.
+        picture: Its axes if it may hold pictures.
+        is_signal: Whether it may hold a signal of one channel, like audio.
+        seen: Smallest and largest value.
+        count: Number of samples.
+        mean: Mean of all values.
+        square: Mean of their squares.
+        channels: Means of the channels.
+        ranges: Ranges of the channels.
+        is_whole: Whether all values are whole numbers.
+        constants: Numbers of the samples that hold one value.
+        digests: Digests of the contents that occur.
+        neighbours: For each sample the mean distance of any two values, and of those ``Picture.steps`` apart.
+        clipped: Number of samples with more than a hundredth of their values at both ends of the range.
+        repeated: Number of samples in which all items of the batch are equal.
+    """
+
+    tensor: Tensor
+    axis: int | None
+    picture: Picture | None
+    is_signal: bool
+    seen: Range = NOTHING
+    count: int = 0
+    mean: float = 0.0
+    square: float = 0.0
+    channels: Any = 0.0
+    ranges: list[Range] = field(default_factory=list)
+    is_whole: bool = True
+    constants: list[int] = field(default_factory=list)
+    digests: set[bytes] = field(default_factory=set)
+    neighbours: list[np.ndarray] = field(default_factory=list)
+    clipped: int = 0
+    repeated: int = 0
+
+    @classmethod
+    def of(cls, tensor: Tensor, layout: str) -> InputSummary:
+        """Return that of no sample.
+
+        Args:
+            tensor: The input.
+            layout: Its axes, like ``NCHW``; empty: not known.
+        """
+        picture = Picture.of(tensor)
+        axis = layout.index("C") if len(layout) == tensor.rank and "C" in layout else None
+        if axis is None and picture is not None:
+            axis = tensor.rank - (3 if picture.is_planar else 1)
+        is_long = max(tensor.shape, default=0) == tensor.size >= LEAST_LENGTH
+        return cls(tensor, axis, picture, is_long and tensor.dtype.is_float)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of all values."""
+        return math.sqrt(max(self.square - self.mean**2, 0.0))
+
+    def add(self, number: int, array: np.ndarray, total: float) -> tuple[bytes, np.ndarray]:
+        """Count a sample; return its digest, and means of blocks of it, by which samples are compared.
+
+        Args:
+            number: Its number.
+            array: The values, finite and contiguous.
+            total: Their sum.
+        """
+        import numpy as np
+
+        low, high = float(array.min()) + 0.0, float(array.max()) + 0.0  # -0.0 is 0.0
+        part = _part(array).astype(np.float64) + 0.0
+        self.count += 1
+        share = 1 / self.count
+        self.seen = self.seen.merge(Range(low, high))
+        self.mean += share * (float(part.mean()) - self.mean)
+        self.square += share * (float((part * part).mean()) - self.square)
+        self.is_whole = self.is_whole and bool((np.abs(np.rint(part) - part) < _WHOLE).all())
+        if self.axis is not None:
+            others = tuple(axis for axis in range(array.ndim) if axis != self.axis)
+            self.channels = self.channels + share * (part.mean(others) - self.channels)
+            ends = zip(part.min(others).tolist(), part.max(others).tolist(), strict=True)
+            ranges = [Range(*pair) for pair in ends]
+            self.ranges = [a.merge(b) for a, b in zip(self.ranges or ranges, ranges, strict=True)]
+        text = part.tobytes() + np.array([low, high, total + 0.0]).tobytes()
+        digest = hashlib.blake2b(text, digest_size=16).digest()
+        self.digests.add(digest)
+        self.constants += [number] if low == high else []
+        self.repeated += int(
+            part.ndim > 1 and len(part) > 1 and low < high and bool((part == part[:1]).all())
+        )
+        if self.is_signal:
+            at_ends = int(((part == low) | (part == high)).sum())
+            self.clipped += int(part.size < 100 * at_ends < 50 * part.size and low < 0 < high)
+        if self.picture is not None or self.is_signal:
+            steps = (1,) if self.picture is None else self.picture.steps
+            flat = array.reshape(-1)
+            places = np.random.default_rng(0).integers(0, max(flat.size - max(steps), 1), PLACES)
+            here = flat[places].astype(np.float64)
+            there = [np.roll(here, 1), *(flat[(places + step) % flat.size] for step in steps)]
+            self.neighbours.append(np.abs(np.stack(there) - here).mean(1))
+        return digest, _blocks(part, self.picture)
+
+    def lines(self) -> Iterator[str]:
+        """Yield two lines for people."""
+        count = f"{self.count} sample{'' if self.count == 1 else 's'}"
+        numbers = f"{self.seen.low:.5g} to {self.seen.high:.5g}, mean {self.mean:.4g}"
+        if 1 < len(self.ranges) <= _SHOWN:
+            numbers += f", by channel {' '.join(f'{value:.3g}' for value in self.channels)}"
+        yield f"input {self.tensor.name!r}: {count} of {self.tensor.dtype}, {numbers}"
+        copies = self.count - len(self.digests)
+        alike = f"{copies} repeat{'s' if copies == 1 else ''} another one" if copies else "no two are equal"
+        constant = f"{len(self.constants)} constant" if self.constants else "none is constant"
+        yield f"input {self.tensor.name!r}: {alike}, {constant}, no NaN"
+
+
+class SampleSummary:
+    """Summaries of all inputs of a graph, and signatures of the samples.
+
+    Args:
+        graph: The graph.
+        layouts: What is known of the axes of inputs by name, like ``NCHW``.
+
+    Attributes:
+        inputs: Summaries by name of the input.
+        digests: Digests of the samples that occur.
+        signatures: Means of blocks of the inputs of floats by number of the sample.
+        count: Number of samples.
+    """
+
+    def __init__(self, graph: Graph, layouts: Mapping[str, str]) -> None:
+        inputs = {tensor.name: tensor for tensor in graph.inputs if tensor.size}
+        self.inputs = {
+            name: InputSummary.of(tensor, layouts.get(name, "")) for name, tensor in inputs.items()
+        }
+        self.digests: set[tuple[bytes, ...]] = set()
+        self.signatures: dict[int, dict[str, np.ndarray]] = {}
+        self.count = 0
+        self._rows = token_limits(graph)
+
+    def add(self, number: int, sample: Mapping[str, Any]) -> None:
+        """Count a sample; one that does not fit, or is not finite, is left to the session that runs it.
+
+        Raises:
+            UsageError: If it holds an index beyond the table that it is for.
+        """
+        import numpy as np
+
+        self.count += 1
+        digests, signature = [], dict[str, np.ndarray]()
+        for name, held in self.inputs.items():
+            try:
+                array = feed(held.tensor, sample[name])
+            except (KeyError, XdlcError):
+                continue
+            rows = self._rows.get(name)
+            if rows is not None and not -rows <= array.min(initial=0) <= array.max(initial=0) < rows:
+                raise UsageError(
+                    f"holds {array.min()} to {array.max()}, and chooses from a table of {rows} rows",
+                    where=f"calibration sample {number}, input {name!r}",
+                    fix="give tokens of the network's own tokenizer, and each array to its input",
+                )
+            total = float(array.sum(dtype=np.float64))
+            if array.size and math.isfinite(total) and self.count <= MOST_SAMPLES:
+                digest, blocks = held.add(number, array, total)
+                digests.append(digest)
+                if held.tensor.dtype.is_float:
+                    signature[name] = blocks.astype(np.float32)
+        if self.count <= MOST_SAMPLES:
+            self.digests.add(tuple(digests))
+            self.signatures[number] = signature
+
+    def distances(self, number: int, others: Sequence[int]) -> np.ndarray:
+        """Return how far a sample is from others, or from their mirror images, and from their median.
+
+        Args:
+            number: Number of the sample, one of ``signatures``.
+            others: Numbers of others.
+
+        Returns:
+            Distances in units of the inputs' deviations, the last that from the median.
+        """
+        import numpy as np
+
+        total = np.zeros(len(others) + 1)
+        for name, blocks in self.signatures[number].items():
+            rows = np.stack([self.signatures[other][name] for other in others])
+            rows = np.concatenate([rows, np.median(rows, axis=0, keepdims=True)])
+            mirrored = blocks.reshape(-1, _BLOCKS)[:, ::-1].reshape(-1) if blocks.size % 64 == 0 else blocks
+            forms = (blocks, blocks if self.inputs[name].picture is None else mirrored)
+            squares = np.min([((rows - form) ** 2).mean(1) for form in forms], axis=0)
+            total += squares / max(self.inputs[name].deviation ** 2, 1e-30)
+        return np.asarray(np.sqrt(total))
+
+    def lines(self) -> list[str]:
+        """Return two lines for each input, of the first ones where there are many."""
+        held = [each for each in self.inputs.values() if each.count]
+        more = [f"inputs: {len(held) - _SHOWN} more"] if len(held) > _SHOWN else []
+        return [*(line for each in held[:_SHOWN] for line in each.lines()), *more]
+
+
+def token_limits(graph: Graph) -> dict[str, int]:
+    """Return the number of rows of the smallest table that each input is an index of, by its name."""
+    limits: dict[str, int] = {}
+    for tensor in graph.inputs:
+        for op, source in readers(graph, tensor):
+            table = op.inputs[0]
+            if op.type == "Gather" and table is not None and source is op.inputs[1] and table.is_static:
+                rows = table.shape[int(op.param("axis", 0))]
+                limits[tensor.name] = min(rows, limits.get(tensor.name, rows))
+    return limits
+
+
+def readers(graph: Graph, tensor: Tensor) -> Iterator[tuple[Op, Tensor]]:
+    """Yield the ops that read a tensor, as it is or after views and conversions, and what they read."""
+    pending = [tensor]
+    for source in pending:  # grows
+        for op in graph.consumers(source):
+            known = traits(op)
+            if (known.view or known.recodes or single_name(op) == "Cast") and op.inputs[0] is source:
+                pending.append(op.outputs[0])
+            else:
+                yield op, source
+
+
+def _part(array: np.ndarray) -> np.ndarray:
+    """Return at most ``MOST`` elements in even steps along the longest axes."""
+    steps, sides = [1] * array.ndim, list(array.shape)
+    while math.prod(sides) > MOST:
+        axis = sides.index(max(sides))
+        steps[axis] *= 2
+        sides[axis] = -(-array.shape[axis] // steps[axis])
+    part: np.ndarray = array[tuple(slice(None, None, step) for step in steps)]
+    return part
+
+
+def _blocks(part: np.ndarray, picture: Picture | None) -> np.ndarray:
+    """Return the means of 8x8 blocks of each channel of a picture, of 64 blocks of another array."""
+    import numpy as np
+
+    if picture is not None and min(picture.rows, picture.columns) >= 2 * _BLOCKS:
+        planes = part.reshape(-1, *part.shape[-3:])[0]
+        planes = planes if picture.is_planar else planes.transpose(2, 0, 1)
+        rows, columns = (side // _BLOCKS for side in planes.shape[1:])
+        whole = planes[:, : rows * _BLOCKS, : columns * _BLOCKS]
+        squares = whole.reshape(len(planes), _BLOCKS, rows, _BLOCKS, columns)
+        return np.asarray(squares.mean((2, 4)).reshape(-1))
+    size = max(part.size // _BLOCKS**2, 1)
+    return np.asarray(part.reshape(-1)[: part.size // size * size].reshape(-1, size).mean(1))
