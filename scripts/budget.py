@@ -25,19 +25,19 @@ LINES = {
     "boundary": 1_675,
     "cli": 6_080,
     "container": 4_210,
-    "converter": 54_720,
+    "converter": 54_725,
     "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_250,
+    "passes": 6_335,
     "prepare": 4_135,
-    "quant": 19_355,
+    "quant": 19_420,
     "runtime": 17_010,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_310
+TOTAL = 139_445
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -15,6 +15,7 @@ from tests.htp_models import cnn
 from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, summary, table_lines
 from xdlc.cli.tools.info import main as info
 from xdlc.ir import Model, raw_data
+from xdlc.prepare.htp.prepare import Prepared
 
 
 def tool(*args: object, code: int = 0) -> str:
@@ -149,7 +150,7 @@ def test_summary_shows_no_control_characters_and_tells_what_is_missing() -> None
         metadata={"cacheList": [{"cacheName": "htp.cache.sm8550.0"}]},
         records={"htp.cache.\x1b[31mx.0": raw_data(b"1")},
     )
-    odd, missing, failed = summary(model, {"sm8650": "failed"})
+    odd, missing, failed = summary(Prepared(model, (), (), failed=("sm8650",)))
     assert "\x1b" not in odd
     assert "of an unknown architecture, 1 bytes, there before" in odd
     assert missing == (

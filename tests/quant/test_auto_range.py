@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 
 from xdlc.quant import auto_range as module
-from xdlc.quant.auto_range import CANDIDATES, Choice, judged
+from xdlc.quant.auto_range import CANDIDATES, Choice
 from xdlc.quant.job import Job
+from xdlc.quant.judge import OutputJudge, Score, judged
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
-from xdlc.quant.samples import KeptSample, Samples, Spread
+from xdlc.quant.samples import Samples, Spread
 
 RELU, SIGMOID = 4, 6
 
@@ -57,6 +58,8 @@ def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
         return np.array([[[1.0], [0.1 if choice == wanted else 1.0]] for _ in range(count)])
 
     monkeypatch.setattr(module._Trials, "powers", powers)
+    monkeypatch.setattr(module._Trials, "forget", lambda self, left: None)
+    monkeypatch.setattr(module._Trials, "score", lambda self, choice: Score((), np.zeros((0, 0))))
     n, model = classifier(net)
     assert calibrated(model, n.samples(4)).choice == wanted
 
@@ -164,8 +167,9 @@ def test_boxes_and_scores_of_one_output_are_judged_apart(net):
     model = n.done(n.concat([n.conv(n.x, 4, "boxes"), scores, scores], "y"))
     values = np.full((1, 2, 2, 8), 300.0, np.float32)
     values[..., 4:6], values[..., 6:] = 0.5, 0.0
-    parts = module._unlike(model.main, [KeptSample(0, {}, {"y": values})], ["y"])["y"]
-    assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 6)]
+    parts = OutputJudge(model.main, [{"y": values}]).parts
+    assert [(part.place.start, part.place.stop) for part in parts] == [(0, 4), (4, 6), (6, 8)]
+    assert [part.kind for part in parts] == ["signal", "scores", "scores"]
 
 
 @pytest.mark.parametrize(("count", "most", "kept"), [(5, 8, 5), (9, 8, 5), (100, 8, 7)])

@@ -82,3 +82,12 @@ def test_a_constant_of_both_is_stored_twice(net):
     quantized = quantize(n.done(one, two), n.samples(1), float_ops=["one"], float_bitwidth=16).main
     dtypes = {op.outputs[0].name: op.inputs[1].dtype for op in quantized.ops if len(op.inputs) > 1}
     assert sorted(map(str, dtypes.values())) == ["float16", "ufixed8"]
+
+
+@pytest.mark.parametrize(("value", "count"), [(1e-8, 1), (1e-6, 0), (0.0, 0), (1e3, 0)])
+def test_numbers_that_float16_does_not_hold_are_named(net, value, count):
+    n = net(1, 4)
+    model = n.done(n.binary(n.x, static("epsilon", np.float32([value])), ADD, "y"))
+    notes = []
+    quantize(model, n.samples(2), float_ops=["y"], float_bitwidth=16, notify=notes.append)
+    assert sum("'epsilon'" in note for note in notes) == count

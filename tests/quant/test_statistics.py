@@ -8,9 +8,11 @@ from hypothesis.extra.numpy import arrays
 
 from xdlc.errors import ModelError
 from xdlc.ir import static
-from xdlc.quant.calibration.statistics import BINS, Histogram, Statistics
+from xdlc.quant.advice import most_reach
+from xdlc.quant.calibration.statistics import BINS, Histogram, Statistics, share_below
 from xdlc.quant.ranges import NOTHING, range_of
 from xdlc.quant.weights import channel_ranges
+from xdlc.quant.widening import typical_steps
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 near = st.floats(-8, 8, width=32)
@@ -114,3 +116,18 @@ def test_channels_have_the_ranges_that_each_has_alone(values, axis):
     for index, largest in enumerate(channels.largest):
         alone = channel_ranges(static("c", np.take(values, [index], axis)), None)
         assert largest == alone.largest[0]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.float64])
+def test_the_size_below_which_a_share_lies(kind):
+    counts = (np.full(1000, 0.1) if kind is not np.int64 else np.full(1000, 1)).astype(kind)
+    sizes = np.arange(1000.0)
+    for share in (0.0, 0.5, 0.999, np.nextafter(1.0, 2.0), 1.0):  # sums of 0.1 are rounded
+        assert share_below(sizes, counts, share) == pytest.approx(max(1000 * min(share, 1.0) - 1, 0), abs=1)
+    assert share_below(np.zeros(0), np.zeros(0, kind), 0.5) == 0.0
+    assert share_below(sizes, np.zeros(1000, kind), 0.5) == 0.0
+
+
+def test_an_empty_histogram_reaches_nothing():
+    assert most_reach(Histogram()) == 0.0
+    assert typical_steps(Statistics()) == float("inf")

@@ -7,7 +7,8 @@ import pytest
 
 from tests.htp_models import needs_htp
 from tests.running import run, run_htp
-from xdlc.ir import Graph, Param, Tensor, b8, dtype, f32, make_op, static, u32, u32s
+from xdlc.ir import Graph, Param, ScaleOffset, Tensor, b8, dtype, f32, make_op, static, u32, u32s
+from xdlc.ir.dtype import DType
 
 pytestmark = [pytest.mark.vendor, needs_htp]
 RNG = np.random.default_rng(0)
@@ -30,6 +31,61 @@ def convolution(kernel: tuple[int, int], pads: list[list[int]]) -> tuple[Graph, 
     params = {"stride": u32s([2, 2]), "pad_amount": u32s(pads), "dilation": u32s([1, 1]), "group": u32(1)}
     sizes = [(12 + sum(pair) - size) // 2 + 1 for pair, size in zip(pads, kernel, strict=True)]
     return one_op("Conv2d", [image(3), static("w", weight)], (1, *sizes, 8), params)
+
+
+def repeated(
+    shape: tuple[int, ...], times: list[int], kind: DType = dtype.FLOAT32
+) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Return 3 * Tile(3 * x), a product that drops the Tile."""
+    graph, feeds = Graph("one"), {"x": RNG.uniform(-1, 1, shape).astype(np.float32)}
+    result = tuple(map(int, np.multiply(shape, times)))
+    shapes, ends = {"x": shape, "small": shape, "large": result, "y": result}, (1, 3, 3, 9)
+    x, small, large, y = (Tensor(name, held, kind) for name, held in shapes.items())
+    three = static("three", np.full(1, 1 if kind.is_fixed else 3, kind.numpy), kind)
+    if kind.is_fixed:
+        three.encoding = ScaleOffset(3.0, 0)
+        for tensor, end in zip((x, small, large, y), ends, strict=True):
+            tensor.encoding = ScaleOffset(end / 127, -128)
+    product = {"operation": u32(13)}
+    graph.add_input(x)
+    graph.append(make_op(graph, "ElementWiseBinary", [x, three], [small], product, name="first"))
+    graph.append(make_op(graph, "Tile", [small], [large], {"multiples": u32s(times)}, name="repeat"))
+    graph.append(make_op(graph, "ElementWiseBinary", [large, three], [y], product, name="op"))
+    graph.add_output(y)
+    return graph, feeds
+
+
+def pool3d(kernel: int, stride: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    params = {
+        "filter_size": u32s([kernel] * 3),
+        "stride": u32s([stride] * 3),
+        "pad_amount": u32s([[1, 1]] * 3),
+    }
+    params["count_pad_for_edges"] = b8(True)
+    size = (10 - kernel) // stride + 1
+    x = RNG.standard_normal((1, 8, 8, 8, 4)).astype(np.float32)
+    return one_op("PoolAvg3d", [x], (1, size, size, size, 4), params)
+
+
+def rms_norm(shape: tuple[int, ...]) -> tuple[Graph, dict[str, np.ndarray]]:
+    x = RNG.standard_normal(shape).astype(np.float32)
+    gamma, beta = (
+        static(name, np.full(shape[-1], value, np.float32)) for name, value in (("g", 2), ("b", 0))
+    )
+    params = {"axes": u32s([len(shape) - 1]), "epsilon": f32(1e-6)}
+    return one_op("RmsNorm", [x, gamma, beta], shape, params)
+
+
+def fused(operation: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Return Tanh or another neuron of small results of FullyConnected."""
+    graph, feeds = Graph("one"), {"x": RNG.standard_normal((4, 64)).astype(np.float32)}
+    x = graph.add_input(Tensor("x", (4, 64), dtype.FLOAT32))
+    weight = static("w", RNG.uniform(-1, 1, (64, 64)).astype(np.float32) / 400)
+    small, y = Tensor("small", (4, 64), x.dtype), Tensor("y", (4, 64), x.dtype)
+    graph.append(make_op(graph, "FullyConnected", [x, weight], [small], {"keep_dims": b8(False)}, name="fc"))
+    graph.append(make_op(graph, "ElementWiseNeuron", [small], [y], {"operation": u32(operation)}, name="op"))
+    graph.add_output(y)
+    return graph, feeds
 
 
 def softplus(kind: str) -> tuple[Graph, dict[str, np.ndarray]]:
@@ -82,6 +138,14 @@ def one_op(
         convolution((4, 10), [[1, 2], [4, 4]]),
         rounded_up(1),
         rounded_up(4),
+        repeated((4, 1), [1, 64]),
+        repeated((2, 3, 1), [1, 2, 8]),
+        repeated((4, 1), [1, 64], dtype.UFIXED8),
+        pool3d(3, 1),
+        pool3d(4, 4),
+        rms_norm((32, 4, 32)),
+        rms_norm((1, 9, 4, 32)),
+        fused(8),
         softplus("float32"),
         softplus("float16"),
         negative_indices(known=False),
@@ -90,6 +154,8 @@ def one_op(
     ],
     ids=[
         *("one-channel", "uneven", "uneven-uncounted", "wide", "rows", "columns", "rounded-one", "rounded"),
+        *("repeated", "repeated-twice", "repeated-fixed"),
+        *("counted-3d", "strided-3d", "norm", "norm-of-heads", "tanh"),
         *("softplus", "softplus-half", "indices", "known-indices", "places"),
     ],
 )

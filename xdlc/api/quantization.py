@@ -88,7 +88,8 @@ def quantize(
         restrict_quantization_steps: Smallest and largest quantized value of symmetric weights, like
             (-0x80, 0x7F).
         weights_block_size: Input channels that share a scale of weights; default: all.
-        use_lpbq: Store scales of blocks as integers times one float scale per channel.
+        use_lpbq: Store scales of blocks as integers times one float scale per channel, as HTP needs them;
+            blocks of 16 or 32 keep 4 bits there.
         adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
         bias_correction: Correct biases by what rounding the weights adds to the mean of each channel, where
             the outputs of held-out samples gain by it; a note reports it.

@@ -106,7 +106,7 @@ _WIDTHS = (
         "--use_lpbq",
         is_flag=True,
         default=None,
-        help="Store the scales of blocks of weights as integers times one scale per channel.",
+        help="Store the scales of blocks of weights as integers times a scale per channel, as on HTP.",
     ),
 )
 _RANGES = (

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
-from xdlc.opdefs.elementwise_enums import ADD, LESS, MAXIMUM, MULTIPLY, SOFTPLUS
+from xdlc.opdefs.elementwise_enums import ADD, LESS, MAXIMUM, MULTIPLY, SIGMOID, SOFTPLUS, SUBTRACT, TANH
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
@@ -95,14 +97,37 @@ def _average(w: Writer, op: Op, source: Tensor) -> bool:
     params: dict[str, ir.Param] = {"stride": ir.u32s(stride), "pad_amount": ir.u32s(pads)}
     mean = w.emit("DepthWiseConv2d", [source, weight], result.shape, params, result.dtype)
     if not counted:
-        shares = []
-        for axis in (0, 1):
-            start = numpy.arange(result.shape[1 + axis]) * stride[axis] - pads[axis, 0]
-            stop = numpy.minimum(start + kernel[axis], source.shape[1 + axis])
-            shares.append(kernel[axis] / (stop - numpy.maximum(start, 0)))
-        share = numpy.outer(*shares)[None, :, :, None].astype(result.dtype.numpy)
-        mean = w.binary(MULTIPLY, mean, w.constant(share))
+        share = 1 / _covered(source.shape[1:3], result.shape[1:3], kernel, stride, pads)
+        mean = w.binary(MULTIPLY, mean, w.constant(share[None, ..., None].astype(result.dtype.numpy)))
     w.finish(mean)
+    return True
+
+
+def _covered(
+    sizes: Sequence[int], results: Sequence[int], kernel: Array, stride: Array, pads: Array
+) -> Array:
+    """Return the part of each window of a pool that covers no padding."""
+    parts = []
+    for axis, size in enumerate(sizes):
+        start = numpy.arange(results[axis]) * stride[axis] - pads[axis, 0]
+        stop = numpy.minimum(start + kernel[axis], size)
+        parts.append((stop - numpy.maximum(start, 0)) / kernel[axis])
+    return reduce(numpy.multiply.outer, parts)
+
+
+@_form("PoolAvg3d")
+def _counted(w: Writer, op: Op, source: Tensor) -> bool:
+    """Count no padding, and multiply by the part of each window that covers none."""
+    result, pads = op.outputs[0], op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
+    if not result.dtype.is_float or not op.param("count_pad_for_edges", False) or not pads.any():
+        return False
+    if op.param("rounding_mode", 0):
+        return False
+    params = {**op.params, "count_pad_for_edges": ir.b8(False)}
+    mean = w.emit("PoolAvg3d", [source], result.shape, params, result.dtype)
+    kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
+    part = _covered(source.shape[1:4], result.shape[1:4], kernel, stride, pads)
+    w.finish(w.binary(MULTIPLY, mean, w.constant(part[None, ..., None].astype(result.dtype.numpy))))
     return True
 
 
@@ -157,23 +182,55 @@ def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
 
 @_form("Tile")
 def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply by ones where a last axis of 1 is repeated: sums and products drop such a Tile.
-
-    Numbers of other types and axes are repeated as before.
-    """
-    result, count = op.outputs[0], op.outputs[0].shape[-1] if source.rank else 1
-    if source.rank < 1 or source.shape[-1] != 1 or count == 1 or not source.dtype.is_float:
+    """Multiply by ones where a last axis of 1 is repeated for a sum or product, which drops such a Tile."""
+    result = op.outputs[0]
+    if not source.rank or source.shape[-1] != 1 or result.shape[-1] == 1:
         return False
-    ones = w.constant(numpy.ones(count, source.dtype.numpy))
-    repeated = [*op.param("multiples")[:-1], 1]
-    if max(repeated) > 1:
-        params: dict[str, ir.Param] = {"multiples": ir.u32s(repeated)}
-        source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype)
-    w.finish(w.binary(MULTIPLY, source, ones))
+    if not (source.dtype.is_float or source.dtype.is_fixed) or not _is_summed(w.graph, result):
+        return False
+    ones = w.constant(numpy.ones(result.shape[-1], source.dtype.numpy))
+    if source.dtype.is_fixed:
+        ones.dtype, ones.encoding = source.dtype, ir.ScaleOffset(1.0, 0)
+    params: dict[str, ir.Param] = {"multiples": ir.u32s([*op.param("multiples")[:-1], 1])}
+    if max(op.param("multiples")[:-1], default=1) > 1:
+        source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype, source.encoding)
+    params = {"operation": ir.u32(MULTIPLY)}
+    inputs = [source, ones]
+    w.finish(w.emit("ElementWiseBinary", inputs, result.shape, params, result.dtype, result.encoding))
     return True
 
 
+def _is_summed(graph: Graph, x: Tensor) -> bool:
+    """Return whether a sum, difference or product reads a tensor, by way of Reshapes or not."""
+    readers = list(graph.consumers(x))
+    for reader in readers:
+        if reader.type == "Reshape":
+            readers += graph.consumers(reader.outputs[0])
+    sums = (ADD, MULTIPLY, SUBTRACT)
+    return any(op.type == "ElementWiseBinary" and op.param("operation") in sums for op in readers)
+
+
 @_form("ElementWiseNeuron")
+def _neuron(w: Writer, op: Op, source: Tensor) -> bool:
+    if op.param("operation") in (SIGMOID, TANH):
+        return _unfused(w, op, source)
+    return _softplus(w, op, source)
+
+
+def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
+    """Keep Tanh and Sigmoid out of the product before them, within which HTP rounds them to 9 bits."""
+    before = source.producer
+    if not source.dtype.is_float or before is None or w.graph.sole_consumer(source) is not op:
+        return False
+    if before.type not in ("DepthWiseConv2d", "FullyConnected") or source.rank < 2:
+        return False
+    apart = w.reshape(source, (source.size,))
+    params = {"operation": op.params["operation"]}
+    result = w.emit("ElementWiseNeuron", [apart], apart.shape, params, source.dtype)
+    w.finish(w.reshape(result, source.shape))
+    return True
+
+
 def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
     """Clip inputs of Softplus where it is 0 in float16: HTP outputs anything a little below."""
     beta = op.param("beta", 1.0)
@@ -181,6 +238,19 @@ def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     lowest = w.number(max(-20.0 / beta, -65504.0), source.dtype)
     w.graph.set_inputs(op, [w.binary(MAXIMUM, source, lowest)])
+    return True
+
+
+@_form("RmsNorm")
+def _rows(w: Writer, op: Op, source: Tensor) -> bool:
+    """Fold all axes but the last into one where floats are normed along the last."""
+    axes, last = [int(axis) for axis in op.param("axes")], source.rank - 1
+    if source.rank < 3 or not source.dtype.is_float or axes != [last]:
+        return False
+    flat = w.reshape(source, (source.size // source.shape[-1], source.shape[-1]))
+    params = {**op.params, "axes": ir.u32s([1])}
+    rows = w.emit("RmsNorm", [flat, *op.inputs[1:]], flat.shape, params, source.dtype)
+    w.finish(w.reshape(rows, source.shape))
     return True
 
 

@@ -147,10 +147,27 @@ class _Rewriting:
                     factor = reader.inputs[1 if reader.inputs[0] is real else 0]
                     assert factor is not None
                     w = Writer(graph, reader, _REASON)
-                    w.finish(_product(w, sums, shift, factor))
+                    rest = 0 if self._taken_later(reader.outputs[0], shift) else shift
+                    w.finish(_product(w, sums, rest, factor))
             if not graph.consumers(real):
                 graph.remove(cast)
         return not graph.consumers(result) and not graph.is_output(result)
+
+    def _taken_later(self, product: Tensor, shift: int) -> bool:
+        """Let known factors of the product take the division back, and return whether there are some.
+
+        With the scale of the input alone the product of large inputs may be beyond float16.
+        """
+        graph, reader = self.graph, self.graph.sole_consumer(product)
+        if reader is None or not (reader.type == "Batchnorm" or _computes(reader, enums.MULTIPLY)):
+            return False
+        x, factors, *others = reader.inputs
+        if x is not product or factors is None or factors.data is None:
+            return False
+        w = Writer(graph, reader, _REASON)
+        whole = w.constant(factors.numpy() * numpy.float32(2.0**shift))
+        graph.set_inputs(reader, [x, whole, *others])
+        return True
 
     def _quantize(self, op: Op) -> bool:
         x = op.inputs[0]

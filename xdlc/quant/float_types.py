@@ -11,13 +11,13 @@ from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
 from xdlc.quant.apply import insert_beside
 
-LARGEST_FLOAT16 = 65504.0
+LARGEST_FLOAT16, LEAST_FLOAT16 = 65504.0, 2.0**-24
 
 _TYPES: dict[int | str, DType] = {16: FLOAT16, "bf16": BFLOAT16}
 
 
-def store_floats(graph: Graph, float_bitwidth: int | str) -> None:
-    """Store what is float32 between ops in another type.
+def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
+    """Store what is float32 between ops in another type; return a note of each number that becomes 0.
 
     Inputs and outputs of the graph keep their type, and so does what ops of other packages and ops that
     run graphs read and write; a Cast is between.  Constants beyond the largest float16 become that.
@@ -28,15 +28,23 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> None:
     """
     dtype = _TYPES.get(float_bitwidth)
     if dtype is None:
-        return
+        return []
+    notes: list[str] = []
     for tensor in list(graph.tensors.values()):
         if tensor.dtype is not FLOAT32:
             continue
         narrow = [op for op in graph.consumers(tensor) if _is_free(op)]
         if tensor.is_static:
+            first = float(tensor.numpy().flat[0]) if tensor.size == 1 and narrow else 0.0
+            if dtype is FLOAT16 and 0.0 < abs(first) <= LEAST_FLOAT16 / 2:
+                notes.append(
+                    f"{tensor.name!r} is {first:g}, which is 0 in float16, HTP's floats: use "
+                    f"{LEAST_FLOAT16:.1g} or more"
+                )
             _store_static(graph, tensor, narrow, dtype)
         else:
             _store_activation(graph, tensor, narrow, dtype)
+    return notes
 
 
 def _is_free(op: Op) -> bool:

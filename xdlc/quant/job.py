@@ -328,7 +328,7 @@ class Job(GraphPlan):
         """Make the model a quantized one: store what was decided."""
         means = self.calibration.means if self.corrects_biases else {}
         self.store(self.decision, means)
-        self.store_floats(self.options)
+        self.notes += self.store_floats(self.options)
         for inner in self.inner:
             self.notes += inner.finish(means, self.options)
         for graph in self.model.graphs.values():

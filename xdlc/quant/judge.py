@@ -257,7 +257,7 @@ class OutputJudge:
         """Return the score of a model.
 
         Args:
-            results: The tensors ``names`` of a run of the model on each sample.
+            results: The tensors ``names`` of a run of the model on each sample, or on the first ones.
         """
         import numpy as np
 
@@ -265,7 +265,7 @@ class OutputJudge:
         columns = []
         for part in self.parts:
             pairs = [
-                (part.of(wanted), part.of(found)) for wanted, found in zip(self.floats, results, strict=True)
+                (part.of(wanted), part.of(found)) for wanted, found in zip(self.floats, results, strict=False)
             ]
             if part.kind is not OutputKind.LABELS:
                 columns.append([_db(part.fine(wanted), part.fine(found)) for wanted, found in pairs])

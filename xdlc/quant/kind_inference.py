@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from xdlc.ir import Op, Tensor
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.mixed_scale_ops import writer
 from xdlc.quant.op_specs import is_real, rule_of, single_name
@@ -27,8 +28,14 @@ CANDIDATES = 32
 VECTOR = 64
 """The length of an embedding is a multiple of this."""
 
+LONGEST = 4096
+"""Most values of an embedding; longer ones are audio."""
+
 UNDECIDED = 0.25
 """Most values of a mask between 0.2 and 0.8, where pictures and depths have most of theirs."""
+
+RARE = 0.05
+"""Share of logits on the rarer side of 0, at most, whatever their density."""
 
 OFF_MODE = 0.3
 """Density of logits at 0 over that at their mode, at most; a signal has its mode near 0."""
@@ -74,12 +81,25 @@ def kind_of(output: Tensor, sources: Sequence[Tensor], values: Sequence[Array]) 
     return OutputKind.SIGNAL
 
 
+def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
+    """Check that names are those of outputs.
+
+    Raises:
+        UsageError: Naming one that is not.
+    """
+    names = [tensor.name for tensor in graph.outputs]
+    for name in kinds:
+        if name not in names:
+            hint = nearest_names(name, names) or f"outputs: {', '.join(names)}"
+            raise UsageError(f"no output {name!r}", where="output_kind", fix=hint)
+
+
 def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> OutputKind:
     if length < 2:
         return OutputKind.SIGNAL
     if length >= BOX and _is_steady(values):
         return OutputKind.LANDMARKS
-    if length % VECTOR == 0:
+    if length % VECTOR == 0 and length <= LONGEST:
         return OutputKind.EMBEDDING
     return OutputKind.CLASSES if kinds & {"FullyConnected", "Conv2d"} else OutputKind.SIGNAL
 
@@ -117,7 +137,7 @@ def _is_undecided(values: Sequence[Array]) -> bool:
 
 
 def _is_off_mode(values: Sequence[Array]) -> bool:
-    """Return whether values are on both sides of 0, and few are near it."""
+    """Return whether values are on both sides of 0, and few on one of them, or near it."""
     import numpy as np
 
     flat = (np.asarray(array, np.float32).ravel() for array in values)
@@ -125,6 +145,9 @@ def _is_off_mode(values: Sequence[Array]) -> bool:
     joined = joined[np.isfinite(joined)]
     if not joined.size or not float(joined.min()) < 0.0 < float(joined.max()):
         return False
+    above = float(np.count_nonzero(joined > 0.0)) / joined.size
+    if min(above, 1.0 - above) < RARE:
+        return True
     low, high = np.percentile(joined, (1, 99))
     low, high = min(low, 0.0), max(high, 0.0)
     counts, edges = np.histogram(joined, bins=40, range=(low, high + 1e-9 * (high - low) + 1e-30))

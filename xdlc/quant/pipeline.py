@@ -21,6 +21,7 @@ from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, kee
 from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
+from xdlc.quant.kind_inference import check_kinds
 from xdlc.quant.ladder import ladder_note
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import figure_note, kinds_note, measure_figures
@@ -113,6 +114,7 @@ def quantize(
     """
     asked = QuantOptions.of(options)
     check_options(asked)
+    check_kinds(model.main, asked.output_kind)
     dropped = 0
     if requantize:
         model, dropped = float_model(model)

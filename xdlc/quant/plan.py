@@ -90,10 +90,10 @@ class GraphPlan:
         apply(self.graph, self.placement, decision)
         convert_moves(self.graph, self.placement)
 
-    def store_floats(self, options: QuantOptions) -> None:
-        """Drop the encodings of what stays float, and store it in the type of the options."""
+    def store_floats(self, options: QuantOptions) -> list[str]:
+        """Drop the encodings of what stays float, store it in the type of the options; return notes."""
         forget_given(self.graph)
-        store_floats(self.graph, options.float_bitwidth)
+        return store_floats(self.graph, options.float_bitwidth)
 
     def means_of(self, means: Mapping[Tensor, Array], twin: Graph) -> dict[Tensor, Array]:
         """Return those of some means that are of this graph's tensors, by the tensors of a copy of it."""

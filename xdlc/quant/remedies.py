@@ -103,17 +103,19 @@ class Remedies:
             figure: The figure of the output.
             is_whole: Whether it is lost as a whole, not a part or channel alone.
         """
-        job = self._job
-        tried = [
-            (text, options, trial)
-            for text, options, change in self._candidates(figure, is_whole=is_whole)
-            if (trial := self._trial(text, change)) is not None
-        ]
-        for outputs in (self._poor, [figure.output]):
-            for text, options, trial in tried:
-                if all(keeps(trial.figures[name], self._least) for name in outputs):
-                    return self._outcome(text, trial, figure), options
-        listed = "; ".join(self._outcome(text, trial, figure) for text, _, trial in tried)
+        job, tried, own = self._job, [], None
+        for text, options, change in self._candidates(figure, is_whole=is_whole):
+            trial = self._trial(text, change)
+            if trial is None:
+                continue
+            tried.append(self._outcome(text, trial, figure))
+            if all(keeps(trial.figures[name], self._least) for name in self._poor):
+                return tried[-1], options
+            if own is None and keeps(trial.figures[figure.output], self._least):
+                own = tried[-1], options
+        if own is not None:
+            return own
+        listed = "; ".join(tried)
         cause = f"no widths keep it ({listed})" if tried else "the target has no wider ones"
         soc = job.options.soc
         if job.options.accuracy == "best" or not (soc is None or soc.fp16):

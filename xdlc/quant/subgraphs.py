@@ -66,8 +66,7 @@ class Inner(GraphPlan):
             notes += self.decision.notes
         for op in self.borders:
             _remove(self.graph, op)
-        self.store_floats(options)
-        return notes
+        return notes + self.store_floats(options)
 
     def twin(
         self, model: Model, means: Mapping[Tensor, Array], *, statics: bool

@@ -37,7 +37,7 @@ class Calibration:
     Attributes:
         found: Statistics of each watched tensor; of no sample if none reached it.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor that a sample has
-            reached; outliers are left out.
+            reached; without outliers.
         peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
         rest: Like ``found`` without the samples held out; the same where none is.
         ranges: Ranges that methods chose by ``found``: many decisions are made in search of the best.

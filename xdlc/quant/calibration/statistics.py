@@ -28,6 +28,9 @@ CLIPS = 5
 RULED = 0.25
 """How far these two move a mean, over the mean of the others, where it is theirs."""
 
+FAR = 8.0
+"""How many times as far as the one at the other end an outlier is."""
+
 _SMALLEST = -126
 """Smallest exponent of a bin's width: that of normal float32 numbers."""
 
@@ -262,7 +265,7 @@ class SampleStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMeans:
-    """Means over samples of the mean of each channel; outliers are left out.
+    """Means over samples of the mean of each channel, without outliers.
 
     Attributes:
         count: Samples merged.
@@ -294,8 +297,13 @@ class ChannelMeans:
 
         total, low, high = self.table
         plain = total / self.count
-        rest = (total - low - high) / (self.count - 2) if self.count >= CLIPS else plain
-        return np.where(np.abs(plain - rest) > RULED * np.abs(rest), rest, plain)
+        if self.count < CLIPS:
+            return np.asarray(plain)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rest = (total - low - high) / (self.count - 2)
+            near, far = np.sort([high - rest, rest - low], axis=0)
+            is_ruled = (np.abs(plain - rest) > RULED * np.abs(rest)) & (far > FAR * near)
+        return np.where(is_ruled & np.isfinite(rest), rest, plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Goal:
         margin: What is kept beyond that, in dB.
         evaluate: Returns how good a network is, given a function that runs it; None: nothing.
         least: Least result of ``evaluate``.
-        kept: Least share of the float task that each output keeps; None: any.
+        kept: Least share of the float task that each output keeps; None: no poor output that 16 bits keep.
     """
 
     sqnr: float | None = None
@@ -170,13 +170,16 @@ class Trials:
         return self._sqnr[levels]
 
     def keeps_task(self, levels: Levels) -> bool:
-        """Return whether no output is poor that is not with 16 bits everywhere, under a goal in dB alone."""
-        if self.goal.sqnr is None or self.goal.evaluate is not None:
+        """Return whether no output is poor that is not with 16 bits for all that has a choice.
+
+        Under a goal of ``kept``: whether all outputs keep so much; under a metric of the user's: True.
+        """
+        if self.goal.evaluate is not None:
             return True
         self.sqnr(levels)
         score = self._scores[levels]
-        if not score.is_poor:
-            return True
+        if not score.is_poor or self.goal.kept is not None:
+            return not score.is_poor and score.kept >= (self.goal.kept or 0.0)
         best = self.ceilings()[2]
         self.sqnr(best)
         return not score.is_worse(self._scores[best])
@@ -205,20 +208,9 @@ class Trials:
         above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
         if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
             return -math.inf
-        if (
-            self.goal.evaluate is None
-            and self.goal.sqnr is not None
-            and above >= 0.0
-            and not self.keeps_task(levels)
-        ):
+        if above >= 0.0 and not self.keeps_task(levels):
             return -NEARLY
-        return above if self.goal.kept is None or self.kept(levels) >= self.goal.kept else -math.inf
-
-    def kept(self, levels: Levels) -> float:
-        """Return the share of the float task that the worst output keeps, emulated."""
-        self.sqnr(levels)
-        score = self._scores[levels]
-        return 0.0 if score.is_poor else score.kept
+        return above
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""

@@ -1,0 +1,226 @@
+"""The judge of outputs: kinds, verdicts, and networks for which dB alone is wrong."""
+
+import numpy as np
+import pytest
+
+from tests.quant.heads import RELU, SIGMOID
+from xdlc.errors import UsageError
+from xdlc.ir import static
+from xdlc.quant import quantize
+from xdlc.quant.judge import OutputJudge, worst
+from xdlc.quant.kind_inference import kind_of
+from xdlc.quant.output_kinds import OutputKind
+
+
+def judge(net, shape, floats, kind, **given):
+    n = net(1, 4)
+    y = n.op("Identity", [n.x], shape, "y")
+    n.done(y)
+    return OutputJudge(n.graph, [{"y": array} for array in floats], {"y": kind}, **given)
+
+
+def verdict(net, kind, floats, rounded):
+    score = judge(net, floats[0].shape, floats, kind).score([{"y": array} for array in rounded])
+    (found,) = score.verdicts
+    return found, score
+
+
+def squares(rng, shape=(1, 32, 32, 1)):
+    """A logit map of a square in the middle, sure inside and out."""
+    logits = np.full(shape, -8.0, np.float32)
+    logits[:, 8:24, 8:24] = 8.0
+    return logits + rng.normal(0, 0.5, shape).astype(np.float32)
+
+
+def test_a_mask_at_16_db_that_lost_its_object_in_one_sample_is_useless(net):
+    rng = np.random.default_rng(0)
+    floats = [squares(rng) for _ in range(8)]
+    rounded = [array.copy() for array in floats]
+    rounded[3][:, 8:20, 8:24] = -1.0  # three quarters of one object
+    found, score = verdict(net, OutputKind.MAP, floats, rounded)
+    _, plain = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert plain.mean_db > 15.0
+    assert found.is_useless
+    assert 0.6 < found.kept < 0.7
+    assert score.is_poor
+
+
+def test_a_mask_at_16_db_whose_pixels_stay_is_fine(net):
+    rng = np.random.default_rng(0)
+    floats = [squares(rng) for _ in range(8)]
+    rounded = [array + rng.normal(0, 1.3, array.shape).astype(np.float32) for array in floats]
+    found, score = verdict(net, OutputKind.MAP, floats, rounded)
+    assert not found.is_poor
+    _, plain = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert 14.0 < plain.mean_db < 17.0
+    assert score.mean_db > plain.mean_db + 10.0  # probabilities of sure logits hardly move
+
+
+def detector(rng, count=4):
+    """Logits of 2,000 candidates: far negative, but for a few objects."""
+    floats = []
+    for _ in range(count):
+        logits = -np.exp(rng.normal(4, 2, (1, 2000, 1))).astype(np.float32) - 3.0
+        logits[0, rng.choice(2000, 12, replace=False), 0] = 4.0
+        floats.append(logits)
+    return floats
+
+
+def test_false_positives_beside_far_negative_logits_are_seen_where_db_are_high(net):
+    floats = detector(np.random.default_rng(0))
+    rounded = [np.where(array > -7.0, array + 6.0, array) for array in floats]
+    found, _ = verdict(net, OutputKind.SCORES, floats, rounded)
+    _, plain = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert plain.mean_db > 30.0
+    assert found.is_useless
+    assert "false" in str(found)
+
+
+def test_scores_close_to_their_threshold_decide_nothing(net):
+    floats = [np.float32([[0.45, 0.55, 0.99, 0.01] * 20]) for _ in range(4)]
+    n = net(1, 80)
+    y = n.neuron(n.x, SIGMOID, "y")
+    n.done(y)
+    held = OutputJudge(n.graph, [{"y": array} for array in floats], {"y": OutputKind.SCORES})
+    near = [np.float32([[0.55, 0.45, 0.99, 0.01] * 20]) for _ in range(4)]
+    far = [np.float32([[0.45, 0.55, 0.45, 0.01] * 20]) for _ in range(4)]
+    assert held.score([{"y": array} for array in near]).kept == 1.0
+    assert held.score([{"y": array} for array in far]).kept == pytest.approx(0.5)
+
+
+def test_background_does_not_hide_lost_classes(net):
+    rng = np.random.default_rng(0)
+    floats = [rng.normal(0, 0.1, (1, 500, 3)).astype(np.float32) for _ in range(4)]
+    for array in floats:
+        array[..., 0] += 5.0
+        array[:, :10, 2] += 10.0
+    rounded = [array.copy() for array in floats]
+    for array in rounded:
+        array[:, :5, 2] -= 8.0
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.kept == pytest.approx(0.5)
+    assert found.is_useless
+
+
+def test_one_flip_in_eight_is_no_proof(net):
+    rng = np.random.default_rng(0)
+    floats = [np.roll(np.float32([[5, 0, 0, 0]]), shift % 4, axis=1) for shift in range(8)]
+    rounded = [array + rng.normal(0, 0.1, array.shape).astype(np.float32) for array in floats]
+    rounded[0] = rounded[0][:, ::-1]
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.kept == 0.875
+    assert not found.is_useless
+    for place in (1, 2, 3):
+        rounded[place] = rounded[place][:, ::-1]
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.is_useless
+
+
+def test_coordinates_are_off_in_units_of_what_they_differ_by(net):
+    rng = np.random.default_rng(0)
+    means = rng.uniform(50, 150, (1, 40))
+    floats = [(means + rng.normal(0, 8, (1, 40))).astype(np.float32) for _ in range(8)]
+    rounded = [array + rng.normal(0, 3, array.shape).astype(np.float32) for array in floats]
+    found, score = verdict(net, OutputKind.LANDMARKS, floats, rounded)
+    assert score.mean_db > 25.0
+    assert found.is_useless
+    rounded = [array + rng.normal(0, 0.5, array.shape).astype(np.float32) for array in floats]
+    found, _ = verdict(net, OutputKind.LANDMARKS, floats, rounded)
+    assert not found.is_poor
+
+
+def test_embeddings_are_judged_about_their_mean(net):
+    rng = np.random.default_rng(0)
+    floats = [(3.0 + rng.normal(0, 0.1, (1, 64))).astype(np.float32) for _ in range(8)]
+    rounded = [array + rng.normal(0, 0.1, array.shape).astype(np.float32) for array in floats]
+    found, score = verdict(net, OutputKind.EMBEDDING, floats, rounded)
+    assert score.mean_db > 25.0
+    assert found.is_useless
+
+
+def test_nothing_to_judge_by_is_stated(net):
+    floats = [np.full((1, 50, 1), -5.0, np.float32)] * 3
+    found, _ = verdict(net, OutputKind.SCORES, floats, floats)
+    assert not found.enough
+    assert not found.is_poor
+    found, _ = verdict(net, OutputKind.SCORES, floats, [np.full((1, 50, 1), np.nan, np.float32)] * 3)
+    assert found.kept == 0.0
+
+
+def test_scores_compare(net):
+    rng = np.random.default_rng(0)
+    floats = [squares(rng) for _ in range(8)]
+    held = judge(net, floats[0].shape, floats, OutputKind.MAP)
+    good = held.score([{"y": array + rng.normal(0, 0.1, array.shape)} for array in floats])
+    bad = held.score([{"y": array + rng.normal(0, 6.0, array.shape)} for array in floats])
+    assert good.is_gain(bad)
+    assert bad.is_worse(good)
+    assert not bad.is_gain(good)
+    assert worst([*good.verdicts, *bad.verdicts]) is bad.verdicts[0]
+    assert worst([]) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "values", "kind"),
+    [
+        ((1, 32, 32, 1), lambda rng, shape: squares(rng), OutputKind.MAP),
+        ((1, 32, 32, 3), lambda rng, shape: rng.uniform(0, 1, shape), OutputKind.SIGNAL),
+        ((1, 2000, 1), lambda rng, shape: detector(rng, 1)[0], OutputKind.SCORES),
+        ((1, 2000, 4), lambda rng, shape: rng.uniform(0, 1, shape), OutputKind.BOXES),
+        ((1, 16000), lambda rng, shape: rng.normal(0, 1, shape), OutputKind.SIGNAL),
+        ((1, 512), lambda rng, shape: rng.normal(0, 1, shape), OutputKind.EMBEDDING),
+        ((1, 16001), lambda rng, shape: rng.normal(0, 1, shape), OutputKind.SIGNAL),
+        (
+            (1, 136),
+            lambda rng, shape: 50 + np.arange(136.0)[None] + rng.normal(0, 5, shape),
+            OutputKind.LANDMARKS,
+        ),
+        ((1, 1), lambda rng, shape: rng.normal(0, 1, shape), OutputKind.SIGNAL),
+    ],
+)
+def test_kinds(net, shape, values, kind):
+    n, rng = net(1, 4), np.random.default_rng(0)
+    y = n.op("Identity", [n.x], shape, "y")
+    assert kind_of(y, [y], [np.float32(values(rng, shape)) for _ in range(6)]) is kind
+
+
+def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
+    n = net(1, 8, 8, 4)
+    model = n.done(n.conv(n.neuron(n.conv(n.x, 8, "a"), RELU, "r"), 4, "y"))
+    lines = []
+    quantize(model, n.samples(5), notify=lines.append, output_kind={"y": "scores"})
+    assert any(line.startswith("judged 'y' as scores") for line in lines)
+    with pytest.raises(UsageError, match="no kind"):
+        quantize(model, n.samples(1), output_kind={"y": "pictures"})
+    with pytest.raises(UsageError, match="no output"):
+        quantize(model, n.samples(1), output_kind={"z": "map"})
+
+
+def test_the_command_line_lists_all_kinds():
+    from xdlc.cli.quant_options import KINDS
+
+    assert list(KINDS) == [kind.value for kind in OutputKind]
+
+
+def face_detector(net):
+    """Features of a large background and few objects, a last layer whose logits are far negative on it.
+
+    The weights of the last layer round in one direction: what they add to the mean is that of the background.
+    """
+    n = net(1, 24, 24, 4)
+    features = n.neuron(n.conv(n.x, 16, "features", kernel=1), RELU, "r")
+    weights = np.full((1, 1, 16, 1), -40.0, np.float32) - 40.0 / 127.0 * 0.45
+    weights[0, 0, 0, 0] = -127 * 40.0 / 127.0 * 3
+    bias = static("y_b", np.float32([0.0]))
+    pair = np.ones(2, np.uint32)
+    params = {"stride": static("s", pair), "dilation": static("d", pair)}
+    y = n.op("Conv2d", [features, static("y_w", weights), bias], (1, 24, 24, 1), "y", **params)
+    return n, n.done(y)
+
+
+def test_the_bias_of_a_layer_in_front_of_a_threshold_stays(net):
+    n, model = face_detector(net)
+    stored = quantize(model, n.samples(10, scale=3.0), output_kind={"y": "scores"}).main
+    biases = [op.inputs[2] for op in stored.ops if op.type == "Conv2d" and op.outputs[0].name == "y"]
+    (held,) = biases
+    assert held.numpy().ravel().tolist() == [0]
