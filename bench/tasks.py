@@ -117,7 +117,7 @@ def followed(command: list[str], folder: Path) -> Iterator[tuple[list[str], list
         yield command, lines
         urgent = [line for line in lines if line.startswith(("warning", "fix"))]
         advised = re.findall(r"xdlc-quant .*", "\n".join(urgent))
-        command = shlex.split(advised[0]) if advised else []
+        command = next((words for line in advised if (words := shlex.split(line)) not in seen), [])
 
 
 class Bench:
