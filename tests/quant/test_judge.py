@@ -203,24 +203,34 @@ def test_the_command_line_lists_all_kinds():
 
 
 def face_detector(net):
-    """Features of a large background and few objects, a last layer whose logits are far negative on it.
-
-    The weights of the last layer round in one direction: what they add to the mean is that of the background.
-    """
-    n = net(1, 24, 24, 4)
-    features = n.neuron(n.conv(n.x, 16, "features", kernel=1), RELU, "r")
-    weights = np.full((1, 1, 16, 1), -40.0, np.float32) - 40.0 / 127.0 * 0.45
-    weights[0, 0, 0, 0] = -127 * 40.0 / 127.0 * 3
-    bias = static("y_b", np.float32([0.0]))
+    """Logits of at most 4, far negative but for a few cells: the range and the mean are the background's."""
+    n = net(1, 32, 32, 4)
     pair = np.ones(2, np.uint32)
     params = {"stride": static("s", pair), "dilation": static("d", pair)}
-    y = n.op("Conv2d", [features, static("y_w", weights), bias], (1, 24, 24, 1), "y", **params)
-    return n, n.done(y)
+
+    def conv(x, weight, bias, name):
+        inputs = [x, static(f"{name}_w", np.float32(weight)), static(f"{name}_b", np.float32(bias))]
+        return n.op("Conv2d", inputs, (1, 32, 32, len(bias)), name, **params)
+
+    features = n.neuron(conv(n.x, n.rng.normal(0, 1, (1, 1, 4, 16)), np.zeros(16), "features"), RELU, "r")
+    return n.done(conv(features, -20.0 * np.abs(n.rng.normal(0, 1, (1, 1, 16, 1))), [4.0], "y"))
 
 
-def test_the_bias_of_a_layer_in_front_of_a_threshold_stays(net):
-    n, model = face_detector(net)
-    stored = quantize(model, n.samples(10, scale=3.0), output_kind={"y": "scores"}).main
-    biases = [op.inputs[2] for op in stored.ops if op.type == "Conv2d" and op.outputs[0].name == "y"]
-    (held,) = biases
-    assert held.numpy().ravel().tolist() == [0]
+def scene(seed):
+    rng = np.random.default_rng(seed)
+    picture = rng.normal(0, 1, (1, 32, 32, 4)) * np.exp(rng.normal(1, 1.5, (1, 32, 32, 1)))
+    for cell in rng.choice(1024, 12, replace=False):
+        held = picture[0, cell // 32, cell % 32]
+        held *= 0.01 / np.abs(held).max()
+    return {"x": picture.astype(np.float32)}
+
+
+def test_a_detector_with_far_negative_logits_keeps_its_last_bias_and_is_warned_of(net):
+    lines = []
+    stored = quantize(face_detector(net), map(scene, range(20)), act_bitwidth=16, notify=lines.append).main
+    (bias,) = [op.inputs[2] for op in stored.ops if op.outputs[0].name == "y"]
+    scale = np.max(getattr(bias.encoding, "scales", None) or bias.encoding.scale)
+    assert float(bias.numpy().ravel()[0]) * scale == pytest.approx(4.0, abs=scale)
+    (figure,) = [line for line in lines if line.startswith("outputs of")]
+    assert float(figure.split("'y' ")[1].split(" dB")[0]) > 50.0
+    assert any(line.startswith("warning: output 'y'") for line in lines)

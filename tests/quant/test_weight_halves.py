@@ -121,20 +121,22 @@ def test_on_htp(net, soc):
     assert sqnr(wanted, wide) > sqnr(wanted, narrow) + 10.0
 
 
-def test_strided_depthwise_convolutions_keep_8_bits(net):
+@pytest.mark.parametrize(("stride", "least"), [(1, 2.0**-22), (2, 2.0**-14)])
+def test_depthwise_convolutions_with_strides_have_large_factors(net, stride, least):
     n = net(1, 8, 8, 4)
     window = {
-        "stride": static("s", np.full(2, 2, np.uint32)),
+        "stride": static("s", np.full(2, stride, np.uint32)),
         "dilation": static("d", np.ones(2, np.uint32)),
-        "pad_amount": static("p", np.uint32([[0, 1], [0, 1]])),
+        "pad_amount": static("p", np.uint32([[0 if stride == 2 else 1, 1], [0 if stride == 2 else 1, 1]])),
     }
-    weights = [n.weights("w", 3, 3, 1, 4), n.weights("b", 4)]
-    model = n.done(n.op("DepthWiseConv2d", [n.x, *weights], (1, 4, 4, 4), "y", **window))
-    notes = []
-    graph = quantize(model, n.samples(2), target="qcs6490", notify=notes.append, **WIDE).main
-    assert graph.tensors["w"].dtype is SFIXED8
-    assert any("'y_op'" in note and "8 bits" in note for note in notes)
-    assert quantize(model, n.samples(2), target="sm8650", **WIDE).main.tensors["w"].dtype is SFIXED16
+    weight = with_outliers(n.weights("w", 3, 3, 1, 4), n.rng, 1)
+    weights = [weight, n.weights("b", 4, scale=0.1)]
+    shape = (1, 8 // stride, 8 // stride, 4)
+    model = n.done(n.op("DepthWiseConv2d", [n.x, *weights], shape, "y", **window))
+    graph = quantize(model, n.samples(2), target="qcs6490", **WIDE).main
+    low = {op.name: op for op in graph.ops}["y_op_low"]
+    rest = low.inputs[0].encoding.scale / low.outputs[0].encoding.scale
+    assert min(low.inputs[1].encoding.scales) * rest >= 0.99 * least
 
 
 def test_channels_of_tiny_weights_have_factors_that_htp_has(net):

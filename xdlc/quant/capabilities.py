@@ -14,7 +14,7 @@ from xdlc.quant.op_specs import float_tensors, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
-from xdlc.quant.weight_halves import can_split, splits
+from xdlc.quant.weight_halves import splits
 from xdlc.targets import Arch, Soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
@@ -238,10 +238,6 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
         for op, bits in placement.fixed.items()
         if bits == 16 and splits(soc) and _has_weights(op) and precision.weight_bits_of(op) == 16
     ]
-    kept = [op for op in halved if not can_split(op)]
-    halved = [op for op in halved if can_split(op)]
-    if kept:
-        notes.append(f"{name} has no 16-bit weights: {len(kept)} op(s) have 8 bits: {_listed(kept)}")
     if halved:
         notes.append(
             f"{name} has no 16-bit weights: {len(halved)} op(s) compute with high and low bytes apart, "

@@ -34,7 +34,7 @@ from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
-from xdlc.quant.weight_halves import LEAST_FACTOR, stored_bits
+from xdlc.quant.weight_halves import LEAST_FACTOR
 from xdlc.quant.weight_storage import Around, symmetric_method, weight_form
 from xdlc.quant.weights import (
     Channels,
@@ -249,7 +249,7 @@ class Statics:
             and self.options.adjust_bias_encoding
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        bits = stored_bits(op, self.precision.weight_bits_of(op), self.options.soc)
+        bits = self.precision.weight_bits_of(op)
         result = decision.activations.get(op.outputs[0])
         overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
         if scale and overflows and result is not None and isinstance(result[1], ScaleOffset):

@@ -48,20 +48,22 @@ def splits(soc: Soc | None) -> bool:
 
 
 def can_split(op: Op) -> bool:
-    """Return whether an op adds products with its static weights, and has no need of large factors.
-
-    Depthwise convolutions with strides, or of a single tap, overflow where the factor of a product is small
-    (emulation of SDK 2.51): what they add is 32 bits with the zero of the result.
-    """
-    found, weight = traits(op), op.inputs[1] if len(op.inputs) > 1 else None
-    if op.type == "DepthWiseConv2d" and weight is not None:
-        return (max(numbers(op, "stride", (1, 1))) == 1) is (max(weight.shape[:2]) > 1)
+    """Return whether an op adds products with its static weights."""
+    found = traits(op)
     return found.weight is not None and bool(found.macs) and len(op.outputs) == 1
 
 
-def stored_bits(op: Op, bits: int, soc: Soc | None) -> int:
-    """Return the bits of the weights of an op: 8 in place of 16 where there are not even halves of those."""
-    return 8 if bits == 16 and splits(soc) and not can_split(op) else bits
+def _least_factor(op: Op) -> float:
+    """Return the least factor of products that HTP computes right.
+
+    Depthwise convolutions with strides, or of a single tap, add the zero of the result to the products in
+    32 bits (emulation of SDK 2.51): results over the factor have to stay below 2^31.
+    """
+    weight = op.inputs[1]
+    if op.type != "DepthWiseConv2d" or weight is None:
+        return LEAST_FACTOR
+    is_strided, is_wide = max(numbers(op, "stride", (1, 1))) > 1, max(weight.shape[:2]) > 1
+    return 2.0**-14 if is_strided is is_wide else LEAST_FACTOR
 
 
 def halves(op: Op, decision: Decision) -> Halves | None:
@@ -86,14 +88,13 @@ def halves(op: Op, decision: Decision) -> Halves | None:
     for index in (1, 2):
         if (op, index) in decision.statics:
             dtype, encoding = decision.statics[op, index]
-            powers = _powers(stored[1], entry.scale / low.scale)
+            powers = _powers(stored[1], _least_factor(op) * low.scale / entry.scale)
             decision.statics[op, index] = dtype, _times(encoding, powers)
     return _covering(own.scale, Range(ends.low - largest, ends.high + largest)), low
 
 
-def _powers(encoding: Encoding, rest: float) -> tuple[float, ...]:
-    """Return powers of two that bring the factors of channels to the least that HTP multiplies by."""
-    least = LEAST_FACTOR / rest
+def _powers(encoding: Encoding, least: float) -> tuple[float, ...]:
+    """Return powers of two that bring the scales of channels to the least."""
     return tuple(2.0 ** max(0, math.ceil(math.log2(least / scale))) for scale in _scales(encoding))
 
 
