@@ -63,7 +63,7 @@ class Job(GraphPlan):
         notes: What was done beyond ranges, and why, for people: one line each.
         raised: The ops whose bits mixed precision raised.
         rungs: What the ladder of ``accuracy`` tried.
-        remedies: What was tried for warnings, by its text; ``figures`` come first.
+        remedies: What was tried for warnings, by its text; None: the other options leave no room for it.
         goal: Least SQNR in dB that mixed precision kept on the samples it judged by; None: it had no such
             goal, or did not reach it.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
@@ -95,7 +95,7 @@ class Job(GraphPlan):
     notes: list[str] = field(default_factory=list)
     raised: list[RaisedOp] = field(default_factory=list)
     rungs: list[Rung] = field(default_factory=list)
-    remedies: dict[str, Trial] = field(default_factory=dict)
+    remedies: dict[str, Trial | None] = field(default_factory=dict)
     goal: float | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
