@@ -425,7 +425,7 @@ def test_figures_of_a_list_of_ones_own(network):
     assert {t.name: t.encoding for t in made.main.tensors.values()} == {
         t.name: t.encoding for t in other.main.tensors.values()
     }
-    with pytest.raises(UsageError, match="held-out"):
+    with pytest.raises(UsageError, match="report_list"):
         quantize(model, samples, report_list=[], step=pytest.fail)
     held_out = [*samples[:2], {"x": np.full_like(samples[0]["x"], np.nan)}]
     with pytest.raises(UsageError) as error:

@@ -343,7 +343,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> _Measured:
     for wanted, found in pairs:
         first, second = wanted.argmax(-1)[..., None], found.argmax(-1)[..., None]
         behind = (np.take_along_axis(wanted, first, -1) - np.take_along_axis(wanted, second, -1))[..., 0]
-        near = min(NEAR_LOGIT, 0.1 * float(wanted.std()))
+        near = min(NEAR_LOGIT, 0.1 * float(wanted.std(dtype=np.float64)))
         labels.append((first[..., 0], second[..., 0], behind <= near))
         equal, total = equal + int(np.count_nonzero(first == second)), total + first.size
     return _agreement(labels, f"top-1 equal in {equal / total:.1%}")

@@ -291,7 +291,7 @@ def _response(held: InputSummary, job: Job) -> tuple[float, float]:
         return math.nan, math.nan
     graph.prune()
     results = [*job.session(twin, quantized=False).run(job.measured[0].sample).values()]
-    peaks = [float(np.abs(values).max(initial=0.0)) / size for values, size in zip(results, sizes, strict=True)]
+    peaks = [float(np.abs(values).max()) / size for values, size in zip(results, sizes, strict=True)]
     return min(peaks), float(results[0].reshape(-1, results[0].shape[-1]).std(0).max()) / sizes[0]
 
 

@@ -186,7 +186,7 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("no held-out samples were given", where="report_list", fix="give at least one sample")
+        raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
     for tensor in graph.inputs:
         place = f"held-out sample 0: input {tensor.name!r}"
         if tensor.name not in first:
