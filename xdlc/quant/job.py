@@ -118,6 +118,7 @@ class Job(GraphPlan):
     def __post_init__(self) -> None:
         self.graph = self.model.main
         self.states = next_values(self.model)
+        self.bounds_masks = self.options.bound_attention_masks
 
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.
