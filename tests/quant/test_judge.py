@@ -141,7 +141,7 @@ def test_embeddings_are_judged_about_their_mean(net):
 def test_nothing_to_judge_by_is_stated(net):
     floats = [np.full((1, 50, 1), -5.0, np.float32)] * 3
     found, _ = verdict(net, OutputKind.SCORES, floats, floats)
-    assert not found.enough
+    assert found.doubt
     assert not found.is_poor
     found, _ = verdict(net, OutputKind.SCORES, floats, [np.full((1, 50, 1), np.nan, np.float32)] * 3)
     assert found.kept == 0.0

@@ -88,7 +88,7 @@ class Verdict:
         kind: What it was taken for.
         kept: Share of the float task that is kept, 0 to 1: the worst of its measures.
         at_most: The most that may be kept, since few samples were measured; ``kept`` where that is no matter.
-        measures: The measures in words.
+        words: The measures in words.
         doubt: Why the samples are too few to judge by; empty: they are enough.
     """
 
@@ -96,13 +96,8 @@ class Verdict:
     kind: OutputKind
     kept: float
     at_most: float
-    measures: tuple[str, ...] = ()
+    words: str
     doubt: str = ""
-
-    @property
-    def enough(self) -> bool:
-        """Whether there was enough to judge by."""
-        return not self.doubt
 
     @property
     def is_useless(self) -> bool:
@@ -116,7 +111,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the measures in a few words."""
-        return ", ".join((*self.measures, *([self.doubt] if self.doubt else [])))
+        return ", ".join(filter(None, (self.words, self.doubt)))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
@@ -312,7 +307,7 @@ def _verdict(part: Part, pairs: Pairs) -> Verdict:
     else:
         measured = _MEASURES[part.kind](pairs, part.threshold)
     words = f"{part.label}: {measured.words}" if part.label else measured.words
-    return Verdict(part.output, part.kind, measured.kept, measured.at_most, (words,), measured.doubt)
+    return Verdict(part.output, part.kind, measured.kept, measured.at_most, words, measured.doubt)
 
 
 def _share(agreed: float, total: float) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from xdlc.quant.affine import representable
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.ranges import Range
-from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers, token_limits
+from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers
 from xdlc.quant.samples import is_held_out
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def find_faults(job: Job, summary: SampleSummary) -> list[Fault]:
     states = job.model.metadata.get("states", {})
     inputs = [held for name, held in summary.inputs.items() if held.count and name not in states]
     faults = list(_constants(inputs)) or list(_counts(summary))
-    faults += _tokens(inputs, job.graph)
+    faults += _tokens(inputs, summary.rows)
     for held in inputs:
         if len(held.constants) < held.count:
             faults += _contents(held, job)
@@ -122,8 +122,7 @@ def _constants(inputs: list[InputSummary]) -> Iterator[Fault]:
             yield Fault("blank", text, "remove these samples")
 
 
-def _tokens(inputs: list[InputSummary], graph: Graph) -> Iterator[Fault]:
-    rows = token_limits(graph)
+def _tokens(inputs: list[InputSummary], rows: Mapping[str, int]) -> Iterator[Fault]:
     for held in inputs:
         name, seen = held.tensor.name, held.seen
         if rows.get(name, 0) > 2 and held.tensor.size > 1 and len(held.constants) == held.count:
