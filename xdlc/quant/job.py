@@ -81,7 +81,8 @@ class Job(GraphPlan):
         per_channel: Whether scales per channel, the default, were set by the user.
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
-        data_problems: What is wrong with the calibration samples, one line each: no bits repair that.
+        data_problems: What is wrong with the calibration samples, one line each: no bits repair that, and
+            figures of noise mean nothing.
         has_own_list: Whether ``measured`` are samples of the user's that did not calibrate.
     """
 
@@ -118,6 +119,7 @@ class Job(GraphPlan):
     def __post_init__(self) -> None:
         self.graph = self.model.main
         self.states = next_values(self.model)
+        self.bounds_masks = self.options.bound_attention_masks
 
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.
@@ -195,7 +197,7 @@ class Job(GraphPlan):
         from xdlc.quant.sample_faults import find_faults
 
         faults = find_faults(self, summary)
-        self.data_problems = [fault.text for fault in faults if fault.is_certain]
+        self.data_problems = [fault.text for fault in faults if fault.is_certain or fault.kind == "noise"]
         self.notes += [*summary.lines(), *map(str, faults)]
 
     def measure_with(self, samples: Iterable[Sample]) -> None:
@@ -349,22 +351,23 @@ class Job(GraphPlan):
         kept = self.measured if samples is None else samples
         return OutputJudge(self.graph, [each.floats for each in kept], self.output_kinds)
 
-    def measured_results(self, *, corrected: bool | None = None) -> list[Mapping[str, Array]]:
-        """Return what the quantized model makes of each of ``measured``, under the ranges of the others.
+    def measured_results(self, *, corrected: bool) -> Iterator[Mapping[str, Array]]:
+        """Yield what the quantized model makes of each of ``measured``, under the ranges of the others.
 
         Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
         the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which
         rounds less, was up to 4 dB too good.
 
         Args:
-            corrected: Whether biases are corrected; default: as was decided.
+            corrected: Whether biases are corrected.
         """
         names = judged(self.graph)
         if not self.measured or not names:
-            return []
+            return
         with self.without_held_out():
             session = self.session(self.trial(corrected=corrected), outputs=names, plain=True)
-        return [session.run(kept.sample) for kept in self.measured]
+        for kept in self.measured:
+            yield session.run(kept.sample)
 
     def trial(self, *, weights_of: Model | None = None, corrected: bool | None = None) -> Model:
         """Return a quantized copy under the present decision; the model itself stays float.
