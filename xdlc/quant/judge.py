@@ -40,7 +40,7 @@ TOLERATED = 0.25
 """Error of a coordinate that is tolerated, in units of its spread."""
 
 LEAST_SPREAD = 0.05
-"""Least spread that a unit is made of, over the size of all values."""
+"""Least spread that a unit is made of, over that of all values; of constants, over their size."""
 
 LEAST_SPREAD_OF_MANY = 0.2
 """The same of coordinates of many candidates, which differ by their places more than by their boxes."""
