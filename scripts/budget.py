@@ -23,9 +23,9 @@ FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_285,
     "boundary": 1_675,
-    "cli": 6_080,
-    "container": 4_210,
-    "converter": 54_725,
+    "cli": 6_125,
+    "container": 4_220,
+    "converter": 54_730,
     "ir": 3_665,
     "opdefs": 6_565,
     "passes": 6_335,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_530
+TOTAL = 139_595
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -11,7 +14,7 @@ import xdlc
 from tests.conftest import Models
 from tests.htp_models import cnn
 from xdlc.cli.tools.convert import main
-from xdlc.errors import BackendError, StorageError, UsageError
+from xdlc.errors import BackendError, ModelError, StorageError, UsageError
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.runtime.htp.backend import _explain
@@ -65,3 +68,50 @@ def test_a_missing_kernel_and_tensors_of_five_dimensions_are_named() -> None:
     _explain(error, graph)
     assert "'cache' [2, 1, 4, 8, 8]" in error.problem
     assert str(error.fix).startswith("use tensors of at most 4 dimensions")
+
+
+def pyramid(models: Models, shape: list[int | str], sizes: list[int] | None) -> Path:
+    """Return a network that adds what it halved twice, and resized to fixed sizes or doubled, to one half."""
+    nodes = [
+        onnx.helper.make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        onnx.helper.make_node("MaxPool", ["half"], ["quarter"], kernel_shape=[2, 2], strides=[2, 2]),
+        onnx.helper.make_node(
+            "Resize", ["quarter", "", "" if sizes else "by", "to" if sizes else ""], ["up"]
+        ),
+        onnx.helper.make_node("Add", ["half", "up"], ["y"], "add"),
+    ]
+    values = {"to": np.array(sizes)} if sizes else {"by": np.array([1, 1, 2, 2], np.float32)}
+    return models.save(models.make(nodes, {"x": shape}, {"y": None}, values))
+
+
+def test_a_shape_that_no_fixed_decoder_fits_is_the_first_cause(models: Models) -> None:
+    path = pyramid(models, ["n", 3, 16, 16], [1, 3, 8, 8])
+    with pytest.raises(UsageError) as caught:
+        xdlc.convert(path, input_dims={"x": (1, 3, 24, 24)})
+    problem, fix = caught.value.problem, str(caught.value.fix)
+    assert problem.startswith("input_dims states 'x' as [1, 3, 24, 24], the model states [n, 3, 16, 16]")
+    assert "report" not in fix
+    shape = re.search(r"'x' the shape ([\d,]+) with input_dims", fix)
+    assert shape is not None
+    xdlc.convert(path, input_dims={"x": tuple(map(int, shape[1].split(",")))})
+
+
+def test_sizes_of_open_dimensions_that_do_not_fit_are_the_first_cause(models: Models) -> None:
+    path = pyramid(models, [1, 3, "h", "w"], None)
+    with pytest.raises(ModelError) as caught:
+        xdlc.convert(path, input_dims={"x": (1, 3, 18, 18)})
+    assert caught.value.problem.startswith(
+        "input_dims states 'x' as [1, 3, 18, 18], the model states [1, 3, h, w]"
+    )
+    fix = str(caught.value.fix)
+    assert "report" not in fix
+    factor = re.search(r"multiples of (\d+)", fix)
+    assert factor is not None
+    xdlc.convert(path, input_dims={"x": (1, 3, int(factor[1]), int(factor[1]))})
+
+
+def test_a_misfit_without_given_shapes_is_no_fault_of_shapes(models: Models) -> None:
+    with pytest.raises(ModelError) as caught:
+        xdlc.convert(pyramid(models, [1, 3, 24, 24], [1, 3, 8, 8]))
+    assert "input_dims" not in str(caught.value)
+    assert "onnx.checker" in str(caught.value.fix)

@@ -130,3 +130,12 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
     model, graphs = cached(path)
     assert [graph["graphName"] for graph in graphs] == ["my_graph_part0", "my_graph_part1"]
     assert [tensor.name for tensor in model.main.outputs] == ["c", "a"]
+
+
+@needs_htp
+def test_input_and_output_have_short_names(dlc: Path) -> None:
+    target = dlc.with_name("short.dlc")
+    invoke("-i", dlc, "-o", target, "--htp_socs", "sm8650")
+    assert xdlc.load(target).metadata["cacheList"]
+    for word in ("--input", "--output"):
+        assert "write --" in invoke(word, dlc, code=2).stderr

@@ -91,8 +91,18 @@ def test_profile(tmp_path: Path, model: Model) -> None:
         assert "\x1b" not in done.stdout
         assert {row["op"] for row in rows} - {""} <= ops
         assert (len(rows) > 1) == bool(ops)
-    error = net_run(tmp_path, model, "--profiling_level", "detailed", "--runtime", "htp", code=2)
-    assert "--profiling_level" in error.stderr
+
+
+@needs_htp
+def test_ops_are_not_timed_on_the_emulation(tmp_path: Path) -> None:
+    model = cnn(quantized=False)
+    floats(1, 8, 8, 4).tofile(tmp_path / "x.raw")
+    (tmp_path / "x.txt").write_text(str(tmp_path / "x.raw"))
+    words = ("--profiling_level", "detailed", "--runtime", "htp")
+    done = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
+    assert "--profiling_level detailed" in done.stderr
+    with open(tmp_path / "out" / "profile.csv") as file:
+        assert {row["op"] for row in csv.DictReader(file)} == {""}
 
 
 def test_native_files_by_name(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.conftest import Models
 from xdlc.cli import main
 from xdlc.cli.main import LazyGroup
 from xdlc.cli.vendor_flags import BECOMES, LATER, REFUSED, VOID, WORKS, Entry, entries, sections, vendor_tools
-from xdlc.cli.words import understood
+from xdlc.cli.words import as_written, understood
 from xdlc.errors import UsageError
 
 CONTEXT = click.Context(main.main)
@@ -227,3 +227,58 @@ def test_tools_that_run_afterwards(models: Models) -> None:
     assert result.exit_code == 0
     assert sections()["quantizing"]["note"] in result.stderr
     assert "no DLC is written" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "text", "named"),
+    [
+        ("qairt-converter", ["-s", "x", "1,8"], "--input_dim names 'x'", "-s names 'x'"),
+        ("convert", ["--source_model_input_shape", "x", "1,8"], "--input_dim", "--source_model_input_shape"),
+        ("convert", ["-d", "x", "1,8"], "--input_dim", "--input_dim"),
+        ("convert", ["--input_dim", "x", "1,8", "-s", "y", "1,8"], "--input_dim", "--input_dim"),
+        ("convert", ["-s", "x", "1,8"], "give `xdlc convert --input_dim` or --input_dims", None),
+        ("caffe-to-dlc", ["--caffe_bin", "w"], "omit --weights", "omit --caffe_bin"),
+        ("snpe-net-run", ["--use_dsp"], "omit --runtime htp and --use_aip", "omit --use_dsp and --use_aip"),
+        ("snpe-net-run", ["--use_dsp"], "add --runtime cpu", "add --runtime cpu"),
+        ("snpe-net-run", ["--use_dsp=false"], "--runtime", "--runtime"),
+        (
+            "snpe-net-run",
+            ["--runtime_order", "dsp,cpu"],
+            "omit --runtime htp",
+            "omit --runtime_order dsp,cpu",
+        ),
+        ("snpe-net-run", ["--runtime_order", "dsp,cpu"], "--enable_cpu_fallback", "--runtime_order"),
+        ("quant", ["--bitwidth", "8"], "--act_bitwidth", "--bitwidth"),
+        ("quant", ["--bitwidth", "8"], "write --act_bitwidth 16", "write --act_bitwidth 16"),
+        ("quant", ["--axis_quant=false"], "omit --no_per_channel_quantization", None),
+    ],
+)
+def test_errors_name_flags_as_they_were_written(
+    name: str, given: list[str], text: str, named: str | None
+) -> None:
+    context = click.Context(command(name), info_name=name)
+    understood(given, context)
+    assert as_written(text, context) == (text if named is None else named)
+
+
+def test_the_vendors_flag_is_named_until_the_fix_works(models: Models, tmp_path: Path) -> None:
+    words = ["qairt-converter", "-i", str(models.save(models.cnn())), "-o", str(tmp_path / "net.dlc")]
+    flag = "--source_model_input_shape"
+    for given in (("inpt", "1,3,16,16"), ("x", "1,3,16"), ("x", "no"), ("x",)):
+        result = CliRunner().invoke(GROUP, [*words, flag, *given])
+        assert result.exit_code == 2
+        assert flag in result.stderr
+        assert "--input_dim" not in result.stderr
+    assert f"write {flag} VALUE VALUE" in result.stderr
+    assert CliRunner().invoke(GROUP, [*words, flag, "x", "1,3,16,16"]).exit_code == 0
+
+
+def test_flags_of_the_tool_that_runs_afterwards_are_named_too(models: Models) -> None:
+    path = str(models.save(models.cnn()))
+    words = ["qnn-onnx-converter", "-i", path, "--input_list", path, "--act_bw"]
+    result = CliRunner().invoke(GROUP, [*words, "13"])
+    assert result.exit_code == 2
+    assert "--act_bw:" in result.stderr
+    fix = re.search(r"nearest: (\d+)", result.stderr)
+    assert fix is not None
+    assert CliRunner().invoke(GROUP, [*words, fix[1], "--dry_run"]).exit_code == 0

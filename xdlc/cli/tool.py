@@ -148,7 +148,7 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
-        _give_up(ctx, f"error: {usage_errors.usage_error(error, ctx)}", UsageError.exit_code)
+        _give_up_error(ctx, usage_errors.usage_error(error, ctx))
     except (UsageError, ProblemList) as error:
         _give_up_error(ctx, error)
 
@@ -235,7 +235,8 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context:
     """Return the context of the tool that runs after another one; its words are checked before any work."""
     command: click.Command = import_module(f"xdlc.cli.tools.{name.removeprefix('xdlc-')}").main
-    return command.make_context(f"{ctx.command_path}: {name}", ["--input_dlc", os.devnull, *args])
+    name = f"{ctx.command_path}: {name}"
+    return command.make_context(name, ["--input_dlc", os.devnull, *args], obj=ctx.obj)
 
 
 def run_next(path: Path) -> None:
@@ -290,7 +291,7 @@ def notice(text: str) -> None:
 
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
-    reword(error, lambda text: words.in_flags(text, ctx))
+    reword(error, lambda text: words.as_written(text, ctx))
     _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
 
 

@@ -25,6 +25,7 @@ takes some (``--perf_profile:1``): a number, ``?`` for one or none, ``*`` for al
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -88,6 +89,11 @@ class Entry:
             text, _, note = found[0].partition(" # ")
         rest = iter(values)
         return [next(rest, "") if word == "{}" else word for word in text.split()], note
+
+    @property
+    def passes_values(self) -> bool:
+        """Whether the flag becomes one other flag, which has the same values."""
+        return self.kind in (BECOMES, LATER) and bool(re.fullmatch(r"--\w+( \{\})*", self.text))
 
     @property
     def meaning(self) -> str:

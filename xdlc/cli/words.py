@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -63,6 +64,8 @@ class _Reader:
         self.first_later = ""  # the flag that the first of them is for
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
+        self.replaced: dict[str, str] = ctx.obj or {}  # as below, of the tool that runs before
+        ctx.obj = self.written = dict(self.replaced)  # words of the call, by those of ours that texts have
 
     def is_option(self, word: str) -> bool:
         """Return whether a word is an option, the command's or the vendor's."""
@@ -106,6 +109,10 @@ class _Reader:
                 name = self.whole(name)
             entry = None if is_own else self.entry(name)
             option = self.known.get(name)
+            if not is_own:
+                self.written[name] = self.replaced.get(name, name)
+            if entry is None and not is_own and name.startswith("--"):
+                self.write_for(name, [], name)
             if entry is not None:
                 rest, made = self.in_place(entry, values, rest)
                 given = len(rest) - made
@@ -160,11 +167,23 @@ class _Reader:
             self.notices.append(f"{entry.flag} changes nothing: {reason}")
         if note:
             self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")
+        starts = [] if is_off else [index for index, word in enumerate(words) if word.startswith("--")]
+        for start, end in pairwise([*starts, len(words)]):
+            if entry.passes_values:
+                self.write_for(words[start], [], entry.flag)
+            else:
+                self.write_for(words[start], words[start + 1 : end], " ".join([entry.flag, *values]))
         if entry.kind == vendor_flags.LATER:
             self.first_later = self.first_later or entry.flag
             self.later += words
             return rest, 0
         return [*words, *rest], len(words)
+
+    def write_for(self, flag: str, values: Sequence[str], written: str) -> None:
+        """Record what the call has in place of a flag with some values, under any name of the option."""
+        option = self.known.get(flag)
+        for name in [flag] if option is None or flag not in option.opts else option.opts:
+            self.written.setdefault(" ".join([name, *values]), written)
 
     def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
         """Return the words in place of a flag with some values, and a notice on them, or nothing.
@@ -175,7 +194,8 @@ class _Reader:
         is_switch = entry.values == "0"
         needed = int(entry.values) if entry.values.isdecimal() else 0
         if len(values) < needed and entry.kind != vendor_flags.REFUSED:
-            raise UsageError("a value is missing", where=entry.flag, fix=f"write {entry.flag} VALUE")
+            fix = f"write {entry.flag}{' VALUE' * needed}"
+            raise UsageError("a value is missing", where=entry.flag, fix=fix)
         words, note = entry.words(self.call if is_switch else values)
         if words and is_switch and values and values[0].lower() not in ("true", "1"):
             words = [*words, *values]
@@ -310,6 +330,20 @@ def in_flags(text: str, ctx: click.Context) -> str:
         return flags[name] if value in (None, "True") else f"{flags[name]} {value}"
 
     return re.sub(r"""`[^`]*`|(?<![\w'"./=-])([a-z][a-z_]+)(?:=([\w.]+))?(?![\w'"(=])""", flag, text)
+
+
+def as_written(text: str, ctx: click.Context) -> str:
+    """Return the text of an error with flags under the names that the command line has for them.
+
+    Flags of the vendor's and further names of an option are meant; command lines in backticks stay.
+    """
+    text = in_flags(text, ctx)
+    written: dict[str, str] = ctx.obj or {}
+    for ours, theirs in written.items():
+        if text == ours.partition(" ")[0]:
+            return theirs.partition(" ")[0]
+    names = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
+    return re.sub(rf"`[^`]*`|(?<![\w-])({names})(?![\w-])", lambda word: written.get(word[1], word[0]), text)
 
 
 def _count(option: click.Option, following: Sequence[str]) -> int:

@@ -40,6 +40,8 @@ MAX_COST = 1 << 26
 TABLE_COST = 24
 FLAT_COST = 16
 STRING_COST = 24
+TRUNCATED = "is truncated"
+"""Start of the problem of a file that refers to places after its end."""
 LONG = 1024
 """Elements of a vector of scalars that is not copied."""
 
@@ -123,6 +125,10 @@ class _Decoder:
     def fail(self, problem: str) -> ContainerError:
         return ContainerError(problem, where=self.where, fix="the file is damaged: get it again")
 
+    def cut(self, part: str) -> ContainerError:
+        """Return the error for a part beyond the end."""
+        return self.fail(f"{TRUNCATED}: it has {part} of {self.size}")
+
     def root(self, root: type[T]) -> T:
         if self.size < 8:
             raise self.fail(f"needs 8 bytes for its root offset and identifier, has {self.size}")
@@ -143,11 +149,11 @@ class _Decoder:
         if depth > MAX_DEPTH:
             raise self.fail(f"nests tables deeper than {MAX_DEPTH}")
         if position + 4 > self.size:
-            raise self.fail(f"has a table at byte {position} of {self.size}")
+            raise self.cut(f"a table at byte {position}")
         vtable = position - _i32(self.data, position)[0]
         layout = self.layouts.get((cls, vtable)) or self.layout_at(vtable, cls)
         if position + layout.size > self.size:
-            raise self.fail(f"has a table at byte {position} that ends after byte {self.size}")
+            raise self.cut(f"a table of {layout.size} bytes at byte {position}")
         self.spend(TABLE_COST)
         values = [*layout.pick(layout.unpack(self.data, position) + layout.defaults)]
         for index, offset in layout.strings:
@@ -170,10 +176,12 @@ class _Decoder:
         return layout
 
     def layout(self, vtable: int, cls: type[Table]) -> _Layout:
-        if vtable < 0 or vtable + 4 > self.size:
-            raise self.fail(f"has a vtable at byte {vtable} of {self.size}")
-        nbytes, size = struct.unpack_from("<HH", self.data, vtable)
-        if nbytes < 4 or nbytes % 2 or vtable + nbytes > self.size or size < 4:
+        if vtable + 4 > self.size:
+            raise self.cut(f"a vtable at byte {vtable}")
+        nbytes, size = struct.unpack_from("<HH", self.data, vtable) if vtable >= 0 else (0, 0)
+        if vtable + nbytes > self.size:
+            raise self.cut(f"a vtable of {nbytes} bytes at byte {vtable}")
+        if nbytes < 4 or nbytes % 2 or size < 4:
             raise self.fail(f"has a vtable at byte {vtable} of {nbytes} bytes for tables of {size}")
         present = []
         for index, field in enumerate(cls.FIELDS):
@@ -209,7 +217,9 @@ class _Decoder:
         start, count = self.span(position, 1)
         self.spend(STRING_COST)
         end = start + count
-        if end >= self.size or self.data[end]:
+        if end == self.size:
+            raise self.cut(f"a string at byte {position} that ends at byte {end}")
+        if self.data[end]:
             raise self.fail(f"has a string at byte {position} without its end")
         try:
             text = str(self.data[start:end], "utf-8")
@@ -221,11 +231,11 @@ class _Decoder:
     def span(self, position: int, width: int) -> tuple[int, int]:
         """Return (first byte, count) of the vector at ``position``, checked to be in the buffer."""
         if position + 4 > self.size:
-            raise self.fail(f"has a vector at byte {position} of {self.size}")
+            raise self.cut(f"a vector at byte {position}")
         count = _u32(self.data, position)[0]
         start = position + 4
         if start + count * width > self.size:
-            raise self.fail(f"has a vector of {count} elements at byte {position} of {self.size}")
+            raise self.cut(f"a vector of {count} elements at byte {position}")
         self.spend(4 + count * width)
         return start, count
 
@@ -235,7 +245,7 @@ class _Decoder:
         if element == "ubyte":
             start, count = self.span(position, 0)
             if start + count > self.size:
-                raise self.fail(f"has {count} bytes at byte {position} of {self.size}")
+                raise self.cut(f"{count} bytes at byte {position}")
             return Blob(self.data[start : start + count], start)
         start, count = self.span(position, SIZES.get(element, 4))
         if element in FORMATS:
@@ -258,13 +268,13 @@ class _Decoder:
         data, size, last, found = self.data, self.size, -1, []
         for place in places:
             if place + 4 > size:
-                raise self.fail(f"has a table at byte {place} of {size}")
+                raise self.cut(f"a table at byte {place}")
             vtable = place - _i32(data, place)[0]
             if vtable != last:
                 layout = self.layout_at(vtable, cls)
                 last, unpack, pick, defaults = vtable, layout.unpack, layout.pick, layout.defaults
             if place + layout.size > size:
-                raise self.fail(f"has a table at byte {place} that ends after byte {size}")
+                raise self.cut(f"a table of {layout.size} bytes at byte {place}")
             found.append(cls(*pick(unpack(data, place) + defaults)))
         return found
 
@@ -275,9 +285,9 @@ class _Decoder:
     def read_vector64(self, position: int, offset: int, field: Field, depth: int) -> Blob:
         position += offset
         if position + 8 > self.size:
-            raise self.fail(f"has a vector at byte {position} of {self.size}")
+            raise self.cut(f"a vector at byte {position}")
         count = _u64(self.data, position)[0]
         if count > self.size - position - 8:
-            raise self.fail(f"has {count} bytes at byte {position} of {self.size}")
+            raise self.cut(f"{count} bytes at byte {position}")
         self.spend(8)
         return Blob(self.data[position + 8 : position + 8 + count], position + 8)

@@ -98,14 +98,15 @@ def _kernel(graph: Graph, weight: Tensor, *, expands: bool) -> Tensor:
     features, units = weight.shape[::-1] if is_matrix else weight.shape[2:]
     count = encoding.blocks_per_axis
     parts = block_parts(features // count, count)
-    if not is_matrix and parts == 1:
+    steps = numpy.array(encoding.block_scales).reshape(units, count)
+    keeps_blocks = parts > 0 or not expands or steps.max() > _LARGEST
+    if not is_matrix and keeps_blocks and parts <= 1:
         return weight
     values = unpacked(weight)
     if is_matrix:
         values = values.transpose((1, 0)).reshape((1, 1, features, units))
-    steps = numpy.array(encoding.block_scales).reshape(units, count)
     name, shape = graph.unique_name(f"{weight.name}_kernel"), (1, 1, features, units)
-    if parts or not expands or steps.max() > _LARGEST:
+    if keeps_blocks:
         steps = steps.repeat(parts or 1, axis=1)
         data = ir.packed(values) if weight.dtype.bits == 4 else values
         blocks = tuple(steps.reshape(-1).tolist())

@@ -42,6 +42,9 @@ MIN_GAIN = 0.1
 CERTAINTY = 1.645
 """How many of its standard errors a gain has to be: chance reaches that once in twenty times."""
 
+LAGGING = 2
+"""Methods in a row that lag another before those that clip more are omitted."""
+
 LAG = 1.0
 """How many of its standard errors a method may lag one that clips less before it is dropped."""
 
@@ -74,8 +77,9 @@ CANDIDATES = (
 def choose(job: Job, spread: Spread) -> Choice | None:
     """Return the method for activations of 8 bits, or None if there is nothing to choose by.
 
-    All methods are run on a few samples, and what is left of them on twice as many each round: a method that
-    lags another by more than chance explains is dropped.
+    The methods are run on a few samples, and what is left of them on twice as many each round: a method that
+    lags another by more than chance explains is dropped.  Where two in a row lag, those that clip more are
+    omitted.
 
     Args:
         job: The quantization under way, calibrated with histograms.
@@ -88,8 +92,8 @@ def choose(job: Job, spread: Spread) -> Choice | None:
     first, left = CANDIDATES[0], list(CANDIDATES)
     powers: dict[Choice, Array] = {}
     for count in _rounds(trials.count):
-        powers |= {choice: trials.powers(choice, count) for choice in left}
-        left = _unbeaten({choice: powers[choice] for choice in left})
+        powers |= _tried(trials, left, count)
+        left = _unbeaten({choice: powers[choice] for choice in left if choice in powers})
         trials.forget(left)
         if len(left) == 1:
             break
@@ -131,6 +135,19 @@ def _rounds(count: int) -> list[int]:
     while rounds[-1] < count:
         rounds.append(2 * rounds[-1])
     return [min(size, count) for size in rounds]
+
+
+def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choice, Array]:
+    """Return the powers of methods in their order, until two in a row lag another for sure."""
+    powers: dict[Choice, Array] = {}
+    lagging = 0
+    for choice in choices:
+        powers[choice] = trials.powers(choice, count)
+        leader = max(powers, key=lambda each: _sqnr(powers[each]))
+        lagging = lagging + 1 if _is_gain(powers[choice], powers[leader]) else 0
+        if lagging == LAGGING:
+            break
+    return powers
 
 
 def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
@@ -233,14 +250,16 @@ class _One:
         from xdlc.runtime.cpu import AdjustableSession
         from xdlc.runtime.engine import give_back
 
-        encodings = {choice: _decided(job, choice) for choice in CANDIDATES}
         job.choice = CANDIDATES[0]
         job.decide()
+        self._job = job
         self._session = AdjustableSession(job.trial(), names)
         give_back()  # what opening took beside the session
-        self._fed = {choice: self._session.encodings(held) for choice, held in encodings.items()}
+        self._fed: dict[Choice, Mapping[str, Array]] = {}
 
     def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in self._fed:
+            self._fed[choice] = self._session.encodings(_decided(self._job, choice))
         return self._session.run(sample, self._fed[choice])
 
 

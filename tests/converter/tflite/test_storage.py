@@ -6,6 +6,7 @@ import pytest
 import xdlc
 from tests.converter.tflite.models import TinyModel
 from xdlc.container.flatbuffer_encode import encode
+from xdlc.converter.tflite.file import TfliteFile
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
@@ -139,3 +140,24 @@ def test_another_file_that_is_not_there_or_not_understood_is_refused(tmp_path, c
     (tmp_path / "weights.bin").write_bytes(bytes(8) + ROWS.tobytes())
     with pytest.raises((ModelError, UnsupportedOp)):
         _converted(tmp_path / "m.tflite", _external(**change))
+
+
+def test_a_file_cut_anywhere_is_truncated_until_it_is_copied_again(tmp_path):
+    whole = bytes(encode(_model(ROWS, lambda made, tensor: None)))  # ends with padding
+    path = tmp_path / "m.tflite"
+    for size in range(8, len(whole) - 8, 4):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ModelError) as caught:
+            TfliteFile(path)
+        assert caught.value.problem.startswith("is truncated"), size
+        assert "again" in str(caught.value.fix)
+    path.write_bytes(whole)
+    assert TfliteFile(path).nbytes == len(whole)
+
+
+def test_a_file_of_another_format_is_not_truncated(tmp_path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(b"text of another format")
+    with pytest.raises(ModelError) as caught:
+        TfliteFile(path)
+    assert "truncated" not in str(caught.value)

@@ -65,9 +65,13 @@ def _check_options(function: Callable[..., None]) -> Callable[..., None]:
     epilog="Flags that change outputs, types or dimensions change the network in the result too, so that "
     f"graph and caches agree. {EXIT_CODES}",
 )
-@click.option("--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
-    "--output_dlc", "target", type=params.OUTPUT_FILE, help="The result.  [default: <input>_cached.dlc]"
+    "--output_dlc",
+    "-o",
+    "target",
+    type=params.OUTPUT_FILE,
+    help="The result.  [default: <input>_cached.dlc]",
 )
 @click.option(
     "--htp_socs",

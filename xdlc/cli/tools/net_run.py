@@ -185,6 +185,12 @@ def main(
     dims = params.dims_of(input_names, input_dims)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     _check(runtime, options)
+    if options["level"] in _PER_OP and (runtime != "cpu" or options["use_aip"]):
+        notice(
+            f"--profiling_level {options['level']} times inferences, as basic does: the emulation of a "
+            "device has no times of its own for ops"
+        )
+        options["level"] = "basic"
     from xdlc import api
     from xdlc.opdefs.control_flow import outer_graphs
     from xdlc.runtime.input_list import lists_of
@@ -231,12 +237,6 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
         raise UsageError(
             "--native_input_tensor_names and --use_native_input_files exclude each other",
             fix="omit one of the two",
-        )
-    if options["level"] in _PER_OP and (runtime != "cpu" or options["use_aip"]):
-        raise UsageError(
-            "ops are timed on the CPU as a whole: the emulation of a device has no times of its own",
-            where="--profiling_level",
-            fix="write --profiling_level basic, or omit --runtime htp and --use_aip",
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xdlc import ir
-from xdlc.converter.session.context import ImportContext
+from xdlc.converter.session.context import REPORT, ImportContext
 from xdlc.converter.session.diagnostics import COPY
 from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
@@ -185,46 +186,48 @@ def blame_bindings(
         is_bound: Whether the options have any, or symbols, or a batch.
     """
     found: list[XdlcError] = []
-    changed = dict(_changed(inputs, input_dims))
+    changed = list(_changed(inputs, input_dims))
+    given = "; ".join(
+        f"--input_dim states {name!r} as {_text(dims)}, the model states {_text(labels)}"
+        for name, labels, dims in changed
+    )
+    own = [(name, _with_open(labels, dims)) for name, labels, dims in changed]
+    contradicts = any(shape != tuple(dims) for (_, shape), (_, _, dims) in zip(own, changed, strict=True))
+    fix = "check the dimensions that the options (like --batch) give, then the model"
+    if contradicts:
+        shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
+        fix = f"give {shapes} with --input_dim, as the model states, or omit it"
+    elif changed:
+        fix = "give sizes that the network supports, often multiples of 32, with --input_dim"
     for problem in problems:
-        is_of_node = isinstance(problem, ModelError) and problem.node is not None
-        if is_of_node and changed:
-            given = "; ".join(f"--input_dim states {name!r} as {text}" for name, text in changed.items())
-            problem = UsageError(
-                f"{problem.problem}; {given}",
+        if is_bound and isinstance(problem, ModelError) and problem.node is not None:
+            is_vague = problem.fix in (None, CONTRADICTION) or str(problem.fix).endswith(REPORT)
+            parts = [given, problem.problem] if is_vague else [problem.problem, given]
+            problem = (UsageError if contradicts else ModelError)(
+                (": " if is_vague else "; ").join(filter(None, parts)),
                 where=problem.where,
-                fix=_with_own(problem, "give every dimension that the model states as it does"),
+                fix=fix if is_vague else f"{problem.fix}; or {fix}",
                 node=problem.node,
                 op=problem.op,
                 line=problem.line,
-            )
-        elif is_of_node and is_bound:
-            problem.fix = _with_own(
-                problem, "check the dimensions that the options (like --batch) give, then the model"
             )
         found.append(problem)
     return found
 
 
-def _with_own(problem: XdlcError, fix: str) -> str:
-    """Return a fix after the one that a problem states itself, such as that for missing weights."""
-    return fix if problem.fix in (None, CONTRADICTION) else f"{problem.fix}; or {fix}"
-
-
 def _changed(
     inputs: Sequence[DeclaredInput], input_dims: Mapping[str, Sequence[int]]
-) -> Iterator[tuple[str, str]]:
-    """Yield the inputs whose stated dimensions are given otherwise, with both shapes."""
+) -> Iterator[tuple[str, Labels, Sequence[int]]]:
+    """Yield the inputs that get other dimensions than the model states: name, labels, and dimensions."""
     for name, labels, _ in inputs:
-        given = input_dims.get(name, ())
-        if (
-            labels
-            and len(labels) == len(given)
-            and any(
-                isinstance(label, int) and label != size for label, size in zip(labels, given, strict=True)
-            )
-        ):
-            yield name, f"{_text(given)}, the model states {_text(labels)}"
+        dims = input_dims.get(name, ())
+        if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
+            yield name, labels, dims
+
+
+def _with_open(labels: Labels, dims: Sequence[int]) -> tuple[int, ...]:
+    """Return the dimensions that a model states, where it states symbols those given."""
+    return tuple(size if isinstance(label, str) else label for label, size in zip(labels, dims, strict=True))
 
 
 def _text(labels: Labels) -> str:

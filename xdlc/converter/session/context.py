@@ -26,6 +26,8 @@ RETRIED_NODES = 1 << 12
 """Most nodes of branches that are imported a second time, as if dimensions were dynamic."""
 DENSE_BYTES = 1 << 30
 """Most bytes of the sparse tensors of a model when they are dense."""
+REPORT = "if it is valid, please report this"
+"""End of the fix of an error whose cause is not known."""
 
 
 class Unresolved(Exception):
@@ -296,7 +298,7 @@ class ImportContext:
                 problem.where = problem.where or where
                 self.invalidate(node, problem)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            fix = f"check the model with {self.source.checker}; if it is valid, please report this"
+            fix = f"check the model with {self.source.checker}; {REPORT}"
             misfit = ModelError(f"its inputs do not fit the operator: {error}", where=where, fix=fix)
             self.invalidate(node, misfit)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.container.flatbuffer import decode
+from xdlc.container.flatbuffer import TRUNCATED, decode
 from xdlc.converter import weights
 from xdlc.converter.session.context import Allowance
 from xdlc.converter.tflite.builtins import CUSTOM, NAMES
@@ -59,9 +59,9 @@ class TfliteFile:
         try:
             self.model = decode(self._file.view(0, self._file.size), schema.Model, str(path))
         except ContainerError as error:
-            raise ModelError(
-                error.problem, where=error.where, fix="check that the path names a complete .tflite file"
-            ) from error
+            is_cut = error.problem.startswith(TRUNCATED)
+            fix = "copy or download the file again" if is_cut else "check that the path names a .tflite file"
+            raise ModelError(error.problem, where=error.where, fix=fix) from error
         if self.model.version != 3:
             raise self.damaged(f"is of schema version {self.model.version}; TFLite has version 3")
         if not self.model.subgraphs:
