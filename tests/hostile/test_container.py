@@ -396,6 +396,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("dlc.metadata2.3.0", b'{"cacheList": [1]}', "malformed 'cacheList'"),
         ("dlc.metadata2.3.0", b'{"relations": [{"childRecordNames": 1}]}', "malformed 'relations'"),
         ("dlc.metadata2.3.0", b'{"relations": [{"parentRecordName": []}]}', "malformed 'relations'"),
+        ("dlc.metadata2.3.0", b'{"states": {"x": {"output": []}}}', "malformed 'states'"),
         ("dlc.metadata2.3.0", b"[" * 1_000_000, "nests values deeper"),
         ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": 1}]}', "other JSON values"),
         ("dlc.metadata", b"\xff", "UTF-8"),
@@ -408,6 +409,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": []}', "malformed 'tensors'"),
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": 1}}', "malformed 'tensors'"),
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": {"t": [1]}}}', "malformed 'tensors'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "factors": {"g": {"t": ["1"]}}}', "malformed 'factors'"),
         ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "other JSON values"),
     ],
 )

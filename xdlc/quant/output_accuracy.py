@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.judge import Pairs, Verdict, judged_by
-from xdlc.quant.mixed_scale_ops import writer
+from xdlc.quant.kind_inference import has_unit_range
 from xdlc.quant.noise_power import Noise
-from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.tensor_slices import Parts, output_parts, unlike_parts
 
@@ -139,7 +139,7 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
     if len(unlike) > 1:
         for part in unlike:
             seen = _Slice.of([(part.of(wanted), part.of(found)) for wanted, found in pairs])
-            if seen.loss is not None and not (_are_scores(part.sources) and seen.is_quiet):
+            if seen.loss is not None and not (has_unit_range(part.sources) and seen.is_quiet):
                 yield f"{part.start}:{part.stop} of axis {part.axis} {seen.loss}{seen.share_of(whole)}"
         return
     last = output.rank - 1
@@ -154,12 +154,6 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
         seen = channels[worst]
         more = f", and {len(poor) - 1} more of its channels" if len(poor) > 1 else ""
         yield f"channel {worst} of axis {last} {seen.loss}{seen.share_of(whole)}{more}"
-
-
-def _are_scores(tensors: Sequence[Tensor]) -> bool:
-    """Return whether tensors hold what a Sigmoid, or an op like it, bounds to 1."""
-    rules = [None if op is None else rule_of(op) for op in map(writer, tensors)]
-    return bool(rules) and all(rule is not None and rule.unit_low is not None for rule in rules)
 
 
 @dataclass(slots=True)

@@ -277,7 +277,7 @@ def _quantize(
         job.measure_with(held_out)
     if has_changed or job.has_own_list:
         job.under_way("measuring")
-        results = job.measured_results()
+        results = list(job.measured_results(corrected=job.corrects_biases))
     job.figures = measure_figures(job, results)
     if reporter is not None:
         reporter.finish(job)
