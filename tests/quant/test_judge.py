@@ -102,6 +102,20 @@ def test_background_does_not_hide_lost_classes(net):
     assert found.is_useless
 
 
+def test_a_text_is_right_as_a_whole(net):
+    rng = np.random.default_rng(0)
+    floats = [rng.normal(0, 0.1, (1, 80, 5)).astype(np.float32) for _ in range(8)]
+    for array in floats:
+        array[..., 0] += 5.0
+        array[:, ::4, 2] += 10.0  # 20 characters between blanks
+    rounded = [array.copy() for array in floats]
+    for array in rounded[:4]:
+        array[:, 8, 3] += 20.0
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.kept == pytest.approx(0.5)  # not 156 of 160
+    assert found.is_useless
+
+
 def test_one_flip_in_eight_is_no_proof(net):
     rng = np.random.default_rng(0)
     floats = [np.roll(np.float32([[5, 0, 0, 0]]), shift % 4, axis=1) for shift in range(8)]

@@ -51,6 +51,9 @@ LEAST_AREA = 0.001
 ROUNDING = 1e-9
 """Spread over size of values, at most, that is rounding of a mean."""
 
+LONGEST_TEXT = 256
+"""Most steps with labels that are read as one, like the characters of a text between blanks."""
+
 FEW = 4
 """Least samples that a spread over samples is taken of."""
 
@@ -370,7 +373,13 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> _Mea
     doubt = "" if values.size > 1 else "all samples have the same label"
     if is_picture((*labels[0][0].shape, 1)) and shares:
         return _of_shares(shares, f"{words}, agreement")
-    return _Measured(*_share(agreed, total), words, doubt)
+    kept, at_most = _share(agreed, total)
+    if common is not None and rows <= LONGEST_TEXT:
+        texts = sum(bool(same.all()) for _, _, same in labels)
+        kept_texts, at_most_texts = _share(texts, len(labels))
+        kept, at_most = min(kept, kept_texts), min(at_most, at_most_texts)
+        words = f"{words}, {texts} of {len(labels)} samples without a change"
+    return _Measured(kept, at_most, words, doubt)
 
 
 def _of_shares(shares: Sequence[float], words: str) -> _Measured:

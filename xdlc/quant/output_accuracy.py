@@ -39,6 +39,9 @@ QUIET = 0.1
 SMALL = 0.01
 """A channel whose values take less than this share of its output's range is looked at alone."""
 
+NOTHING = 1e-5
+"""A channel below this share of its output's range holds rounding errors of floats."""
+
 MOST_CHANNELS = 64
 """Channels of an output that are looked at."""
 
@@ -148,7 +151,11 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
     channels = [
         _Slice.of([(w[..., index], f[..., index]) for w, f in pairs]) for index in range(output.shape[-1])
     ]
-    poor = [i for i, seen in enumerate(channels) if seen.peak < SMALL * whole.peak and seen.loss is not None]
+    poor = [
+        index
+        for index, seen in enumerate(channels)
+        if NOTHING * whole.peak < seen.peak < SMALL * whole.peak and seen.loss is not None
+    ]
     if poor:
         worst = min(poor, key=lambda index: channels[index].db)
         seen = channels[worst]
