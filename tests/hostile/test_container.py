@@ -413,14 +413,11 @@ def test_blocks_that_are_no_buffer(tmp_path):
             b'{"version": 1, "graphs": {}, "factors": {"g": {"t": ["1"]}}}',
             "malformed 'factors'",
         ),
-<<<<<<< HEAD
-=======
         (
             "xdlc.io",
             b'{"graphs": [{"inputs": [{"name": "x", "state": {"output": []}}]}]}',
             "malformed 'states'",
         ),
->>>>>>> reader
         ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "other JSON values"),
     ],
 )
