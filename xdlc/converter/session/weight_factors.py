@@ -10,7 +10,9 @@ from xdlc.ir import Graph, TensorData
 from xdlc.ir.data import Array, is_rearranged
 from xdlc.opdefs.traits import traits
 
-_CHUNK, _POWERS = 1 << 20, ("ij->i", "ij,ij->i", "ij,ij,ij->i")
+_CHUNK, _POWERS = 1 << 16, ("ij->i", "ij,ij->i", "ij,ij,ij->i")
+_DIGITS, _POWERS_OF_TEN = 7, numpy.array([float(10**power) for power in range(23)])
+"""Digits of a factor after its first, and the powers that float64 holds exactly."""
 _ROUNDING, _HALF_ROUNDING, _TINY = 1e-5, 2e-2, 1e-300
 """Relative errors of sums of products that were rounded to float32, or to 16 bits; no bound is 0."""
 
@@ -41,6 +43,8 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
                 factors[name] = [1.0] * tensor.shape[axis]
             continue
         held = _factors(tensor.data, source, axis)
+        tensor.data.release()
+        source.release()
         if any(factor != 1.0 for factor in held) or not held:
             factors[name] = held
     return factors
@@ -83,4 +87,8 @@ def _of_moments(after: Array, before: Array, data: TensorData) -> list[float]:
     errors = (numpy.abs(after - signs * scale * before) / bounds).max(1)
     if errors.min(0).max() > (_ROUNDING if data.dtype.itemsize >= 4 else _HALF_ROUNDING):
         return []
-    return [float(f"{size:.8g}") for size in numpy.where(errors[1] < errors[0], -sizes, sizes)]
+    places = numpy.log10(sizes, out=numpy.zeros_like(sizes), where=sizes > 0)
+    powers = _POWERS_OF_TEN[numpy.clip(_DIGITS - numpy.floor(places), 0, 22).astype(int)]
+    rounded = numpy.rint(sizes * powers) / powers  # both exact, so that texts are short
+    factors: list[float] = numpy.where(errors[1] < errors[0], -rounded, rounded).tolist()
+    return factors
