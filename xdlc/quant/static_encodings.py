@@ -27,14 +27,13 @@ from xdlc.quant.affine import (
     used_bits,
 )
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.multipliers import exact, rest_of, rounds
+from xdlc.quant.multipliers import LEAST_BEFORE_PRELU, exact, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
-from xdlc.quant.weight_halves import LEAST_FACTOR
 from xdlc.quant.weight_storage import Around, symmetric_method, weight_form
 from xdlc.quant.weights import (
     Channels,
@@ -225,19 +224,20 @@ class Statics:
             return shared
         return dtype, asymmetric(own, dtype.bits, min_width=0.0)
 
-    def _input_scale(self, op: Op, decision: Decision) -> float | None:
+    def _input_encoding(self, op: Op, decision: Decision) -> ScaleOffset | None:
         source = op.inputs[0]
         if source is None:
             return None
         dtype = activation_type(self.placement.fixed[op])
         form = decision.statics.get((op, 0)) if source.is_static else decision.read(source, dtype)
         encoding = form[1] if form is not None else source.encoding
-        return encoding.scale if isinstance(encoding, ScaleOffset) else None
+        return encoding if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
         import numpy as np
 
-        scale = self._input_scale(op, decision)
+        source = self._input_encoding(op, decision)
+        scale = source.scale if source is not None else 0.0
         bias = op.inputs[2] if len(op.inputs) > 2 else None
         floor = None
         if (
@@ -252,8 +252,12 @@ class Statics:
         bits = self.precision.weight_bits_of(op)
         result = decision.activations.get(op.outputs[0])
         overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
-        if scale and overflows and result is not None and isinstance(result[1], ScaleOffset):
-            least = LEAST_FACTOR * result[1].scale / scale
+        written = result[1] if result is not None and overflows else None
+        if source is not None and scale and isinstance(written, ScaleOffset):
+            least = least_factor(op, source, written)
+            if any(reader.type == "Prelu" for reader in self.graph.consumers(op.outputs[0])):
+                least = max(least, LEAST_BEFORE_PRELU)
+            least *= written.scale / scale
             floor = np.full(1, least) if floor is None else np.maximum(floor, least)
         around = Around(axis, bits, floor)
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
@@ -274,8 +278,8 @@ class Statics:
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         # After factors any scale will do, and its own holds every bias.
-        scale = self._input_scale(op, decision) if _is_weighted(op) else None
-        encoding = bias_encoding(values, tensor.size, scale, held)
+        source = self._input_encoding(op, decision) if _is_weighted(op) else None
+        encoding = bias_encoding(values, tensor.size, source.scale if source is not None else None, held)
         clipped = clipped_biases(values, encoding)
         if clipped:
             decision.notes.append(
