@@ -115,3 +115,21 @@ def test_strided_depthwise_convolutions_of_unlike_channels(net, soc):
     quantized = quantize(model, n.samples(4, scale=3.0), act_bitwidth=16, target=soc)
     device = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
     assert np.abs(xdlc.run(quantized, feeds)["y"] - device).max() < 1e-2
+
+
+@needs_htp
+@pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
+@pytest.mark.parametrize("branches", [0, 1, 2])
+def test_prelu_of_16_bits(net, soc, branches):
+    """HTP has a kernel with slopes of 16 bits where it fuses a convolution alone."""
+    n = net(1, 4, 4, 8)
+    source = n.conv(n.x, 8, "p") if branches else n.x
+    slopes = static("slopes", np.linspace(-0.3, 0.9, 8, dtype=np.float32))
+    result = n.op("Prelu", [source, slopes], source.shape, "y")
+    other = [n.neuron(source, SIGMOID, "z")] if branches == 2 else []
+    quantized = quantize(n.done(result, *other), n.samples(4), act_bitwidth=16, target=soc)
+    assert quantized.main.tensors["slopes"].dtype.bits == (16 if branches == 1 else 8)
+    (feeds,) = n.samples(1, seed=4)
+    device = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
+    host = xdlc.run(quantized, feeds)["y"]
+    assert np.abs(host - device).max() < 4e-3 * np.abs(host).max()

@@ -182,7 +182,8 @@ class Statics:
             elif rule.is_weighted and index == 2:
                 form = self._bias(op, tensor, decision)
             else:
-                form = self._constant(tensor, dtype, centred_16=index in rule.centred_16)
+                kind = UFIXED8 if self._has_narrow_slopes(op) else dtype
+                form = self._constant(tensor, kind, centred_16=index in rule.centred_16)
             if given is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
@@ -200,6 +201,14 @@ class Statics:
             form = udo_static_form(op, tensor, place, self.precision, self.options)
             if form is not None:
                 decision.params[op, name] = form
+
+    def _has_narrow_slopes(self, op: Op) -> bool:
+        """Return whether HTP compiles a Prelu with slopes of 8 bits alone: several, and no product to fuse."""
+        source, slopes = op.inputs[0], op.inputs[1] if op.type == "Prelu" else None
+        if source is None or slopes is None or slopes.size == 1:
+            return False
+        is_fused = source.producer is not None and _is_weighted(source.producer)
+        return not is_fused or self.graph.is_output(source) or self.graph.sole_consumer(source) is not op
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
