@@ -133,3 +133,20 @@ def test_prelu_of_16_bits(net, soc, branches):
     device = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
     host = xdlc.run(quantized, feeds)["y"]
     assert np.abs(host - device).max() < 4e-3 * np.abs(host).max()
+
+
+def test_channels_beyond_32_keep_their_scales(net):
+    """Sums of 32 channels are shifted alike: a large channel beside others costs these nothing."""
+    n = net(1, 8, 8, 64)
+    weights = n.weights("w", 3, 3, 1, 64)
+    kernel = np.array(weights.numpy())
+    kernel[..., 0] *= 1e4
+    weights.data = ArrayData(kernel)
+    params = {"stride": np.full(2, 2), "dilation": np.ones(2), "pad_amount": np.ones((2, 2))}
+    params = {name: static(name, value.astype(np.uint32)) for name, value in params.items()}
+    product = n.op("DepthWiseConv2d", [n.x, weights], (1, 4, 4, 64), "p", **params)
+    model = n.done(n.neuron(product, RELU_MIN_MAX, "y", min_value=f32(0.0), max_value=f32(6.0)))
+    scales = np.array(quantize(model, n.samples(2), act_bitwidth=16).main.tensors["w"].encoding.scales)
+    own = np.abs(kernel).max(axis=(0, 1, 2)) / 127
+    assert scales[32:] == pytest.approx(own[32:], rel=1e-5)
+    assert (scales[1:32] > 2 * own[1:32]).all()

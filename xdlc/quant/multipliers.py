@@ -7,7 +7,7 @@ Scales of weights that are larger by at most a thousandth make the factor one of
 two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 
 All generations have a least factor: below 2^-24 the result is the lowest value.  Depthwise convolutions with
-strides, or of a single tap, but not both, shift the sums of all channels to the least factor of any channel.
+strides, or of a single tap, but not both, shift the sums of 32 channels to the least factor of any of these.
 A result that is 2^31 times that factor overflows, before it saturates.
 """
 
@@ -17,6 +17,7 @@ import math
 from dataclasses import replace
 
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
 from xdlc.quant.affine import representable
@@ -42,6 +43,9 @@ LEAST_BEFORE_PRELU = 2.0**-15
 LEAST_OF_SHIFTED = 2.0**-14
 """Least factor where sums are shifted and results are below 2^16: half of what overflows."""
 
+_TOGETHER = 32
+"""Channels whose sums are shifted alike."""
+
 
 def rounds(soc: Soc | None) -> bool:
     """Return whether a target rounds the factor of products; None: any SoC."""
@@ -57,34 +61,38 @@ def shifts_sums(op: Op) -> bool:
     return is_strided is is_wide
 
 
-def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset) -> float:
-    """Return the least factor that HTP computes an op right with, for all its channels.
+def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset) -> Array:
+    """Return the least factor that HTP computes an op right with: one, or one for each channel.
 
     Args:
         op: An op with weights of floats.
         source: Encoding of its first input, 16 bits.
         result: Encoding of its result, 16 bits.
     """
+    import numpy as np
+
     if not shifts_sums(op):
-        return LEAST_FACTOR
-    largest = _largest_result(op, representable(source, UFIXED16)) / result.scale - result.offset
-    return LEAST_OF_SHIFTED * max(largest / 2.0**16, 1.0)
+        return np.full(1, LEAST_FACTOR)
+    largest = _largest_results(op, representable(source, UFIXED16)) / result.scale - result.offset
+    starts = np.arange(0, len(largest), _TOGETHER)
+    groups = np.maximum.reduceat(largest, starts).repeat(_TOGETHER)[: len(largest)]
+    return LEAST_OF_SHIFTED * np.maximum(groups / 2.0**16, 1.0)
 
 
-def _largest_result(op: Op, values: Range) -> float:
-    """Return a bound of the results of a depthwise convolution, before they saturate."""
+def _largest_results(op: Op, values: Range) -> Array:
+    """Return bounds of the results of a depthwise convolution, before they saturate, one for each channel."""
     import numpy as np
 
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight is None or weight.data is None or not weight.dtype.is_float:
-        return 0.0
+        return np.zeros(1)
     array = np.asarray(weight.numpy(), np.float64)
     low, high = array * values.low, array * values.high
     ends = [np.maximum(low, high).sum(axis=(0, 1, 2)), -np.minimum(low, high).sum(axis=(0, 1, 2))]
     weight.data.release()
     if bias is not None and bias.data is not None and bias.dtype.is_float:
         ends = [ends[0] + bias.numpy(), ends[1] - bias.numpy()]
-    return float(np.maximum(*ends).max(initial=0.0))
+    return np.maximum(*ends)
 
 
 def rest_of(op: Op, decision: Decision) -> float:

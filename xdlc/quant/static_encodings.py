@@ -203,7 +203,7 @@ class Statics:
                 decision.params[op, name] = form
 
     def _has_narrow_slopes(self, op: Op) -> bool:
-        """Return whether HTP compiles a Prelu with slopes of 8 bits alone: several, and no product to fuse."""
+        """Return whether HTP compiles a Prelu with 8-bit slopes alone: several slopes, no product to fuse."""
         source, slopes = op.inputs[0], op.inputs[1] if op.type == "Prelu" else None
         if source is None or slopes is None or slopes.size == 1:
             return False
@@ -265,9 +265,9 @@ class Statics:
         if source is not None and scale and isinstance(written, ScaleOffset):
             least = least_factor(op, source, written)
             if any(reader.type == "Prelu" for reader in self.graph.consumers(op.outputs[0])):
-                least = max(least, LEAST_BEFORE_PRELU)
-            least *= written.scale / scale
-            floor = np.full(1, least) if floor is None else np.maximum(floor, least)
+                least = np.maximum(least, LEAST_BEFORE_PRELU)
+            least = least * (written.scale / scale)
+            floor = least if floor is None else np.maximum(floor, least)
         around = Around(axis, bits, floor)
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
         # One that several ops read would be stored once for each.

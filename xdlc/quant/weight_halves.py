@@ -71,7 +71,7 @@ def halves(op: Op, decision: Decision) -> Halves | None:
     low = _covering(own.scale, Range(-largest, largest))
     # The high bytes have factors 256 times as large, and sums beyond the result.
     least = LEAST_OF_SHIFTED if shifts_sums(op) else LEAST_FACTOR
-    least = max(least * low.scale, least_factor(op, entry, own) * own.scale / 256) / entry.scale
+    least = max(least * low.scale, float(least_factor(op, entry, own).max()) * own.scale / 256) / entry.scale
     for index in (1, 2):
         if (op, index) in decision.statics:
             dtype, encoding = decision.statics[op, index]
