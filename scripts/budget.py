@@ -21,7 +21,7 @@ PACKAGE = ROOT / "xdlc"
 MODULES = 910
 FILES_OF_A_CONVERSION = 66
 LINES = {
-    "api": 2_280,
+    "api": 2_285,
     "boundary": 1_675,
     "cli": 6_125,
     "container": 4_220,
@@ -30,14 +30,14 @@ LINES = {
     "opdefs": 6_565,
     "passes": 6_335,
     "prepare": 4_135,
-    "quant": 19_490,
+    "quant": 19_600,
     "runtime": 17_010,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_600
+TOTAL = 139_710
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

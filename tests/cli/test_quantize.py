@@ -168,7 +168,8 @@ def test_a_quantized_dlc_is_requantized(dlc: Path, tmp_path: Path) -> None:
 
 
 def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Path, tmp_path: Path) -> None:
-    values = np.random.default_rng(0).standard_normal((5, 1, 3, 16, 16)).astype(np.float32)
+    noise = np.random.default_rng(0).standard_normal((5, 1, 3, 16, 16)).astype(np.float32)
+    values = noise.cumsum(axis=-1).cumsum(axis=-2) / 10.0  # smooth, as pictures are
     values[4] *= 1000.0  # held out: the ranges of the others cut it off
     samples, target = tmp_path / "samples.npz", tmp_path / "out.dlc"
     np.savez(samples, x=values)
@@ -206,3 +207,21 @@ def test_every_registered_name_is_one_of_the_tool(
     words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", flag, name)
     invoke(quant, *words, *(("--min_sqnr", 1) if name == "mixed_precision" else ()))
     assert name in CliRunner().invoke(quant.main, ["--help"]).output
+
+
+def test_the_note_on_clipped_weights_is_a_flag_that_works(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--weights_bitwidth", 4)
+    notes = [line for line in invoke(quant, *words).stdout.splitlines() if "are clipped" in line]
+    flag = notes[0].rpartition("; ")[2].removesuffix(" clips none")
+    assert flag == "--param_quantizer_calibration min-max"
+    assert "are clipped" not in invoke(quant, *words, *flag.split()).stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["adjust_bias_encoding", "bias_correction", "bound_attention_masks", "drop_nan_checks"]
+)
+def test_steps_that_change_weights_have_a_flag(dlc: Path, listing: Path, tmp_path: Path, name: str) -> None:
+    words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc")
+    for flag, stated in ((f"--no_{name}", "False"), (f"--{name}", None)):
+        invoke(quant, *words, flag)
+        assert xdlc.load(tmp_path / "q.dlc").metadata["history"][-1]["args"].get(name) == stated

@@ -10,6 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 import xdlc
 from tests.htp_models import needs_htp
 from tests.running import run_htp
+from xdlc.errors import ModelError
+from xdlc.quant.attention_masks import bound_masks
 
 TOKENS, HEADS, SIZE = 12, 2, 8
 LOWEST = float(np.finfo(np.float32).min)
@@ -256,6 +258,34 @@ def test_processes_that_share_samples_see_the_same_rows(tmp_path):
         quantized = xdlc.quantize(model, samples, jobs=jobs, act_quantizer_calibration="min-max")
         ranges.append([tensor.encoding for tensor in quantized.main.tensors.values()])
     assert ranges[0] == ranges[1]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bounding_changes_no_float_result(way, tmp_path):
+    model = built(way, WAYS[way][0], tmp_path)
+    bounded = model.clone()
+    bound_masks(bounded.main)
+    for feed in feeds(model, WAYS[way][0], (6, 9, 12)):
+        np.testing.assert_array_equal(*(xdlc.run(each, feed)["y"] for each in (model, bounded)))
+
+
+@pytest.mark.parametrize("way", ["causal -1e4", "mask times 1e9 less 1e9", "float input"])
+def test_the_flag_leaves_masks_as_they_are(way, tmp_path):
+    model, value = built(way, WAYS[way][0], tmp_path), WAYS[way][0]
+    (bounded, said), (left, unsaid) = (
+        sqnr(model, value, (6, 9, 12), bound_attention_masks=bounds) for bounds in (True, False)
+    )
+    assert left < bounded - 10.0
+    assert [any("attention mask" in note for note in notes) for notes in (said, unsaid)] == [True, False]
+
+
+@pytest.mark.parametrize("way", ["causal -inf", "masked_fill"])
+def test_masks_that_no_encoding_holds_name_the_flag(way, tmp_path):
+    model = built(way, -math.inf, tmp_path)
+    with pytest.raises(ModelError) as caught:
+        xdlc.quantize(model, list(feeds(model, -math.inf, (6, 9))), bound_attention_masks=False)
+    assert "bound_attention_masks=True" in caught.value.fix
+    xdlc.quantize(model, list(feeds(model, -math.inf, (6, 9))), bound_attention_masks=True)
 
 
 def test_one_note_names_masks_and_how_many_there_are(tmp_path):

@@ -51,6 +51,14 @@ def test_auto_keeps_min_max_where_nothing_is_gained(net, monkeypatch):
     assert calibrated(model, n.samples(4)).choice == Choice("min-max")
 
 
+@pytest.mark.parametrize("options", [{}, {"output_kind": {"y": "labels"}}])
+def test_auto_has_no_choice_by_outputs_of_zeros_or_labels(net, options):
+    n = net(1, 8, 8, 3)
+    y = n.conv(n.x, 4, "y", bias=False)
+    samples = n.samples(6) if options else [{"x": np.zeros((1, 8, 8, 3), np.float32)}] * 6
+    assert calibrated(n.done(y), samples, **options).choice is None
+
+
 def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
     wanted = Choice("sqnr")
 

@@ -71,8 +71,12 @@ def test_constants_beyond_float16_become_its_largest(net):
     n = net(1, 4)
     mask = static("mask", np.float32([0.0, -1e30, 1e9, 1.5]))
     model = n.done(n.binary(n.x, mask, ADD, "y"))
-    quantized = quantize(model, n.samples(1), float_bitwidth=16)
+    notes = []
+    quantized = quantize(model, n.samples(1), float_bitwidth=16, notify=notes.append)
     assert quantized.main.tensors["mask"].numpy().tolist() == [0.0, -65504.0, 65504.0, 1.5]
+    assert [note for note in notes if "float16" in note] == [
+        "'mask' spans -1e+30 to 1e+09: clipped to float16"
+    ]
 
 
 def test_a_constant_of_both_is_stored_twice(net):

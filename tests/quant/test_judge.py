@@ -102,6 +102,20 @@ def test_background_does_not_hide_lost_classes(net):
     assert found.is_useless
 
 
+def test_a_text_is_right_as_a_whole(net):
+    rng = np.random.default_rng(0)
+    floats = [rng.normal(0, 0.1, (1, 80, 5)).astype(np.float32) for _ in range(8)]
+    for array in floats:
+        array[..., 0] += 5.0
+        array[:, ::4, 2] += 10.0  # 20 characters between blanks
+    rounded = [array.copy() for array in floats]
+    for array in rounded[:4]:
+        array[:, 8, 3] += 20.0
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.kept == pytest.approx(0.5)  # not 156 of 160
+    assert found.is_useless
+
+
 def test_one_flip_in_eight_is_no_proof(net):
     rng = np.random.default_rng(0)
     floats = [np.roll(np.float32([[5, 0, 0, 0]]), shift % 4, axis=1) for shift in range(8)]
@@ -141,7 +155,7 @@ def test_embeddings_are_judged_about_their_mean(net):
 def test_nothing_to_judge_by_is_stated(net):
     floats = [np.full((1, 50, 1), -5.0, np.float32)] * 3
     found, _ = verdict(net, OutputKind.SCORES, floats, floats)
-    assert not found.enough
+    assert found.doubt
     assert not found.is_poor
     found, _ = verdict(net, OutputKind.SCORES, floats, [np.full((1, 50, 1), np.nan, np.float32)] * 3)
     assert found.kept == 0.0
@@ -234,3 +248,45 @@ def test_a_detector_with_far_negative_logits_keeps_its_last_bias_and_is_warned_o
     (figure,) = [line for line in lines if line.startswith("outputs of")]
     assert float(figure.split("'y' ")[1].split(" dB")[0]) > 50.0
     assert any(line.startswith("warning: output 'y'") for line in lines)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("kind", [kind for kind in OutputKind if kind is not OutputKind.LABELS])
+def test_outputs_without_spread_are_no_false_alarm(net, kind, dtype):
+    row = np.random.default_rng(0).normal(0, 1, (1, 64))
+    for values, error in ((0 * row, 0.0), (0 * row + 6e4, 60.0), (row, 1e-3), (-1e4 * abs(row), 1.0)):
+        floats = [values.astype(dtype)] * 8  # repeated samples, or a constant
+        found, score = verdict(net, kind, floats, [(array + error).astype(dtype) for array in floats])
+        assert not found.is_poor, (error, str(found))
+        assert np.isfinite(score.db).all()
+
+
+@pytest.mark.parametrize("kind", [OutputKind.BOXES, OutputKind.EMBEDDING, OutputKind.SIGNAL])
+def test_a_constant_that_is_lost_is_useless(net, kind):
+    floats = [np.full((1, 64), 3.0, np.float32)] * 8
+    found, _ = verdict(net, kind, floats, [-array for array in floats])
+    assert found.is_useless
+
+
+def test_a_constant_coordinate_beside_others_has_their_size_as_unit(net):
+    floats = [np.random.default_rng(seed).normal(0, 1, (1, 40, 4)).astype(np.float32) for seed in range(8)]
+    for array in floats:
+        array[..., 3] = 0.0
+    small, large = ([array + error for array in floats] for error in (1e-3, 0.9))
+    assert verdict(net, OutputKind.BOXES, floats, small)[0].kept == 1.0
+    assert verdict(net, OutputKind.BOXES, floats, large)[0].kept == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", list(OutputKind))
+def test_samples_without_values_and_masked_values_do_not_count(net, kind):
+    rng = np.random.default_rng(0)
+    floats = [rng.normal(0, 1, (rows, 64)).astype(np.float32) for rows in (3, 0, 5, 0, 4)]
+    found, _ = verdict(net, kind, floats, floats)
+    assert found.kept == 1.0
+    for array in floats:
+        array[:, :3] = -np.inf
+    rounded = [np.maximum(array, -3e4) for array in floats]
+    if kind is not OutputKind.LABELS:
+        assert verdict(net, kind, floats, rounded)[0].kept == 1.0

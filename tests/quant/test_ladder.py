@@ -163,3 +163,23 @@ def test_on_htp(net):
     narrow, best = (sqnr(wanted, xdlc.run(one, feeds, runtime="htp", soc=soc)["y"]) for one in (narrow, best))
     assert narrow < 10.0
     assert best > 20.0
+
+
+def test_no_remedy_is_tried_after_one_that_keeps_all_outputs(net):
+    n = net(1, 6, 6, 4)
+    hidden = n.neuron(n.conv(n.x, 8, "c"), RELU, "r")
+    outputs = [n.conv(hidden, 2, name, kernel=1) for name in ("y", "z")]
+    for name in ("y", "z"):  # each has a channel that takes little of its range
+        kernel, bias = (np.array(n.graph.tensors[f"{name}_{part}"].numpy()) for part in "wb")
+        kernel[..., 0] *= 3e-3
+        bias[0] *= 3e-3
+        n.graph.tensors[f"{name}_w"].data = ArrayData(kernel)
+        n.graph.tensors[f"{name}_b"].data = ArrayData(bias)
+    trials = []
+    kinds = dict.fromkeys(("y", "z"), "signal")
+    _, _, warnings = run(
+        n.done(*outputs), n.samples(10), output_kind=kinds, step=lambda title, *_: trials.append(title)
+    )
+    assert len(warnings) == 2
+    assert all(warning.endswith("act_bitwidth=16") for warning in warnings)
+    assert trials.count("trying remedies") == 2

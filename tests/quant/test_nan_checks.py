@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from xdlc.errors import ModelError
 
 RNG = np.random.default_rng(0)
 SAMPLES = [{"x": RNG.standard_normal((4, 16), np.float32)} for _ in range(6)]
@@ -49,3 +50,19 @@ def test_checks_of_fixed_point_go(guarded, bits):
 def test_checks_of_floats_stay(guarded):
     quantized = xdlc.quantize(guarded, SAMPLES, float_ops=["softmax"])
     assert {"IsNan", "ElementWiseSelect"} <= {op.type for op in quantized.main.ops}
+
+
+def test_the_flag_keeps_checks(guarded):
+    notes = []
+    kept = xdlc.quantize(guarded, SAMPLES, drop_nan_checks=False, notify=notes.append)
+    assert {"IsNan", "ElementWiseSelect"} <= {op.type for op in kept.main.ops}
+    assert not any("removed" in note for note in notes)
+    wanted, found = (xdlc.run(model, SAMPLES[0])["y"] for model in (guarded, kept))
+    assert np.abs(found - wanted).max() <= 0.05 * np.abs(wanted).max()
+
+
+def test_a_sample_that_needs_the_check_is_refused(guarded):
+    """No encoding holds what the branch of the check is for: it cannot go without a word."""
+    samples = [{"x": np.full((4, 16), 3e38, np.float32)}, *SAMPLES]  # the products overflow to NaN
+    with pytest.raises(ModelError, match="the float model computes"):
+        xdlc.quantize(guarded, samples)

@@ -150,3 +150,12 @@ def test_a_part_with_small_values_is_lost_though_the_whole_is_not(net):
     (line,) = _lost_slices(net(1, 50, 10).x, turned, (), whole)
     assert "of axis 2 is constant where float is not" in line
     assert "5 more of its channels" in line
+
+
+def test_a_channel_of_rounding_errors_is_not_lost(net):
+    wanted = np.random.default_rng(0).uniform(-100, 100, (1, 50, 3))
+    wanted[..., 2] *= 1e-8
+    found = wanted + 0.1
+    found[..., 2] = 0.0
+    pairs = pairs_of(wanted, found)
+    assert not list(_lost_slices(net(1, 50, 3).x, pairs, (), _Slice.of(pairs)))

@@ -171,6 +171,14 @@ def test_noise(network):
     assert kinds(network("NCHW"), [array.reshape(1, 3, ROWS, COLUMNS) for array in noise]) == ["noise?"]
 
 
+@pytest.mark.filterwarnings("error")
+def test_means_of_zero_have_no_order_of_colours(network):
+    model = network(front=[(SUBTRACT, [0.4, 0.0, -0.4])])
+    assert kinds(model, [picture - picture.mean() for picture in pictures(12)]) == []
+    gray = [np.float32(picture.mean() * np.ones_like(picture)) for picture in pictures(12)]
+    assert "colours?" not in kinds(model, gray)
+
+
 def test_reverse_order_of_colours(network):
     model = network(front=[(SUBTRACT, [123.7, 116.3, 103.5]), (MULTIPLY, 1 / 58)])
     assert kinds(model, [picture[..., ::-1] for picture in BYTES]) == ["colours?"]
@@ -417,5 +425,9 @@ def test_figures_of_a_list_of_ones_own(network):
     assert {t.name: t.encoding for t in made.main.tensors.values()} == {
         t.name: t.encoding for t in other.main.tensors.values()
     }
-    with pytest.raises(UsageError, match="held-out"):
+    with pytest.raises(UsageError, match="report_list"):
         quantize(model, samples, report_list=[], step=pytest.fail)
+    held_out = [*samples[:2], {"x": np.full_like(samples[0]["x"], np.nan)}]
+    with pytest.raises(UsageError) as error:
+        quantize(model, samples, report_list=held_out)
+    assert error.value.where == "held-out sample 2, 'x'"

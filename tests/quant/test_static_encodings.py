@@ -178,10 +178,65 @@ def test_large_biases_widen_the_weights_or_are_clipped(net):
     np.testing.assert_allclose(
         float_data(adjusted.graph.tensors["c_b"]).numpy(), bias.numpy(), rtol=1e-5, atol=1e-3
     )
-    assert adjusted.notes == []
+    grown = scales[0][0] / scales[1][0]
+    assert len(adjusted.notes) == 1
+    for part in ("1 layer", "1 scale", "biases fit 32 bits", f"{grown:.4g} in 'c_op'"):
+        assert part in adjusted.notes[0]
     assert left.notes == [
         "1 of 2 biases of 'c_op' are beyond 32 bits in steps of input scale times weight scale "
         "and were clipped"
+    ]
+
+
+def test_blocks_whose_biases_are_large_are_noted(net):
+    n, model = small(net)
+    model.main.tensors["rows_w"].data.numpy()[:] *= 1e-9
+    blocks = {"weights_bitwidth": 4, "weights_block_size": 8, "use_lpbq": True}
+    notes = finished(n, model, **blocks).notes
+    assert any("biases fit 32 bits" in note and "'y_op'" in note for note in notes)
+    assert not any(
+        "biases fit" in note for note in finished(n, model, **blocks, adjust_bias_encoding=False).notes
+    )
+
+
+def test_factors_too_small_for_htp_are_noted(net):
+    n = net(1, 4, 4, 2)
+    y = n.conv(n.x, 2, "c", bias=False)
+    n.graph.tensors["c_w"].data.numpy()[..., 0] *= 1e-6
+    model = n.done(y)
+    noted = {bits: finished(n, model, act_bitwidth=bits).notes for bits in (8, 16)}
+    assert noted[8] == []
+    assert any("1 scale(s) grew so that HTP" in note and "'c_op'" in note for note in noted[16])
+
+
+def clip_notes(notes):
+    return [note for note in notes if "are clipped" in note and note.startswith("weights of")]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"weights_block_size": 8}, {"weights_block_size": 8, "use_lpbq": True}]
+)
+def test_clipped_weights_are_noted(net, options):
+    n, model = small(net)
+    tight = finished(n, model, weights_bitwidth=4, **options)
+    plain = finished(n, model, weights_bitwidth=4, param_quantizer_calibration="min-max", **options)
+    assert len(clip_notes(tight.notes)) == 1
+    assert "param_quantizer_calibration min-max" in clip_notes(tight.notes)[0]
+    assert clip_notes(plain.notes) == clip_notes(finished(n, model).notes) == []
+
+
+def test_the_note_counts_what_is_beyond_the_ends(net):
+    n = net(1, 4, 4, 4)
+    model = n.done(n.conv(n.x, 4, "c"))
+    weight = model.main.tensors["c_w"].numpy()
+    job = finished(n, model, weights_bitwidth=4)
+    units = weight / np.float32(job.graph.tensors["c_w"].encoding.scales)
+    clipped = ((units > 7.5) | (units < -8.5)).mean()
+    largest = max(units.max() / 7, units.min() / -8)
+    assert 0.0 < clipped < 0.1
+    assert clip_notes(job.notes) == [
+        f"weights of 1 layer(s): {100 * clipped:.2g} % are clipped, the largest is {largest:.3g} times the "
+        "end of its scale, in 'c_op'; param_quantizer_calibration min-max clips none"
     ]
 
 

@@ -13,6 +13,7 @@ from tests.conftest import Models
 from tests.htp_models import cnn, needs_htp
 from xdlc.errors import UsageError
 from xdlc.ir.quantization import to_quantized
+from xdlc.runtime.file_shapes import shape_fix
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 16)).astype("float32")
 
@@ -130,3 +131,11 @@ def test_integers_of_the_stored_type_are_stored_values_and_others_an_error(
             session.run(
                 {"x": eval(str(caught.value.fix).partition(" as ")[2].partition(",")[0], {"array": other})}
             )
+
+
+@pytest.mark.parametrize(("count", "batch"), [(1, 4), (5, 2), (0, 1)])
+def test_a_batch_that_holds_no_whole_inputs_is_not_divided(count: int, batch: int) -> None:
+    fix = shape_fix((count, 3), (batch, 3))
+    assert f"[{batch}, 3]" in fix
+    assert "array[" not in fix
+    assert ("convert with a batch of" in fix) is (count > 0)

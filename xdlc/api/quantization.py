@@ -38,6 +38,8 @@ def quantize(
     use_lpbq: bool = False,
     adjust_bias_encoding: bool = True,
     bias_correction: bool = True,
+    bound_attention_masks: bool = True,
+    drop_nan_checks: bool = True,
     one_act_bitwidth: bool = False,
     enable_float_fallback: bool = False,
     algorithms: Names = (),
@@ -93,6 +95,8 @@ def quantize(
         adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
         bias_correction: Correct biases by what rounding the weights adds to the mean of each channel, where
             the outputs of held-out samples gain by it; a note reports it.
+        bound_attention_masks: Bound masks before a Softmax, so that scores keep the steps of their encoding.
+        drop_nan_checks: Remove tests for NaN of values in fixed point, which hold none.
         one_act_bitwidth: Widen no activations to 16 bits where 8 lose values.
         enable_float_fallback: Keep tensors without an encoding float, without calibration.
         algorithms: Accuracy algorithms, like ``cle``.

@@ -76,6 +76,10 @@ def _choice(*names: str, choices: tuple[str, ...], text: str) -> Decorator:
     return click.option(*names, type=click.Choice(choices), help=text, metavar="NAME")
 
 
+def _switch(name: str, text: str) -> Decorator:
+    return click.option(f"--{name}/--no_{name}", default=None, help=f"{text}  [default: yes]")
+
+
 _WIDTHS = (
     _bits("--weights_bitwidth", choices=(2, 4, 8, 16), text="Bits of weights.  [default: 8]"),
     _bits("--act_bitwidth", choices=(8, 16), text="Bits of activations.  [default: 8]"),
@@ -145,16 +149,10 @@ _RANGES = (
         metavar="LOW,HIGH",
         help="Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.",
     ),
-    click.option(
-        "--adjust_bias_encoding/--no_adjust_bias_encoding",
-        default=None,
-        help="Widen scales of weights whose bias would overflow 32 bits.  [default: yes]",
-    ),
-    click.option(
-        "--bias_correction/--no_bias_correction",
-        default=None,
-        help="Correct biases by what rounding weights adds, where outputs gain by it.  [default: yes]",
-    ),
+    _switch("adjust_bias_encoding", "Widen scales of weights whose bias would overflow 32 bits."),
+    _switch("bias_correction", "Correct biases by what rounding weights adds, where outputs gain by it."),
+    _switch("bound_attention_masks", "Bound masks before a Softmax, so that scores keep their steps."),
+    _switch("drop_nan_checks", "Remove tests for NaN of values in fixed point, which hold none."),
 )
 _ACCURACY = (
     click.option(

@@ -15,7 +15,7 @@ FORMS: Mapping[str, Any] = {
     "layouts": {"*": str},
     "preprocessing": {"*": str},
     "symbols": {"*": [NOTE]},
-    "states": {"*": dict},
+    "states": {"*": {"output": str}},
     "nodes": [(str, str, NOTE)],
     "tensors": {"*": {"*": [str]}},
     "factors": {"*": {"*": [float]}},

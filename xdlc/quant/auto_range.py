@@ -18,8 +18,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
-from xdlc.quant.judge import Score
-from xdlc.quant.op_specs import is_real
+from xdlc.quant.judge import OutputJudge, Part, Score
 from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.samples import KeptSample, Sample, Spread
 
@@ -85,10 +84,15 @@ def choose(job: Job, spread: Spread) -> Choice | None:
         job: The quantization under way, calibrated with histograms.
         spread: What is left of the calibration samples.
     """
-    has_values = any(is_real(tensor) and tensor.size and not tensor.is_static for tensor in job.graph.outputs)
-    if not has_values or not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
+    if not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
         return None
-    trials = _Trials(job, _evenly(spread.kept))
+    kept = _evenly(spread.kept)
+    judge = job.output_judge(kept)
+    parts = [part for part in judge.parts if part.kind is not OutputKind.LABELS]
+    parts = [part for part in parts if any(part.of(each.floats).any() for each in kept)]
+    if not parts:  # outputs of integers or zeros
+        return None
+    trials = _Trials(job, kept, judge, parts)
     first, left = CANDIDATES[0], list(CANDIDATES)
     powers: dict[Choice, Array] = {}
     for count in _rounds(trials.count):
@@ -204,11 +208,10 @@ def _has_bytes(job: Job) -> bool:
 class _Trials:
     """Runs the quantized model under the encodings of one method after the other."""
 
-    def __init__(self, job: Job, kept: Sequence[KeptSample]) -> None:
-        self._kept = kept
-        self._judge = job.output_judge(kept)
-        parts = (part for part in self._judge.parts if part.kind is not OutputKind.LABELS)
-        self._parts = [part for part in parts if any(part.of(each.floats).any() for each in kept)]
+    def __init__(
+        self, job: Job, kept: Sequence[KeptSample], judge: OutputJudge, parts: Sequence[Part]
+    ) -> None:
+        self._kept, self._judge, self._parts = kept, judge, parts
         self._floats = [self._arrays(each.floats) for each in kept]
         parted = any(is_udo(op) for op in job.graph.ops)
         self._runs = _Each(job, self._judge.names) if parted else _One(job, self._judge.names)

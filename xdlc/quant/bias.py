@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial, reduce
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor, Transform
@@ -29,6 +30,10 @@ from xdlc.quant.placement import Placement
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
     from xdlc.quant.subgraphs import Inner
+
+
+JUDGED = 4
+"""Samples that the correction is judged by."""
 
 
 def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
@@ -139,18 +144,21 @@ def choose_correction(job: Job) -> list[Mapping[str, Array]]:
     Returns:
         What the quantized model makes of the samples, with the choice.
     """
-    results = job.measured_results()
     parts: list[Job | Inner] = [job, *job.inner]
     layers = [
         len(corrected_ops(part.graph, part.placement, part.decision))
         for part in parts
         if part.decision is not None
     ]
-    if not job.options.bias_correction or not results or not sum(layers):
+    plain = job.measured_results(corrected=False)
+    if not job.options.bias_correction or not sum(layers):
+        return list(plain)
+    corrected = list(job.measured_results(corrected=True))
+    results = list(islice(plain, JUDGED))
+    if not results:
         return results
-    judge = job.output_judge()
-    corrected = job.measured_results(corrected=True)
-    before, after = judge.score(results), judge.score(corrected)
+    judge = job.output_judge(job.measured[: len(results)])
+    before, after = judge.score(results), judge.score(corrected[: len(results)])
     # Nothing was fitted to the outputs, and nothing else was tried: any gain will do.
     job.corrects_biases = after.is_gain(before, certainty=0.0)
     total = sum(traits(op).bias is not None for part in parts for op in part.placement.fixed)
@@ -160,7 +168,7 @@ def choose_correction(job: Job) -> list[Mapping[str, Array]]:
         return corrected
     lost = "outputs would keep less of their task, " if after.is_worse(before) else "no sure gain, "
     job.notes.append(f"bias correction: not applied, {lost}{gained}")
-    return results
+    return [*results, *plain]
 
 
 def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tuple[Array, ...]:

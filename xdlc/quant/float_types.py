@@ -10,6 +10,7 @@ from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
 from xdlc.quant.apply import insert_beside
+from xdlc.quant.ranges import NOTHING, range_of
 
 LARGEST_FLOAT16, LEAST_FLOAT16 = 65504.0, 2.0**-24
 
@@ -17,7 +18,7 @@ _TYPES: dict[int | str, DType] = {16: FLOAT16, "bf16": BFLOAT16}
 
 
 def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
-    """Store what is float32 between ops in another type; return a note of each number that becomes 0.
+    """Store what is float32 between ops in another type; return a note of each constant that does not fit it.
 
     Inputs and outputs of the graph keep their type, and so does what ops of other packages and ops that
     run graphs read and write; a Cast is between.  Constants beyond the largest float16 become that.
@@ -41,6 +42,9 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
                     f"{tensor.name!r} is {first:g}, which is 0 in float16, HTP's floats: use "
                     f"{LEAST_FLOAT16:.1g} or more"
                 )
+            values = range_of(tensor.numpy()) if dtype is FLOAT16 and narrow else NOTHING
+            if max(-values.low, values.high) > LARGEST_FLOAT16:
+                notes.append(f"{tensor.name!r} spans {values.low:g} to {values.high:g}: clipped to float16")
             _store_static(graph, tensor, narrow, dtype)
         else:
             _store_activation(graph, tensor, narrow, dtype)

@@ -10,6 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from xdlc import passes
+from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.apply import sign
@@ -28,7 +29,7 @@ from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.plan import GraphPlan
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import RangeMethod, find_range_method
-from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out
+from xdlc.quant.samples import HELD_OUT, KeptSample, Sample, Samples, Spread, is_held_out, run_sample
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
 from xdlc.runtime.states import next_values
@@ -62,7 +63,7 @@ class Job(GraphPlan):
         notes: What was done beyond ranges, and why, for people: one line each.
         raised: The ops whose bits mixed precision raised.
         rungs: What the ladder of ``accuracy`` tried.
-        remedies: What was tried for warnings, by its text; ``figures`` come first.
+        remedies: What was tried for warnings, by its text; None: the other options leave no room for it.
         goal: Least SQNR in dB that mixed precision kept on the samples it judged by; None: it had no such
             goal, or did not reach it.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
@@ -80,7 +81,8 @@ class Job(GraphPlan):
         per_channel: Whether scales per channel, the default, were set by the user.
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
-        data_problems: What is wrong with the calibration samples, one line each: no bits repair that.
+        data_problems: What is wrong with the calibration samples, one line each: no bits repair that, and
+            figures of noise mean nothing.
         has_own_list: Whether ``measured`` are samples of the user's that did not calibrate.
     """
 
@@ -94,7 +96,7 @@ class Job(GraphPlan):
     notes: list[str] = field(default_factory=list)
     raised: list[RaisedOp] = field(default_factory=list)
     rungs: list[Rung] = field(default_factory=list)
-    remedies: dict[str, Trial] = field(default_factory=dict)
+    remedies: dict[str, Trial | None] = field(default_factory=dict)
     goal: float | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
@@ -117,6 +119,7 @@ class Job(GraphPlan):
     def __post_init__(self) -> None:
         self.graph = self.model.main
         self.states = next_values(self.model)
+        self.bounds_masks = self.options.bound_attention_masks
 
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.
@@ -194,22 +197,29 @@ class Job(GraphPlan):
         from xdlc.quant.sample_faults import find_faults
 
         faults = find_faults(self, summary)
-        self.data_problems = [fault.text for fault in faults if fault.is_certain]
+        self.data_problems = [fault.text for fault in faults if fault.is_certain or fault.kind == "noise"]
         self.notes += [*summary.lines(), *map(str, faults)]
 
     def measure_with(self, samples: Iterable[Sample]) -> None:
         """Take samples that did not calibrate to measure outputs with, in place of those held out.
 
         Raises:
-            UsageError: If one does not fit the inputs.
+            UsageError: If one does not fit the inputs, or holds NaN or infinite values.
         """
+        import numpy as np
+
         spread = Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES)
         session = self.session(self.model, quantized=False, outputs=judged(self.graph))
         for number, sample in enumerate(samples):
             spread.add(number, sample)
-        for kept in spread.evenly(MOST_HELD_OUT):
-            kept.floats = session.run(kept.sample)
         self.measured, self.has_own_list = spread.evenly(MOST_HELD_OUT), True
+        for kept in self.measured:
+            place = f"held-out sample {kept.number}"
+            kept.floats = run_sample(session, kept.sample, place)
+            for name, array in kept.sample.items():
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    fix = "remove the sample, or fix its preprocessing"
+                    raise UsageError("holds NaN or infinite values", where=f"{place}, {name!r}", fix=fix)
 
     def choose(self) -> None:
         """Choose the range method of ``auto`` at 8 bits, by the samples that calibration kept."""
@@ -341,22 +351,23 @@ class Job(GraphPlan):
         kept = self.measured if samples is None else samples
         return OutputJudge(self.graph, [each.floats for each in kept], self.output_kinds)
 
-    def measured_results(self, *, corrected: bool | None = None) -> list[Mapping[str, Array]]:
-        """Return what the quantized model makes of each of ``measured``, under the ranges of the others.
+    def measured_results(self, *, corrected: bool) -> Iterator[Mapping[str, Array]]:
+        """Yield what the quantized model makes of each of ``measured``, under the ranges of the others.
 
         Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
         the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which
         rounds less, was up to 4 dB too good.
 
         Args:
-            corrected: Whether biases are corrected; default: as was decided.
+            corrected: Whether biases are corrected.
         """
         names = judged(self.graph)
         if not self.measured or not names:
-            return []
+            return
         with self.without_held_out():
             session = self.session(self.trial(corrected=corrected), outputs=names, plain=True)
-        return [session.run(kept.sample) for kept in self.measured]
+        for kept in self.measured:
+            yield session.run(kept.sample)
 
     def trial(self, *, weights_of: Model | None = None, corrected: bool | None = None) -> Model:
         """Return a quantized copy under the present decision; the model itself stays float.

@@ -9,7 +9,7 @@ output; ``is_worse`` and ``is_gain`` compare scores of two models of the same ju
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc.ir import Graph, Tensor
@@ -17,7 +17,7 @@ from xdlc.ir.data import Array
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.kind_inference import SOFTMAXES, has_unit_range, is_picture, kind_of
 from xdlc.quant.noise_power import Noise
-from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.op_specs import single_name
 from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.tensor_slices import TensorSlice, output_parts, unlike_parts
 
@@ -40,13 +40,19 @@ TOLERATED = 0.25
 """Error of a coordinate that is tolerated, in units of its spread."""
 
 LEAST_SPREAD = 0.05
-"""Least spread that a unit is made of, over the size of all values."""
+"""Least spread that a unit is made of, over that of all values; of constants, over their size."""
 
 LEAST_SPREAD_OF_MANY = 0.2
 """The same of coordinates of many candidates, which differ by their places more than by their boxes."""
 
 LEAST_AREA = 0.001
 """Least part of a picture that an IoU is taken of."""
+
+ROUNDING = 1e-9
+"""Spread over size of values, at most, that is rounding of a mean."""
+
+LONGEST_TEXT = 256
+"""Most steps with labels that are read as one, like the characters of a text between blanks."""
 
 FEW = 4
 """Least samples that a spread over samples is taken of."""
@@ -65,17 +71,13 @@ def judged(graph: Graph) -> list[str]:
     return list(dict.fromkeys(judged_by(tensor).name for tensor in graph.outputs if tensor.size))
 
 
-def judged_by(output: Tensor, squashing: Collection[str] = SOFTMAXES) -> Tensor:
-    """Return the tensor that an output is judged by: itself, or what is squashed without masks.
+def judged_by(output: Tensor) -> Tensor:
+    """Return the tensor that an output is judged by: itself, or the input of a Softmax without masks.
 
     A class that is sure to win has the same probability with much noise as with little.
-
-    Args:
-        output: The output.
-        squashing: Operations whose input is taken instead of their result.
     """
     producer = output.producer
-    if producer is not None and single_name(producer) in squashing and not hides(producer):
+    if producer is not None and single_name(producer) in SOFTMAXES and not hides(producer):
         return producer.inputs[0] or output
     return output
 
@@ -89,7 +91,7 @@ class Verdict:
         kind: What it was taken for.
         kept: Share of the float task that is kept, 0 to 1: the worst of its measures.
         at_most: The most that may be kept, since few samples were measured; ``kept`` where that is no matter.
-        measures: The measures in words.
+        words: The measures in words.
         doubt: Why the samples are too few to judge by; empty: they are enough.
     """
 
@@ -97,13 +99,8 @@ class Verdict:
     kind: OutputKind
     kept: float
     at_most: float
-    measures: tuple[str, ...] = ()
+    words: str
     doubt: str = ""
-
-    @property
-    def enough(self) -> bool:
-        """Whether there was enough to judge by."""
-        return not self.doubt
 
     @property
     def is_useless(self) -> bool:
@@ -117,7 +114,7 @@ class Verdict:
 
     def __str__(self) -> str:
         """Return the measures in a few words."""
-        return ", ".join((*self.measures, *([self.doubt] if self.doubt else [])))
+        return ", ".join(filter(None, (self.words, self.doubt)))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
@@ -174,7 +171,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """An output, or a part of it that is unlike the others, and how it is judged.
 
     Attributes:
@@ -194,9 +191,12 @@ class _Part:
     label: str = ""
 
     def of(self, results: Mapping[str, Array]) -> Array:
+        """Return the part from the tensors of a run."""
         import numpy as np
 
         array = np.atleast_1d(results[self.name])
+        if array.dtype == np.float16:  # whose squares and exponentials overflow
+            array = array.astype(np.float32)
         return array if self.place is None else self.place.of(array)
 
     def fine(self, array: Array) -> Array:
@@ -228,7 +228,7 @@ class OutputJudge:
     floats: Sequence[Mapping[str, Array]]
     kinds: Mapping[str, OutputKind] = field(default_factory=dict)
     names: list[str] = field(init=False)
-    parts: list[_Part] = field(init=False)
+    parts: list[Part] = field(init=False)
 
     def __post_init__(self) -> None:
         """Infer the kinds of all outputs."""
@@ -237,8 +237,8 @@ class OutputJudge:
         outputs = dict.fromkeys(tensor for tensor in self.graph.outputs if tensor.size)
         self.parts = [part for output in outputs for part in self._parts(output, known)]
 
-    def _parts(self, output: Tensor, known: Mapping[str, tuple[TensorSlice, ...]]) -> list[_Part]:
-        source = judged_by(output) if is_real(output) else output
+    def _parts(self, output: Tensor, known: Mapping[str, tuple[TensorSlice, ...]]) -> list[Part]:
+        source = judged_by(output)
         arrays = [values[source.name] for values in self.floats]
         unlike = unlike_parts(known.get(output.name, ()), arrays) if source is output and arrays else ()
         if len(unlike) < 2 or output.name in self.kinds:
@@ -250,7 +250,7 @@ class OutputJudge:
             kind = self.kinds.get(output.name) or kind_of(output, place.sources, values)
             threshold = 0.5 if has_unit_range(place.sources) else 0.0
             label = "" if whole else f"{place.start}:{place.stop} of axis {place.axis}"
-            found.append(_Part(output.name, source.name, None if whole else place, kind, threshold, label))
+            found.append(Part(output.name, source.name, None if whole else place, kind, threshold, label))
         return found
 
     def score(self, results: Sequence[Mapping[str, Array]]) -> Score:
@@ -293,15 +293,24 @@ class _Measured:
     doubt: str = ""
 
 
-def _verdict(part: _Part, pairs: Pairs) -> Verdict:
+def _verdict(part: Part, pairs: Pairs) -> Verdict:
     import numpy as np
 
-    if not all(np.isfinite(found).all() for wanted, found in pairs if np.isfinite(wanted).all()):
+    pairs = [pair for pair in pairs if any(array.size for array in pair)]
+    are_finite = [np.isfinite(wanted) for wanted, _ in pairs]
+    if not all(are.all() for are in are_finite):  # masks
+        pairs = [
+            (np.where(are, wanted, 0.0), np.where(are, found, 0.0))
+            for are, (wanted, found) in zip(are_finite, pairs, strict=True)
+        ]
+    if not pairs:
+        measured = _Measured(1.0, 1.0, "no values", "no value was measured")
+    elif not all(np.isfinite(found).all() for _, found in pairs):
         measured = _Measured(0.0, 0.0, "NaN or infinite")
     else:
         measured = _MEASURES[part.kind](pairs, part.threshold)
     words = f"{part.label}: {measured.words}" if part.label else measured.words
-    return Verdict(part.output, part.kind, measured.kept, measured.at_most, (words,), measured.doubt)
+    return Verdict(part.output, part.kind, measured.kept, measured.at_most, words, measured.doubt)
 
 
 def _share(agreed: float, total: float) -> tuple[float, float]:
@@ -319,7 +328,7 @@ def _of_labels(pairs: Pairs, threshold: float) -> _Measured:
     labels = [(wanted, found, wanted == found) for wanted, found in pairs if wanted.shape == found.shape]
     if len(labels) < len(pairs):
         return _Measured(0.0, 0.0, "another number of labels")
-    equal = float(np.mean([same.mean() for _, _, same in labels])) if labels else 1.0
+    equal = float(np.mean([same.mean() for _, _, same in labels]))
     return _agreement(labels, f"{equal:.1%} equal")
 
 
@@ -332,10 +341,10 @@ def _of_classes(pairs: Pairs, threshold: float) -> _Measured:
     for wanted, found in pairs:
         first, second = wanted.argmax(-1)[..., None], found.argmax(-1)[..., None]
         behind = (np.take_along_axis(wanted, first, -1) - np.take_along_axis(wanted, second, -1))[..., 0]
-        near = min(NEAR_LOGIT, 0.1 * float(wanted.std()))
+        near = min(NEAR_LOGIT, 0.1 * float(wanted.std(dtype=np.float64)))
         labels.append((first[..., 0], second[..., 0], behind <= near))
         equal, total = equal + int(np.count_nonzero(first == second)), total + first.size
-    return _agreement(labels, f"top-1 equal in {equal / max(total, 1):.1%}")
+    return _agreement(labels, f"top-1 equal in {equal / total:.1%}")
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> _Measured:
@@ -347,9 +356,7 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> _Mea
     """
     import numpy as np
 
-    rows = max((same.size for _, _, same in labels), default=0)
-    if not rows:
-        return _Measured(1.0, 1.0, words, "no sample was measured")
+    rows = max(same.size for _, _, same in labels)
     values, counts = np.unique(np.concatenate([first.ravel() for first, _, _ in labels]), return_counts=True)
     common = values[counts.argmax()] if rows > 1 and counts.max() > counts.sum() / 2 else None
     shares, agreed, total = [], 0, 0
@@ -366,7 +373,13 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> _Mea
     doubt = "" if values.size > 1 else "all samples have the same label"
     if is_picture((*labels[0][0].shape, 1)) and shares:
         return _of_shares(shares, f"{words}, agreement")
-    return _Measured(*_share(agreed, total), words, doubt)
+    kept, at_most = _share(agreed, total)
+    if common is not None and rows <= LONGEST_TEXT:
+        texts = sum(bool(same.all()) for _, _, same in labels)
+        kept_texts, at_most_texts = _share(texts, len(labels))
+        kept, at_most = min(kept, kept_texts), min(at_most, at_most_texts)
+        words = f"{words}, {texts} of {len(labels)} samples without a change"
+    return _Measured(kept, at_most, words, doubt)
 
 
 def _of_shares(shares: Sequence[float], words: str) -> _Measured:
@@ -444,16 +457,18 @@ def _of_coordinates(pairs: Pairs, threshold: float) -> _Measured:
     if len(pairs) >= FEW:
         least = LEAST_SPREAD if _rows_of(exact) == 1 else LEAST_SPREAD_OF_MANY
         unit = np.maximum(exact.std(axis=0), least * unit)
-    ratios = errors / np.maximum(unit, np.finfo(np.float64).tiny)
-    kept = float(np.count_nonzero(ratios <= TOLERATED) / max(ratios.size, 1))
+    size = np.sqrt(np.square(exact).mean())
+    unit = np.where(unit > ROUNDING * size, unit, LEAST_SPREAD * size)  # constants have no spread
+    ratios = np.divide(errors, unit, out=np.where(errors > 0.0, np.inf, 0.0), where=unit > 0.0)
+    kept = float(np.count_nonzero(ratios <= TOLERATED) / ratios.size)
     doubt = "" if len(pairs) >= FEW else f"{len(pairs)} samples show no spread"
-    largest = float(np.quantile(ratios, 0.95)) if ratios.size else 0.0
+    largest = float(np.quantile(ratios, 0.95))
     words = f"{kept:.1%} of coordinates off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
     return _Measured(kept, kept, words, doubt)
 
 
 def _rows_of(stacked: Array) -> int:
-    return int(stacked[0].size // max(stacked.shape[-1], 1))
+    return int(stacked[0].size // stacked.shape[-1])
 
 
 def _of_embedding(pairs: Pairs, threshold: float) -> _Measured:
@@ -461,13 +476,15 @@ def _of_embedding(pairs: Pairs, threshold: float) -> _Measured:
     import numpy as np
 
     del threshold
-    length = pairs[0][0].shape[-1] if pairs else 1
+    length = pairs[0][0].shape[-1]
     exact = np.concatenate([np.asarray(wanted, np.float64).reshape(-1, length) for wanted, _ in pairs])
     rounded = np.concatenate([np.asarray(found, np.float64).reshape(-1, length) for _, found in pairs])
     plain = float(_cosines(exact, rounded).mean())
-    if len(exact) < FEW:
-        return _Measured(plain, plain, f"cosine {plain:.4f}", f"{len(exact)} vectors show no ranking")
     centre = exact.mean(axis=0)
+    is_constant = np.abs(exact - centre).max(initial=0.0) <= ROUNDING * np.abs(exact).max(initial=0.0)
+    if len(exact) < FEW or is_constant:
+        doubt = f"{len(exact)} vectors show no ranking" if len(exact) < FEW else "all vectors are equal"
+        return _Measured(plain, plain, f"cosine {plain:.4f}", doubt)
     kept = min(plain, float(_cosines(exact - centre, rounded - centre).mean()))
     alike, found_alike = _cosines(exact[:, None], exact[None]), _cosines(rounded[:, None], exact[None])
     np.fill_diagonal(alike, -np.inf)
@@ -480,10 +497,13 @@ def _of_embedding(pairs: Pairs, threshold: float) -> _Measured:
 
 
 def _cosines(one: Array, other: Array) -> Array:
+    """Return the cosines of vectors; 1 of two that are zero."""
     import numpy as np
 
-    norms = np.sqrt(np.square(one).sum(axis=-1) * np.square(other).sum(axis=-1))
-    return np.asarray((one * other).sum(axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny))
+    squares = np.square(one).sum(axis=-1), np.square(other).sum(axis=-1)
+    norms = np.sqrt(squares[0] * squares[1])
+    alike = np.where(squares[0] == squares[1], 1.0, 0.0)
+    return np.divide((one * other).sum(axis=-1), norms, out=alike, where=norms > 0.0)
 
 
 def _of_signal(pairs: Pairs, threshold: float) -> _Measured:
@@ -495,12 +515,11 @@ def _of_signal(pairs: Pairs, threshold: float) -> _Measured:
     total: Array | float = 0.0
     for wanted, found in pairs:
         noise.add(wanted, found)
-        rows = np.where(np.isfinite(wanted), wanted, 0.0).astype(np.float64)
-        rows = rows.reshape(-1, rows.shape[-1] if rows.ndim else 1)
+        rows = np.asarray(wanted, np.float64).reshape(-1, wanted.shape[-1])
         total, count = total + rows.sum(axis=0), count + len(rows)
     if not noise.signal:
         return _Measured(1.0, 1.0, "zero in float", "all values are zero in float")
-    constant = float(np.square(np.asarray(total) / max(count, 1)).sum()) * count
+    constant = float(np.square(np.asarray(total) / count).sum()) * count
     varying = Noise(max(noise.signal - constant, LEAST_SPREAD**2 * noise.signal), noise.noise)
     if count < FEW:
         varying = noise

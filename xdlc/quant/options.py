@@ -58,6 +58,8 @@ class QuantOptions:
         use_lpbq: Blocks have small integer scales over one real scale a channel.
         adjust_bias_encoding: Widen the scales of weights whose bias would overflow 32 bits, else clip it.
         bias_correction: Correct biases by what rounding the weights adds to means, where outputs gain by it.
+        bound_attention_masks: Bound masks before a Softmax, so that scores keep the steps of their encoding.
+        drop_nan_checks: Remove tests for NaN of values in fixed point, which hold none.
         one_act_bitwidth: Widen no activations where 8 bits lose values: HTA converts between no widths.
         enable_float_fallback: No calibration: what has no encoding stays float.
         algorithms: Names of accuracy algorithms.
@@ -94,6 +96,8 @@ class QuantOptions:
     use_lpbq: bool = False
     adjust_bias_encoding: bool = True
     bias_correction: bool = True
+    bound_attention_masks: bool = True
+    drop_nan_checks: bool = True
     one_act_bitwidth: bool = False
     enable_float_fallback: bool = False
     algorithms: tuple[str, ...] = ()

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.judge import Pairs, Verdict, judged_by
-from xdlc.quant.mixed_scale_ops import writer
+from xdlc.quant.kind_inference import has_unit_range
 from xdlc.quant.noise_power import Noise
-from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.tensor_slices import Parts, output_parts, unlike_parts
 
@@ -38,6 +38,9 @@ QUIET = 0.1
 
 SMALL = 0.01
 """A channel whose values take less than this share of its output's range is looked at alone."""
+
+NOTHING = 1e-5
+"""A channel below this share of its output's range holds rounding errors of floats."""
 
 MOST_CHANNELS = 64
 """Channels of an output that are looked at."""
@@ -139,7 +142,7 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
     if len(unlike) > 1:
         for part in unlike:
             seen = _Slice.of([(part.of(wanted), part.of(found)) for wanted, found in pairs])
-            if seen.loss is not None and not (_are_scores(part.sources) and seen.is_quiet):
+            if seen.loss is not None and not (has_unit_range(part.sources) and seen.is_quiet):
                 yield f"{part.start}:{part.stop} of axis {part.axis} {seen.loss}{seen.share_of(whole)}"
         return
     last = output.rank - 1
@@ -148,18 +151,16 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
     channels = [
         _Slice.of([(w[..., index], f[..., index]) for w, f in pairs]) for index in range(output.shape[-1])
     ]
-    poor = [i for i, seen in enumerate(channels) if seen.peak < SMALL * whole.peak and seen.loss is not None]
+    poor = [
+        index
+        for index, seen in enumerate(channels)
+        if NOTHING * whole.peak < seen.peak < SMALL * whole.peak and seen.loss is not None
+    ]
     if poor:
         worst = min(poor, key=lambda index: channels[index].db)
         seen = channels[worst]
         more = f", and {len(poor) - 1} more of its channels" if len(poor) > 1 else ""
         yield f"channel {worst} of axis {last} {seen.loss}{seen.share_of(whole)}{more}"
-
-
-def _are_scores(tensors: Sequence[Tensor]) -> bool:
-    """Return whether tensors hold what a Sigmoid, or an op like it, bounds to 1."""
-    rules = [None if op is None else rule_of(op) for op in map(writer, tensors)]
-    return bool(rules) and all(rule is not None and rule.unit_low is not None for rule in rules)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, 
 from xdlc.quant.affine import used_bits
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign
-from xdlc.quant.attention_masks import bound_masks
+from xdlc.quant.attention_masks import bound_masks, find_masks
 from xdlc.quant.bias import choose_correction
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.existing_encodings import adopt_borders, dequantize_weights, keep_weights, spread_encodings
@@ -170,8 +170,10 @@ def quantize(
             moved = _quantize(
                 job, algorithms, reporter, importing, fail_below, None if own is None else held_out
             )
-        except ModelError:
+        except ModelError as error:
             _check_weights(model)
+            if not asked.bound_attention_masks and find_masks(model.main).hiding:
+                error.fix = f"pass bound_attention_masks=True, for there are masks, or {error.fix}"
             raise
         job.notes += sequence_notes(job, read)
         job.notes += source.notes(model, kernels)
@@ -223,7 +225,7 @@ def _quantize(
     stored = dequantize_weights(job.graph)
     importing.match(job)
     adopt_borders(job.graph)
-    if not job.options.enable_float_fallback:
+    if job.bounds_masks and not job.options.enable_float_fallback:
         for graph in job.model.graphs.values():
             bound_masks(graph)
     moved = matmul_to_fully_connected(job.graph)
@@ -240,7 +242,7 @@ def _quantize(
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)
     job.place()
-    removed = drop_nan_checks(job.graph, job.placement)
+    removed = drop_nan_checks(job.graph, job.placement) if job.options.drop_nan_checks else []
     if removed:
         job.notes += removed
         job.place()
@@ -275,7 +277,7 @@ def _quantize(
         job.measure_with(held_out)
     if has_changed or job.has_own_list:
         job.under_way("measuring")
-        results = job.measured_results()
+        results = list(job.measured_results(corrected=job.corrects_biases))
     job.figures = measure_figures(job, results)
     if reporter is not None:
         reporter.finish(job)

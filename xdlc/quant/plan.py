@@ -29,11 +29,13 @@ class GraphPlan:
         graph: The graph; float until it is stored.
         precision: Bit widths of its ops; ``place`` again after a change.
         states: The output with the next value of each input that holds a variable.
+        bounds_masks: Whether attention masks are bounded.
     """
 
     graph: Graph
     precision: Precision
     states: Mapping[str, str] = NO_STATES
+    bounds_masks: bool = True
 
     @cached_property
     def placement(self) -> Placement:
@@ -47,8 +49,8 @@ class GraphPlan:
 
     @cached_property
     def masks(self) -> Masks:
-        """The attention masks of the graph; found when they are first read after calibration began."""
-        return find_masks(self.graph)
+        """The masks to bound in the graph; found when they are first read after calibration began."""
+        return find_masks(self.graph) if self.bounds_masks else Masks()
 
     def place(self) -> None:
         """Resolve placement and sharing anew, after graph or precision have changed."""

@@ -95,23 +95,30 @@ class Remedies:
         self._job = job
         self._least = least
         self._poor = [figure.output for figure in figures if not keeps(figure, least)]
+        self._enough: tuple[str, Options, Trial] | None = None
 
     def of(self, figure: Figure, *, is_whole: bool) -> tuple[str, Options]:
         """Return what to do about an output of which something is lost, and the options for it.
+
+        Nothing more is tried once options keep all outputs.
 
         Args:
             figure: The figure of the output.
             is_whole: Whether it is lost as a whole, not a part or channel alone.
         """
+        if self._enough is not None:
+            text, options, trial = self._enough
+            return self._outcome(text, trial, figure), options
         job, tried, own = self._job, [], None
         for text, options, change in self._candidates(figure, is_whole=is_whole):
-            trial = self._trial(text, change)
-            if trial is None:
+            outcome = self._trial(text, change)
+            if outcome is None:
                 continue
-            tried.append(self._outcome(text, trial, figure))
-            if all(keeps(trial.figures[name], self._least) for name in self._poor):
+            tried.append(self._outcome(text, outcome, figure))
+            if all(keeps(outcome.figures[name], self._least) for name in self._poor):
+                self._enough = text, options, outcome
                 return tried[-1], options
-            if own is None and keeps(trial.figures[figure.output], self._least):
+            if own is None and keeps(outcome.figures[figure.output], self._least):
                 own = tried[-1], options
         if own is not None:
             return own
@@ -153,11 +160,11 @@ class Remedies:
         job = self._job
         if text not in job.remedies:
             job.under_way("trying remedies")
-            before = moved_bytes(job)
+            job.remedies[text], before = None, moved_bytes(job)
             with suppress(XdlcError), job.under(change):
                 figures = {figure.output: figure for figure in figures_of(job)[0]}
                 job.remedies[text] = Trial(figures, moved_bytes(job) / before if before else 1.0)
-        return job.remedies.get(text)
+        return job.remedies[text]
 
     def _outcome(self, text: str, trial: Trial, figure: Figure) -> str:
         reached = trial.figures[figure.output]

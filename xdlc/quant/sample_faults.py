@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from xdlc.quant.affine import representable
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.ranges import Range
-from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers, token_limits
+from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers
 from xdlc.quant.samples import is_held_out
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def find_faults(job: Job, summary: SampleSummary) -> list[Fault]:
     states = job.model.metadata.get("states", {})
     inputs = [held for name, held in summary.inputs.items() if held.count and name not in states]
     faults = list(_constants(inputs)) or list(_counts(summary))
-    faults += _tokens(inputs, job.graph)
+    faults += _tokens(inputs, summary.rows)
     for held in inputs:
         if len(held.constants) < held.count:
             faults += _contents(held, job)
@@ -122,8 +122,7 @@ def _constants(inputs: list[InputSummary]) -> Iterator[Fault]:
             yield Fault("blank", text, "remove these samples")
 
 
-def _tokens(inputs: list[InputSummary], graph: Graph) -> Iterator[Fault]:
-    rows = token_limits(graph)
+def _tokens(inputs: list[InputSummary], rows: Mapping[str, int]) -> Iterator[Fault]:
     for held in inputs:
         name, seen = held.tensor.name, held.seen
         if rows.get(name, 0) > 2 and held.tensor.size > 1 and len(held.constants) == held.count:
@@ -221,9 +220,9 @@ def _colours(held: InputSummary, graph: Graph) -> Iterator[Fault]:
     pair = _affine(held.tensor, graph) if _channels(held) == 3 else None
     if pair is None or pair.shape[1] != 3 or held.count < FEW or not pair[0].all():
         return
-    means, found = -pair[1] / pair[0], held.channels
-    gaps = (means[0] - means[2], found[0] - found[2])
-    if min(abs(gaps[0] / means.mean()), abs(gaps[1] / found.mean())) > 0.05 and gaps[0] * gaps[1] < 0:
+    both = (-pair[1] / pair[0], held.channels)
+    gaps = [means[0] - means[2] for means in both]
+    if all(abs(g) > 0.05 * abs(m.mean()) for g, m in zip(gaps, both, strict=True)) and gaps[0] * gaps[1] < 0:
         order = "RGB" if gaps[0] > 0 else "BGR"
         text = f"the network subtracts means in the order of {order}, and those of the samples are in reverse"
         yield Fault("colours", text, f"are they {order[::-1]}? then reverse the channels", is_certain=False)

@@ -15,7 +15,7 @@ from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, rais
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import check_readable, open_file
 from xdlc.runtime import npy
-from xdlc.runtime.file_shapes import is_permuted, shape_fix
+from xdlc.runtime.file_shapes import fits, is_permuted, shape_fix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,9 +201,9 @@ def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ..
     """Return the number of samples in an array and the shape of one, or None if it does not fit."""
     if not shape:
         return None
-    if _fits(shape[1:], tensor, 0):
+    if fits(shape[1:], tensor.shape, tensor.dynamic_axes):
         return shape[0], shape[1:]
-    if tensor.rank and _fits(shape[1:], tensor, 1):
+    if tensor.rank and fits(shape[1:], tensor.shape[1:], [axis - 1 for axis in tensor.dynamic_axes]):
         items = 1 if 0 in tensor.dynamic_axes else tensor.shape[0]
         if items and shape[0] % items == 0:
             return shape[0] // items, (items, *shape[1:])
@@ -217,13 +217,6 @@ def _fix(shape: tuple[int, ...], tensor: Tensor) -> str:
         fix = shape_fix(shape, (*lead, *tensor.shape[1:]))
         return fix.replace("give", "save", 1)
     return f"save an array of shape [samples, {', '.join(map(str, tensor.shape))}]"
-
-
-def _fits(shape: tuple[int, ...], tensor: Tensor, start: int) -> bool:
-    """Return whether a shape is that of a tensor from an axis on."""
-    return len(shape) == tensor.rank - start and all(
-        dim == tensor.shape[axis] or axis in tensor.dynamic_axes for axis, dim in enumerate(shape, start)
-    )
 
 
 def _header(file: IO[bytes], where: str) -> npy.Header:

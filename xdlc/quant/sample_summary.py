@@ -197,6 +197,7 @@ class SampleSummary:
         digests: Digests of the samples that occur.
         signatures: Means of blocks of the inputs of floats by number of the sample.
         count: Number of samples.
+        rows: Number of rows of the smallest table that each input is an index of, by its name.
     """
 
     def __init__(self, graph: Graph, layouts: Mapping[str, str]) -> None:
@@ -207,7 +208,7 @@ class SampleSummary:
         self.digests: set[tuple[bytes, ...]] = set()
         self.signatures: dict[int, dict[str, np.ndarray]] = {}
         self.count = 0
-        self._rows = token_limits(graph)
+        self.rows = _table_rows(graph)
 
     def add(self, number: int, sample: Mapping[str, Any]) -> None:
         """Count a sample; one that does not fit, or is not finite, is left to the session that runs it.
@@ -224,7 +225,7 @@ class SampleSummary:
                 array = feed(held.tensor, sample[name])
             except (KeyError, XdlcError):
                 continue
-            rows = self._rows.get(name)
+            rows = self.rows.get(name)
             if rows is not None and not -rows <= array.min(initial=0) <= array.max(initial=0) < rows:
                 raise UsageError(
                     f"holds {array.min()} to {array.max()}, and chooses from a table of {rows} rows",
@@ -270,8 +271,7 @@ class SampleSummary:
         return [*(line for each in held[:_SHOWN] for line in each.lines()), *more]
 
 
-def token_limits(graph: Graph) -> dict[str, int]:
-    """Return the number of rows of the smallest table that each input is an index of, by its name."""
+def _table_rows(graph: Graph) -> dict[str, int]:
     limits: dict[str, int] = {}
     for tensor in graph.inputs:
         for op, source in readers(graph, tensor):

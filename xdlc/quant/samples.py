@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.quant.sample_files import FileSamples
@@ -186,7 +186,7 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     """
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+        raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
     for tensor in graph.inputs:
         place = f"held-out sample 0: input {tensor.name!r}"
         if tensor.name not in first:
@@ -198,6 +198,20 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
         except UsageError as error:
             error.where = place
             raise
+
+
+def run_sample(session: Any, sample: Sample, place: str) -> dict[str, Array]:
+    """Return the results of a session for a sample; its errors begin with ``place``.
+
+    Raises:
+        XdlcError: As the session does.
+    """
+    try:
+        results: dict[str, Array] = session.run(sample)
+    except XdlcError as error:
+        error.where = f"{place}: {error.where}" if error.where else place
+        raise
+    return results
 
 
 def write_samples(path: Path, samples: Sequence[Sample]) -> None:

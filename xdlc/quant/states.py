@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING
 
-from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.output_accuracy import LOST_DB, Figure
-from xdlc.quant.samples import Sample, Source, read_samples
+from xdlc.quant.samples import Sample, Source, read_samples, run_sample
 from xdlc.runtime.states import next_values, with_first_values
 
 if TYPE_CHECKING:
@@ -85,21 +84,13 @@ class InOrder:
             if missing and number:
                 if session is None:
                     session = CpuSession(self._model, quantized=False, spins=False, kernels=self._kernels)
-                left = _run(session, previous, f"calibration sample {number - 1}")
+                left = run_sample(session, previous, f"calibration sample {number - 1}")
                 sample = {**{name: left[self._following[name]] for name in missing}, **sample}
             elif missing:
                 sample = with_first_values(self._model.main, states, sample)
             self.filled.update(dict.fromkeys(missing))
             previous = sample
             yield sample
-
-
-def _run(session: CpuSession, sample: Sample, place: str) -> dict[str, Array]:
-    try:
-        return session.run(sample)
-    except XdlcError as error:
-        error.where = f"{place}: {error.where}" if error.where else place
-        raise
 
 
 def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import (
@@ -15,6 +15,7 @@ from xdlc.ir import (
     ScaleOffset,
     Tensor,
 )
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import (
@@ -34,7 +35,7 @@ from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
-from xdlc.quant.weight_storage import Around, symmetric_method, weight_form
+from xdlc.quant.weight_storage import Around, Fitted, symmetric_method, weight_form
 from xdlc.quant.weights import (
     Channels,
     bias_encoding,
@@ -136,6 +137,8 @@ class Statics:
         self._rounds = rounds(soc)
         self._wide_factors = soc is None or soc.capabilities.a16w16
         self._channels: dict[tuple[Tensor, int | None], Channels] = {}
+        self._clipped: list[tuple[float, str, int, int]] = []
+        self._grown: dict[str, list[tuple[float, str, int]]] = {}
 
     def decide(self, decision: Decision) -> None:
         """Add the forms of static data, use by use.
@@ -148,6 +151,7 @@ class Statics:
             self._statics_of(op, decision)
         if self.options.weights_block_size is not None:
             _refuse_without_blocks(decision)
+        decision.notes += self._notes_on_weights()
 
     def whole(self, tensor: Tensor) -> Range:
         """Return the range of a static tensor's data, as far as it counts."""
@@ -248,7 +252,7 @@ class Statics:
         source = self._input_encoding(op, decision)
         scale = source.scale if source is not None else 0.0
         bias = op.inputs[2] if len(op.inputs) > 2 else None
-        floor = None
+        floor, for_bias = None, np.zeros(1)
         if (
             bias is not None
             and bias.is_static
@@ -257,7 +261,7 @@ class Statics:
             and self.options.bias_bitwidth == 32
             and self.options.adjust_bias_encoding
         ):
-            floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
+            floor = for_bias = self._channel_range(bias, 0).largest / (scale * 2.0**30)
         bits = self.precision.weight_bits_of(op)
         result = decision.activations.get(op.outputs[0])
         overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
@@ -268,12 +272,43 @@ class Statics:
                 least = np.maximum(least, LEAST_BEFORE_PRELU)
             least = least * (written.scale / scale)
             floor = least if floor is None else np.maximum(floor, least)
-        around = Around(axis, bits, floor)
+        around = Around(axis, bits, floor, Fitted())
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
         # One that several ops read would be stored once for each.
         if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:
             encoding = exact(encoding, rest_of(op, decision))
+        self._remember(op, tensor, around.fitted, encoding, for_bias)
         return dtype, encoding
+
+    def _remember(self, op: Op, weight: Tensor, fitted: Fitted, encoding: Encoding, for_bias: Array) -> None:
+        """Remember what a weight lost, for notes: its clipped values, and scales beyond those that fit."""
+        import numpy as np
+
+        if fitted.clipped:
+            self._clipped.append((fitted.largest, op.name, fitted.clipped, weight.size))
+        if fitted.scales is not None:
+            stored = np.asarray(getattr(encoding, "scales", None) or getattr(encoding, "scale", 0.0))
+            growth = stored / np.where(fitted.scales > 0.0, fitted.scales, stored)
+            is_for_bias = ((for_bias > fitted.scales) & (fitted.scales > 0.0)).any()
+            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies by them rightly"
+            if count := int((growth > 1.0 + 1e-5).sum()):
+                self._grown.setdefault(why, []).append((float(growth.max()), op.name, count))
+
+    def _notes_on_weights(self) -> Iterator[str]:
+        if self._clipped:
+            largest, name, *_ = max(self._clipped)
+            part = sum(layer[2] for layer in self._clipped) / sum(layer[3] for layer in self._clipped)
+            yield (
+                f"weights of {len(self._clipped)} layer(s): {100 * part:.2g} % are clipped, the "
+                f"largest is {largest:.3g} times the end of its scale, in {name!r}; "
+                "param_quantizer_calibration min-max clips none"
+            )
+        for why, grown in self._grown.items():
+            (factor, name, _), count = max(grown), sum(layer[2] for layer in grown)
+            yield (
+                f"weights of {len(grown)} layer(s): {count} scale(s) grew so that {why}, most by a factor of "
+                f"{factor:.4g} in {name!r}"
+            )
 
     def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)

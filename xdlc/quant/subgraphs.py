@@ -113,6 +113,7 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> l
         precision.acts.update((op.name, None) for op in growing)
         borders = _add_borders(graph, growing)
         found.append(Inner(graph, precision, borders))
+        found[-1].bounds_masks = options.bound_attention_masks
     return found
 
 

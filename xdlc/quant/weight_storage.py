@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
@@ -113,6 +113,37 @@ def _without_zeros(scales: Array) -> Array:
     return np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
 
 
+@dataclass(slots=True)
+class Fitted:
+    """What a range method chose for a weight, before floors raise its scales.
+
+    Attributes:
+        scales: Scale of each channel; None: no floor raises it.
+        clipped: Number of values beyond the ends of their scales.
+        largest: Largest value in units of its end.
+    """
+
+    scales: Array | None = None
+    clipped: int = 0
+    largest: float = 0.0
+
+    def counting(self, fit: Fit) -> Fit:
+        """Return a range method that counts here what it clips."""
+
+        def counted(rows: Array, steps: Steps) -> Array:
+            import numpy as np
+
+            scales = fit(rows, steps)
+            each = np.maximum(scales, MIN_SCALE)
+            ends = np.maximum(rows.max(axis=1) / steps.high, rows.min(axis=1) / steps.low) / each
+            far = rows[ends > 1.0] / each[ends > 1.0, None]
+            self.clipped += int(((far > steps.high + 0.5) | (far < steps.low - 0.5)).sum())
+            self.largest = max(self.largest, float(ends.max()))
+            return scales
+
+        return counted
+
+
 @dataclass(frozen=True, slots=True)
 class Around:
     """What the form of a weight depends on beside its data.
@@ -121,11 +152,13 @@ class Around:
         axis: Axis of the output channels; None: the op takes one scale only.
         bits: 2, 4, 8 or 16.
         floor: Smallest scale of each output channel that keeps the bias within 32 bits, or None.
+        fitted: Gets what the range method chose.
     """
 
     axis: int | None
     bits: int
     floor: Array | None = None
+    fitted: Fitted = field(default_factory=Fitted)
 
 
 def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> Form:
@@ -155,7 +188,8 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
     if axis is None and around.bits == 8 and schema == "asymmetric":
         return UFIXED8, asymmetric(_asymmetric_range(tensor, options), 8, min_width=0.0)
     steps = weight_steps(around.bits, options)
-    scales = channel_scales(tensor, axis, steps, symmetric_method(options).fit)
+    scales = channel_scales(tensor, axis, steps, around.fitted.counting(symmetric_method(options).fit))
+    around.fitted.scales = scales
     encoding = weight_encoding(scales, axis, around.bits, around.floor)
     if isinstance(encoding, ScaleOffset) and around.bits == 8 and schema == "unsignedsymmetric":
         return UFIXED8, replace(encoding, offset=-128)
@@ -201,10 +235,12 @@ def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
 
 def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> Form:
     size, method = options.weights_block_size or 1, symmetric_method(options)
-    scales = block_scales(op, tensor, size, weight_steps(around.bits, options), method.fit)
+    fit = around.fitted.counting(method.fit)
+    scales = block_scales(op, tensor, size, weight_steps(around.bits, options), fit)
     dtype = weight_type(around.bits)
     if not options.use_lpbq:
         return dtype, block_encoding(scales, tensor, size, around.bits)
+    around.fitted.scales = scales.max(axis=1) / _TOP
     return dtype, lpbq_encoding(scales, tensor, clips=method.name != "min-max", floor=around.floor)
 
 

@@ -66,11 +66,14 @@ def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collecti
         for order in _orders(len(shape)):
             if [shape[axis] for axis in order if shape[axis] != 1] == cores[1]:
                 return f"give array.transpose{order}.reshape{full}"
-    if len(shape) == len(full) and fits(shape[1:], full[1:], [axis - 1 for axis in open_axes]):
-        part = f"array[i:i + {full[0]}] for each {'i' if full[0] == 1 else f'{full[0]} items'}"
-        return f"give {part}, as samples or with Session.run_batch, or convert with a batch of {shape[0]}"
     dims = ["any" if axis in open_axes else str(dim) for axis, dim in enumerate(full)]
-    return f"give an array of shape [{', '.join(dims)}]"
+    fix = f"give an array of shape [{', '.join(dims)}]"
+    if not shape or not full or not shape[0] or not fits(shape[1:], full[1:], [a - 1 for a in open_axes]):
+        return fix
+    if full[0] and shape[0] % full[0] == 0:
+        part = f"array[i:i + {full[0]}] for each {'i' if full[0] == 1 else f'{full[0]} items'}"
+        fix = f"give {part}, as samples or with Session.run_batch"
+    return f"{fix}, or convert with a batch of {shape[0]}"
 
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:

@@ -24,7 +24,7 @@ from xdlc.quant.calibration.statistics import (
     values_each,
 )
 from xdlc.quant.ranges import Range, range_of
-from xdlc.quant.samples import Sample, is_held_out
+from xdlc.quant.samples import Sample, is_held_out, run_sample
 from xdlc.runtime.timeout import OBSERVED
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Meter:
         """
         rest, held = (_ChunkStatistics(self._keys) for _ in range(2))
         for number, sample in enumerate(samples, first):
-            results = self._run(sample, number)
+            results = run_sample(self._session, sample, f"calibration sample {number}")
             (held if is_held_out(number) else rest).add(self._read(sample, number))
             if give is not None:
                 give(number, {name: results[name] for name in self._outputs})
@@ -144,14 +144,6 @@ class Meter:
             ends = (reading.lows[index], reading.highs[index], reading.sums[index])
             raise _not_finite(tensor, number, *(float(end) for end in ends))
         return reading
-
-    def _run(self, sample: Sample, number: int) -> dict[str, Array]:
-        try:
-            return self._session.run(sample)
-        except XdlcError as error:
-            place = f"calibration sample {number}"
-            error.where = f"{place}: {error.where}" if error.where else place
-            raise
 
 
 class _ChunkStatistics:

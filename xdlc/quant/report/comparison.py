@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
@@ -17,7 +16,7 @@ from xdlc.quant.effective_range import EffectiveRange, effective_range
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
-from xdlc.quant.samples import Sample
+from xdlc.quant.samples import Sample, run_sample
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
 GROUP_BYTES = 1 << 28
@@ -216,10 +215,4 @@ def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list
 
 def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
     """Return the results of a session for a held-out sample, which an error names."""
-    try:
-        results: dict[str, Array] = session.run(sample)  # type: ignore[attr-defined]
-    except XdlcError as error:
-        place = f"held-out sample {index}"
-        error.where = f"{place}: {error.where}" if error.where else place
-        raise
-    return results
+    return run_sample(session, sample, f"held-out sample {index}")
