@@ -5,12 +5,12 @@ import pytest
 
 import xdlc
 from tests.htp_models import needs_htp
-from xdlc.ir import AxisScaleOffset, BlockScaleOffset, ScaleOffset
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, ScaleOffset, f32, static
 from xdlc.ir.data import ArrayData
 from xdlc.quant import quantize
 from xdlc.quant.multipliers import exact
 
-RELU, SIGMOID = 4, 6
+RELU, RELU_MIN_MAX, SIGMOID = 4, 5, 6
 
 
 def bits_of(factor):
@@ -77,3 +77,76 @@ def test_channels_of_tiny_weights(net, soc):
     quantized = quantize(model, n.samples(4), act_bitwidth=16, target=soc)
     found = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
     assert np.abs(found[..., ::2]).max() < 1e-2
+
+
+@needs_htp
+@pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
+def test_channels_of_tiny_weights_before_prelu(net, soc):
+    """HTP fuses both: a product with a tiny factor and a small slope made other numbers."""
+    n = net(1, 4, 4, 8)
+    product = n.conv(n.x, 8, "p")
+    slopes = np.full(8, 0.5, np.float32)
+    slopes[::2] = -0.002
+    slopes[1] = -1.0
+    model = n.done(n.op("Prelu", [product, static("slopes", slopes)], product.shape, "y"))
+    kernel, bias = (np.array(model.main.tensors[name].numpy()) for name in ("p_w", "p_b"))
+    kernel[..., ::2] *= 1e-6
+    bias[::2] = -0.01
+    model.main.tensors["p_w"].data, model.main.tensors["p_b"].data = ArrayData(kernel), ArrayData(bias)
+    (feeds,) = n.samples(1, seed=4)
+    quantized = quantize(model, n.samples(4), act_bitwidth=16, target=soc)
+    assert np.abs(xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"][..., ::2]).max() < 1e-2
+
+
+@needs_htp
+@pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
+def test_strided_depthwise_convolutions_of_unlike_channels(net, soc):
+    """HTP shifts all sums to the least factor: results far beyond the range overflowed."""
+    n = net(1, 8, 8, 8)
+    weights, bias = n.weights("w", 3, 3, 1, 8, scale=30.0), n.weights("b", 8)
+    kernel = np.array(weights.numpy())
+    kernel[..., ::2] *= 1e-4
+    weights.data = ArrayData(kernel)
+    params = {"stride": np.full(2, 2), "dilation": np.ones(2), "pad_amount": np.ones((2, 2))}
+    params = {name: static(name, value.astype(np.uint32)) for name, value in params.items()}
+    product = n.op("DepthWiseConv2d", [n.x, weights, bias], (1, 4, 4, 8), "p", **params)
+    model = n.done(n.neuron(product, RELU_MIN_MAX, "y", min_value=f32(0.0), max_value=f32(6.0)))
+    (feeds,) = n.samples(1, seed=4, scale=3.0)
+    quantized = quantize(model, n.samples(4, scale=3.0), act_bitwidth=16, target=soc)
+    device = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
+    assert np.abs(xdlc.run(quantized, feeds)["y"] - device).max() < 1e-2
+
+
+@needs_htp
+@pytest.mark.parametrize("soc", ["qcs6490", "sm8550", "sm8650", "sm8750"])
+@pytest.mark.parametrize("branches", [0, 1, 2])
+def test_prelu_of_16_bits(net, soc, branches):
+    """HTP has a kernel with slopes of 16 bits where it fuses a convolution alone."""
+    n = net(1, 4, 4, 8)
+    source = n.conv(n.x, 8, "p") if branches else n.x
+    slopes = static("slopes", np.linspace(-0.3, 0.9, 8, dtype=np.float32))
+    result = n.op("Prelu", [source, slopes], source.shape, "y")
+    other = [n.neuron(source, SIGMOID, "z")] if branches == 2 else []
+    quantized = quantize(n.done(result, *other), n.samples(4), act_bitwidth=16, target=soc)
+    assert quantized.main.tensors["slopes"].dtype.bits == (16 if branches == 1 else 8)
+    (feeds,) = n.samples(1, seed=4)
+    device = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
+    host = xdlc.run(quantized, feeds)["y"]
+    assert np.abs(host - device).max() < 4e-3 * np.abs(host).max()
+
+
+def test_channels_beyond_32_keep_their_scales(net):
+    """Sums of 32 channels are shifted alike: a large channel beside others costs these nothing."""
+    n = net(1, 8, 8, 64)
+    weights = n.weights("w", 3, 3, 1, 64)
+    kernel = np.array(weights.numpy())
+    kernel[..., 0] *= 1e4
+    weights.data = ArrayData(kernel)
+    params = {"stride": np.full(2, 2), "dilation": np.ones(2), "pad_amount": np.ones((2, 2))}
+    params = {name: static(name, value.astype(np.uint32)) for name, value in params.items()}
+    product = n.op("DepthWiseConv2d", [n.x, weights], (1, 4, 4, 64), "p", **params)
+    model = n.done(n.neuron(product, RELU_MIN_MAX, "y", min_value=f32(0.0), max_value=f32(6.0)))
+    scales = np.array(quantize(model, n.samples(2), act_bitwidth=16).main.tensors["w"].encoding.scales)
+    own = np.abs(kernel).max(axis=(0, 1, 2)) / 127
+    assert scales[32:] == pytest.approx(own[32:], rel=1e-5)
+    assert (scales[1:32] > 2 * own[1:32]).all()

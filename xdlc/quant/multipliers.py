@@ -5,6 +5,10 @@ scale of the weights over scale of the result.  v68 and v69 round it to 11 signi
 SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
 Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
 two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
+
+All generations have a least factor: below 2^-24 the result is the lowest value.  Depthwise convolutions with
+strides, or of a single tap, but not both, shift the sums of 32 channels to the least factor of any of these.
+A result that is 2^31 times that factor overflows, before it saturates.
 """
 
 from __future__ import annotations
@@ -13,9 +17,13 @@ import math
 from dataclasses import replace
 
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.encoding import as_float32
+from xdlc.quant.affine import representable
 from xdlc.quant.decision import Decision
+from xdlc.quant.op_specs import numbers
+from xdlc.quant.ranges import Range
 from xdlc.targets import Soc
 
 _ROUNDING = (68, 69)
@@ -26,10 +34,65 @@ _POWER = 1 << (_BITS - 1)
 _EXACT = 1e-3
 """Part of a step of the last bit that counts as none: scales are float32 numbers."""
 
+LEAST_FACTOR = 2.0**-22
+"""Least factor of a product: below 2^-24 HTP returns the lowest value."""
+
+LEAST_BEFORE_PRELU = 2.0**-15
+"""Least factor where HTP fuses a Prelu: below some 2^-18 results of negative sums are far off."""
+
+LEAST_OF_SHIFTED = 2.0**-14
+"""Least factor where sums are shifted and results are below 2^16: half of what overflows."""
+
+_TOGETHER = 32
+"""Channels whose sums are shifted alike."""
+
 
 def rounds(soc: Soc | None) -> bool:
     """Return whether a target rounds the factor of products; None: any SoC."""
     return soc is not None and soc.arch in _ROUNDING
+
+
+def shifts_sums(op: Op) -> bool:
+    """Return whether HTP shifts sums of products in 32 bits, which overflow there."""
+    weight = op.inputs[1] if op.type == "DepthWiseConv2d" else None
+    if weight is None:
+        return False
+    is_strided, is_wide = max(numbers(op, "stride", (1, 1))) > 1, max(weight.shape[:2]) > 1
+    return is_strided is is_wide
+
+
+def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset) -> Array:
+    """Return the least factor that HTP computes an op right with: one, or one for each channel.
+
+    Args:
+        op: An op with weights of floats.
+        source: Encoding of its first input, 16 bits.
+        result: Encoding of its result, 16 bits.
+    """
+    import numpy as np
+
+    if not shifts_sums(op):
+        return np.full(1, LEAST_FACTOR)
+    largest = _largest_results(op, representable(source, UFIXED16)) / result.scale - result.offset
+    starts = np.arange(0, len(largest), _TOGETHER)
+    groups = np.maximum.reduceat(largest, starts).repeat(_TOGETHER)[: len(largest)]
+    return LEAST_OF_SHIFTED * np.maximum(groups / 2.0**16, 1.0)
+
+
+def _largest_results(op: Op, values: Range) -> Array:
+    """Return bounds of the results of a depthwise convolution, before they saturate, one for each channel."""
+    import numpy as np
+
+    weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
+    if weight is None or weight.data is None or not weight.dtype.is_float:
+        return np.zeros(1)
+    array = np.asarray(weight.numpy(), np.float64)
+    low, high = array * values.low, array * values.high
+    ends = [np.maximum(low, high).sum(axis=(0, 1, 2)), -np.minimum(low, high).sum(axis=(0, 1, 2))]
+    weight.data.release()
+    if bias is not None and bias.data is not None and bias.dtype.is_float:
+        ends = [ends[0] + bias.numpy(), ends[1] - bias.numpy()]
+    return np.maximum(*ends)
 
 
 def rest_of(op: Op, decision: Decision) -> float:

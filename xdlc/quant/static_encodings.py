@@ -28,14 +28,13 @@ from xdlc.quant.affine import (
     used_bits,
 )
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.multipliers import exact, rest_of, rounds
+from xdlc.quant.multipliers import LEAST_BEFORE_PRELU, exact, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.udo import Place
-from xdlc.quant.weight_halves import LEAST_FACTOR
 from xdlc.quant.weight_storage import Around, Fitted, symmetric_method, weight_form
 from xdlc.quant.weights import (
     Channels,
@@ -187,7 +186,8 @@ class Statics:
             elif rule.is_weighted and index == 2:
                 form = self._bias(op, tensor, decision)
             else:
-                form = self._constant(tensor, dtype, centred_16=index in rule.centred_16)
+                kind = UFIXED8 if self._has_narrow_slopes(op) else dtype
+                form = self._constant(tensor, kind, centred_16=index in rule.centred_16)
             if given is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
@@ -205,6 +205,14 @@ class Statics:
             form = udo_static_form(op, tensor, place, self.precision, self.options)
             if form is not None:
                 decision.params[op, name] = form
+
+    def _has_narrow_slopes(self, op: Op) -> bool:
+        """Return whether HTP compiles a Prelu with 8-bit slopes alone: several slopes, no product to fuse."""
+        source, slopes = op.inputs[0], op.inputs[1] if op.type == "Prelu" else None
+        if source is None or slopes is None or slopes.size == 1:
+            return False
+        is_fused = source.producer is not None and _is_weighted(source.producer)
+        return not is_fused or self.graph.is_output(source) or self.graph.sole_consumer(source) is not op
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
@@ -229,19 +237,20 @@ class Statics:
             return shared
         return dtype, asymmetric(own, dtype.bits, min_width=0.0)
 
-    def _input_scale(self, op: Op, decision: Decision) -> float | None:
+    def _input_encoding(self, op: Op, decision: Decision) -> ScaleOffset | None:
         source = op.inputs[0]
         if source is None:
             return None
         dtype = activation_type(self.placement.fixed[op])
         form = decision.statics.get((op, 0)) if source.is_static else decision.read(source, dtype)
         encoding = form[1] if form is not None else source.encoding
-        return encoding.scale if isinstance(encoding, ScaleOffset) else None
+        return encoding if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
         import numpy as np
 
-        scale = self._input_scale(op, decision)
+        source = self._input_encoding(op, decision)
+        scale = source.scale if source is not None else 0.0
         bias = op.inputs[2] if len(op.inputs) > 2 else None
         floor, for_bias = None, np.zeros(1)
         if (
@@ -256,9 +265,13 @@ class Statics:
         bits = self.precision.weight_bits_of(op)
         result = decision.activations.get(op.outputs[0])
         overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
-        if scale and overflows and result is not None and isinstance(result[1], ScaleOffset):
-            least = LEAST_FACTOR * result[1].scale / scale
-            floor = np.full(1, least) if floor is None else np.maximum(floor, least)
+        written = result[1] if result is not None and overflows else None
+        if source is not None and scale and isinstance(written, ScaleOffset):
+            least = least_factor(op, source, written)
+            if any(reader.type == "Prelu" for reader in self.graph.consumers(op.outputs[0])):
+                least = np.maximum(least, LEAST_BEFORE_PRELU)
+            least = least * (written.scale / scale)
+            floor = least if floor is None else np.maximum(floor, least)
         around = Around(axis, bits, floor, Fitted())
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
         # One that several ops read would be stored once for each.
@@ -309,8 +322,8 @@ class Statics:
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         # After factors any scale will do, and its own holds every bias.
-        scale = self._input_scale(op, decision) if _is_weighted(op) else None
-        encoding = bias_encoding(values, tensor.size, scale, held)
+        source = self._input_encoding(op, decision) if _is_weighted(op) else None
+        encoding = bias_encoding(values, tensor.size, source.scale if source is not None else None, held)
         clipped = clipped_biases(values, encoding)
         if clipped:
             decision.notes.append(

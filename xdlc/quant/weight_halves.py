@@ -21,7 +21,7 @@ from xdlc.ir.tensor import Role
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import MIN_WIDTH, representable, to_quantized
 from xdlc.quant.decision import Decision, Form, Use
-from xdlc.quant.op_specs import numbers
+from xdlc.quant.multipliers import LEAST_FACTOR, LEAST_OF_SHIFTED, least_factor, shifts_sums
 from xdlc.quant.ranges import Range
 from xdlc.targets import Soc
 
@@ -31,9 +31,6 @@ Halves: TypeAlias = tuple[ScaleOffset, ScaleOffset]
 _STEPS = (1 << 16) - 1
 _LARGEST = 0x7F7F
 """Largest 16-bit value whose bytes are both signed."""
-
-LEAST_FACTOR = 2.0**-22
-"""Least factor of a product: below 2^-24 HTP returns the lowest value."""
 
 _SPREAD = 6.0
 """Standard deviations that a sum of random signs stays within."""
@@ -51,19 +48,6 @@ def can_split(op: Op) -> bool:
     """Return whether an op adds products with its static weights."""
     found = traits(op)
     return found.weight is not None and bool(found.macs) and len(op.outputs) == 1
-
-
-def _least_factor(op: Op) -> float:
-    """Return the least factor of products that HTP computes right.
-
-    Depthwise convolutions with strides, or of a single tap, add the zero of the result to the products in
-    32 bits (emulation of SDK 2.51): results over the factor have to stay below 2^31.
-    """
-    weight = op.inputs[1]
-    if op.type != "DepthWiseConv2d" or weight is None:
-        return LEAST_FACTOR
-    is_strided, is_wide = max(numbers(op, "stride", (1, 1))) > 1, max(weight.shape[:2]) > 1
-    return 2.0**-14 if is_strided is is_wide else LEAST_FACTOR
 
 
 def halves(op: Op, decision: Decision) -> Halves | None:
@@ -85,10 +69,13 @@ def halves(op: Op, decision: Decision) -> Halves | None:
     largest = max(-values.low, values.high) * _largest_sum(op, weight, stored[1])
     ends = representable(own, written)
     low = _covering(own.scale, Range(-largest, largest))
+    # The high bytes have factors 256 times as large, and sums beyond the result.
+    least = LEAST_OF_SHIFTED if shifts_sums(op) else LEAST_FACTOR
+    least = max(least * low.scale, float(least_factor(op, entry, own).max()) * own.scale / 256) / entry.scale
     for index in (1, 2):
         if (op, index) in decision.statics:
             dtype, encoding = decision.statics[op, index]
-            powers = _powers(stored[1], _least_factor(op) * low.scale / entry.scale)
+            powers = _powers(stored[1], least)
             decision.statics[op, index] = dtype, _times(encoding, powers)
     return _covering(own.scale, Range(ends.low - largest, ends.high + largest)), low
 
