@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_675,
     "cli": 6_125,
     "container": 4_220,
-    "converter": 54_730,
+    "converter": 54_735,
     "ir": 3_665,
     "opdefs": 6_565,
     "passes": 6_335,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_710
+TOTAL = 139_715
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
