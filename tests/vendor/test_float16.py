@@ -9,7 +9,7 @@ import pytest
 
 from tests.htp_models import needs_htp
 from tests.running import run
-from xdlc.ir import AxisScaleOffset, Encoding, Graph, ScaleOffset, Tensor, make_op, static, u32, u32s
+from xdlc.ir import AxisScaleOffset, Encoding, Graph, Model, ScaleOffset, Tensor, make_op, static, u32, u32s
 from xdlc.ir.dtype import FLOAT16, SFIXED8
 
 pytestmark = [pytest.mark.vendor, needs_htp]
@@ -17,14 +17,15 @@ RNG = np.random.default_rng(0)
 
 
 def test_the_host_predicts_what_underflows_on_htp():
-    graph = Graph("magnitude")
+    model = Model(metadata={"history": [{"tool": "xdlc-quant", "args": {"float_bitwidth": "16"}}]})
+    graph = model.add_graph(Graph("magnitude"))
     x = graph.add_input(Tensor("x", (1, 64), FLOAT16))
     power, root = Tensor("power", (1, 64), FLOAT16), Tensor("root", (1, 64), FLOAT16)
     graph.append(make_op(graph, "ElementWiseMultiply", [x, x], [power], name="square"))
     graph.append(make_op(graph, "ElementWiseSquareRoot", [power], [root], name="root"))
     graph.add_output(root)
     feeds = {"x": np.geomspace(1e-5, 1.0, 64).astype(np.float16)[None]}
-    host, htp = (run(graph, feeds, **chosen)["root"] for chosen in ({}, {"runtime": "htp"}))
+    host, htp = (run(model, feeds, **chosen)["root"] for chosen in ({}, {"runtime": "htp"}))
     np.testing.assert_allclose(host, htp, rtol=2e-3, atol=1e-7)
     small = feeds["x"] < 1e-4  # their squares are below half of the least float16
     assert small.any()

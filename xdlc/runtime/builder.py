@@ -6,8 +6,8 @@ DequantizeLinear - op - QuantizeLinear next to each other and runs its integer k
 
 Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers of 8 and
 16 bits; int64 for uint32 and 64-bit integers; for onnxruntime has few CPU kernels for others.  Results of
-16-bit floats are rounded, as HTP rounds them.  The types of graph inputs and outputs change at the boundary.
-For export, float16 stays: onnxruntime converts it.
+bfloat16 are rounded, those of float16 on demand.  The types of graph inputs and outputs change at the
+boundary.  For export, float16 stays: onnxruntime converts it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Builder(OnnxEmitter):
             computed too; ops read integers in the type that they are computed in.
         graphs: The graphs that ops may run, by name.
         stated: Whether every fixed-point tensor is rounded, also where HTP would not.
+        halves: Whether results of float16 are rounded.
         outer: The builder of the graph around this one.
         nodes: Where nodes go; see ``OnnxEmitter``.
 
@@ -53,6 +54,7 @@ class Builder(OnnxEmitter):
         native: bool = False,
         graphs: Mapping[str, Graph] | None = None,
         stated: bool = False,
+        halves: bool = False,
         outer: Builder | None = None,
         nodes: list[Any] | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class Builder(OnnxEmitter):
         self.graphs = graphs or {}
         self.inner_graphs: dict[str, dict[str, Builder]] = outer.inner_graphs if outer else {}
         self.stated = stated
+        self.halves = halves
         self.adjusted: dict[Tensor, tuple[str, str, str]] | None = None
         self.udos: Mapping[tuple[str, str], OpDef] | None = None
         self._float: dict[Tensor, dict[Perm, str]] = {}
@@ -86,6 +89,7 @@ class Builder(OnnxEmitter):
             native=self.native,
             graphs=self.graphs,
             stated=self.stated,
+            halves=self.halves,
             outer=self,
             nodes=nodes,
         )
@@ -262,9 +266,13 @@ class Builder(OnnxEmitter):
                 self._unrounded[tensor] = order, value
                 return
             value = qdq.rounded(self, value, tensor, order)
-        elif tensor.dtype.is_float and tensor.dtype.numpy not in (held, computed):
+        elif self._is_narrow(tensor) and tensor.dtype.numpy != computed:
             value = self.rounded(value, tensor)
         self._float[tensor] = {order: value}
+
+    def _is_narrow(self, tensor: Tensor) -> bool:
+        """Return whether results are rounded to the float type of ``tensor``."""
+        return tensor.dtype.name == "bfloat16" or (self.halves and tensor.dtype.name == "float16")
 
     def rounded(self, value: str, tensor: Tensor) -> str:
         """Return a computed value as the plain type of ``tensor`` can hold it."""

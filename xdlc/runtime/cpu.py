@@ -12,7 +12,7 @@ from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.file_shapes import check_shape
-from xdlc.runtime.htp_fusion import came_quantized
+from xdlc.runtime.htp_fusion import came_quantized, has_halves
 from xdlc.runtime.lower import lower
 from xdlc.runtime.lowered import Lowered, as_float
 from xdlc.runtime.plan import Accelerator, make_plan, whole_plan
@@ -88,6 +88,7 @@ class CpuSession:
                 refine=refine,
                 observer=observer,
                 stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
+                halves=isinstance(graph, Model) and has_halves(graph),
                 kernels=kernels or _none(graph),
                 profiler=profiler,
                 accelerator=accelerator,

@@ -23,6 +23,16 @@ def came_quantized(model: Model) -> bool:
     return any(tool.startswith("xconv-") for tool in tools) and "xdlc-quant" not in tools
 
 
+def has_halves(model: Model) -> bool:
+    """Return whether floats of a model were stored as float16 for HTP, whose rounding the host then predicts.
+
+    A source of float16 is computed as its own engine does, in float32.
+    """
+    history = model.metadata.get("history", ())
+    steps = [entry.get("args") for entry in history if isinstance(entry, dict)]
+    return any(isinstance(args, dict) and args.get("float_bitwidth") == "16" for args in steps)
+
+
 def with_producer(source: Tensor, function: str) -> bool:
     """Return whether an activation function reads its input unrounded.
 

@@ -35,6 +35,7 @@ def lower(
     outputs: Iterable[str] | None = None,
     graphs: Mapping[str, Graph] | None = None,
     stated: bool = False,
+    halves: bool = False,
     adjustable: bool = False,
     udos: Mapping[tuple[str, str], OpDef] | None = None,
 ) -> Lowered:
@@ -51,6 +52,8 @@ def lower(
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
+        halves: Round results of float16 as HTP does; otherwise they keep the bits that they are computed in,
+            as with the source's own engine.
         adjustable: Make scales and zero points of activations inputs, see ``Lowered.adjusted``.
         udos: Definitions of UDOs by package and type: such ops become nodes of a domain, which
             onnxruntime does not run; without it they cannot be lowered.
@@ -66,7 +69,7 @@ def lower(
     raise_all([problem for each in reachable(graph, known) for problem in verify_shapes(each)])
     raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
-    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated)
+    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated, halves=halves)
     b.adjusted = {} if adjustable else None
     b.udos = udos
     b.reserve(graph.tensors)

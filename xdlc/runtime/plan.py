@@ -62,6 +62,7 @@ def make_plan(
     refine: Refine | None = None,
     observer: Observer | None = None,
     stated: bool = False,
+    halves: bool = False,
     kernels: Kernels | None = None,
     profiler: Profiler | None = None,
     accelerator: Accelerator | None = None,
@@ -78,6 +79,7 @@ def make_plan(
         refine: Called with each partition of ``graph`` once it is lowered; may add nodes and outputs.
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
+        halves: Whether results of float16 are rounded, likewise.
         kernels: Kernels of UDOs.
         profiler: Collects the times of ops.
         accelerator: Runs partitions of ``graph`` and of those that it runs; default: none.
@@ -88,7 +90,7 @@ def make_plan(
         XdlcError: What lowering and opening the partitions raises, all of it together.
     """
     if accelerator is None and not any(map(_is_step, graph.ops)):
-        lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated)
+        lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated, halves=halves)
         if refine is not None:
             refine(lowered)
         plan = Plan(graph, lowered.outputs)
@@ -97,7 +99,7 @@ def make_plan(
         return plan
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
     extra = check_outputs(graph, outputs)
-    maker = _Maker(graphs, quantized, threads, stated, observer, kernels, profiler, accelerator)
+    maker = _Maker(graphs, quantized, threads, stated, halves, observer, kernels, profiler, accelerator)
     plan = maker.plan(graph, extra, refine)
     raise_all(maker.problems)
     return plan
@@ -117,6 +119,7 @@ class _Maker:
         quantized: bool,
         threads: int | None,
         stated: bool,
+        halves: bool,
         observer: Observer | None,
         kernels: Kernels | None,
         profiler: Profiler | None,
@@ -128,6 +131,7 @@ class _Maker:
         self.kernels = kernels
         self.observer = observer
         self.stated = stated
+        self.halves = halves
         self.quantized = quantized
         self.threads = threads
         self.problems: list[XdlcError] = []
@@ -166,7 +170,7 @@ class _Maker:
 
     def _add_session(self, plan: Plan, partition: Graph, refine: Refine | None) -> None:
         try:
-            lowered = lower(partition, quantized=self.quantized, stated=self.stated)
+            lowered = lower(partition, quantized=self.quantized, stated=self.stated, halves=self.halves)
             if refine is not None:
                 refine(lowered)
                 plan.outputs += [name for name in lowered.outputs if name not in partition.tensors]
