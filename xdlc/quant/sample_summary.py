@@ -1,6 +1,6 @@
 """Summary of calibration samples: what each input holds, gathered while they are read.
 
-Of a large array a part is read, but for its ends and its sum: at most ``MOST`` elements in even steps, and
+Large arrays are read in part, except for their ends and sums: at most ``MOST`` elements in even steps, and
 ``PLACES`` elements with their neighbours.
 """
 
