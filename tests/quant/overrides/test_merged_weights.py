@@ -219,6 +219,33 @@ def test_exported_encodings_lead_to_the_same_model(tmp_path):
         assert again.main.tensors["w"].encoding == quantized_once.main.tensors["w"].encoding
 
 
+def test_zeros_between_weights_and_orders_of_inputs_change_no_encoding(tmp_path):
+    nodes = [
+        helper.make_node("Gather", ["x", "reverse"], ["r"], "reverse", axis=1),
+        helper.make_node("Conv", ["r", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("ConvTranspose", ["c", "turned"], ["y"], "spread", dilations=[2, 2]),
+    ]
+    turned = RNG.standard_normal((CHANNELS, 4, 2, 2)).astype(np.float32)
+    path = network(tmp_path / "m.onnx", nodes, turned=turned)
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.int64([3, 2, 1, 0]), "reverse"))
+    onnx.save(model, path)
+    for name, weight, axis in (("w", WEIGHT, 0), ("turned", turned, 1)):
+        found, notes = quantized(path, file(scales_of(weight, axis=axis), name=name))
+        assert found[name].encoding.scales == tuple(scales_of(weight, axis=axis))
+        assert not any("scaled" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "AACAPw==", "AACAP", "\u00e4", "AADAfwAAwH8AAMB/AADAfwAAwH8AAMB/AADAfwAAwH8="]
+)
+def test_factors_of_a_damaged_record_are_unknown(tmp_path, text):
+    model = xdlc.convert(network(tmp_path / "m.onnx"))
+    model.metadata["factors"]["main"]["w"] = text
+    with pytest.raises(UsageError, match=r"param_encodings 'w'.*bn"):
+        xdlc.quantize(model, SAMPLES, quantization_overrides=file(scales_of(WEIGHT)), act_bitwidth=16)
+
+
 def test_a_matrix_after_an_image_follows_but_for_its_blocks(tmp_path):
     full = RNG.standard_normal((CHANNELS, 256)).astype(np.float32)
     nodes = [
