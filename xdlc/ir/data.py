@@ -476,9 +476,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 def has_nan(data: TensorData) -> bool:
     """Return whether one of the elements is NaN, after reading all of them."""
-    import numpy
-
-    return is_float(data.dtype) and bool(numpy.isnan(data.numpy()).any())
+    return is_float(data.dtype) and _any_nan(data.numpy())
 
 
 def raw_data(data: bytes) -> TensorData:
@@ -514,10 +512,18 @@ def _has_nan(content: memoryview, dtype: np.dtype[Any]) -> bool:
 
     pieces = (content[start : start + BUFFER] for start in range(0, len(content), BUFFER))
     return any(
-        bool(numpy.isnan(numpy.frombuffer(piece, dtype)).any())
-        for piece in pieces
-        if len(piece) % dtype.itemsize == 0
+        _any_nan(numpy.frombuffer(piece, dtype)) for piece in pieces if len(piece) % dtype.itemsize == 0
     )
+
+
+def _any_nan(array: Array) -> bool:
+    """Return whether an array holds NaN: by its largest value, which is NaN then, or by its 16 bits."""
+    import numpy
+
+    if array.dtype.itemsize == 2:
+        infinity = numpy.array(numpy.inf, array.dtype).view(numpy.uint16)
+        return bool((array.view(numpy.uint16) << 1).max(initial=0) > infinity << 1)
+    return bool(numpy.isnan(numpy.maximum.reduce(array, axis=None, initial=-numpy.inf)))
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> None:
