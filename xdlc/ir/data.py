@@ -471,7 +471,7 @@ class Elided(TensorData):
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether numbers of a dtype may be NaN; bfloat16 is none of numpy's own kinds."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
 
 
 def has_nan(data: TensorData) -> bool:
