@@ -30,7 +30,7 @@ LINES = {
     "opdefs": 6_565,
     "passes": 6_341,
     "prepare": 4_135,
-    "quant": 19_604,
+    "quant": 19_570,
     "runtime": 17_035,
     "schema": 3_250,
     "targets": 200,
