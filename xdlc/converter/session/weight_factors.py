@@ -10,7 +10,7 @@ from xdlc.ir.data import Array, Reshaped
 from xdlc.opdefs.traits import traits
 
 
-def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str, str]:
+def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str, list[str]]:
     """Return the factors of weights and biases whose values are not those of the source.
 
     No weight is read: each step between the source and the graph states its own factors.
@@ -20,10 +20,10 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
         sources: Static values of the source by name.
 
     Returns:
-        By name the factors as little-endian float32 in base64.  The text is empty if the values were changed
-        in another way; ones are for a matrix whose inputs have another order.
+        By name the factors as little-endian float32 in base64; the text is empty if the values were changed
+        in another way.  ``reordered`` follows for a matrix whose inputs have another order.
     """
-    texts: dict[str, str] = {}
+    records: dict[str, list[str]] = {}
     for name, source in sources.items():
         tensor = graph.tensors.get(name)
         readers = graph.consumers(tensor) if tensor is not None else ()
@@ -34,10 +34,11 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
             continue
         axis = rule.channel_axis if place == rule.weight else None
         factors, rank = _lineage(tensor.data, source, 1 if axis is None else tensor.shape[axis])
-        is_reordered = axis is not None and tensor.rank == 2 and rank > 2
-        if factors is None or is_reordered or (factors != 1.0).any():
-            texts[name] = "" if factors is None else base64.b64encode(factors).decode()
-    return texts
+        notes = ["reordered"] if axis is not None and tensor.rank == 2 < rank else []
+        if factors is None or notes or (factors != 1.0).any():
+            text = "" if factors is None else base64.b64encode(factors).decode()
+            records[name] = [text, *notes]
+    return records
 
 
 def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array | None, int]:

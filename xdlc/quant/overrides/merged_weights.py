@@ -17,7 +17,7 @@ _FITS, _UNLIKE = 0.1, 0.2
 """Logarithms by which scales are off that fit the largest values of channels, and that do not."""
 
 
-def following(model: Model, override: Override, tensor: Tensor, text: str) -> Override | None:
+def following(model: Model, override: Override, tensor: Tensor, record: Sequence[str]) -> Override | None:
     """Return the encoding of a merged weight from that of the source's; None if a bias or the like is meant.
 
     A file may be of a network in which BatchNorm was merged before: scales that fit the merged weight, and
@@ -27,8 +27,7 @@ def following(model: Model, override: Override, tensor: Tensor, text: str) -> Ov
         model: The float model.
         override: The encoding of the source's weight.
         tensor: The weight of the model.
-        text: What the conversion multiplied the source's values by, per output channel: little-endian float32
-            in base64; empty if that is unknown.
+        record: What ``weight_factors`` of the converter stated of the weight.
 
     Raises:
         UsageError: If no encoding of the merged weight has the same quantized values.
@@ -39,16 +38,14 @@ def following(model: Model, override: Override, tensor: Tensor, text: str) -> Ov
     rule = traits(op)
     if rule.weight is None or op.inputs[rule.weight] is not tensor:
         return None
-    count = 1 if rule.channel_axis is None else tensor.shape[rule.channel_axis]
-    factors = _factors(text, count)
-    if set(factors) == {1.0}:
-        if override.grain in (Grain.TENSOR, Grain.CHANNEL):
-            return override
+    text, *notes = record or [""]
+    factors = _factors(text, 1 if rule.channel_axis is None else tensor.shape[rule.channel_axis])
+    if "reordered" in notes and override.grain not in (Grain.TENSOR, Grain.CHANNEL):
         raise override.error(
             f"has scales per block of inputs, which {op.type} {op.name!r} reads in another order",
             "write scales per channel, or omit the entry",
         )
-    if _is_of_merged(override, tensor, factors, rule.channel_axis):
+    if set(factors) == {1.0} or _is_of_merged(override, tensor, factors, rule.channel_axis):
         return override
     result = override.times(factors)
     if result is not None:
