@@ -136,7 +136,7 @@ def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> N
         least: In dB; None: any will do.
 
     Raises:
-        ConstraintError: If an output is below, or lost in another way; several make a ProblemList.
+        ConstraintError: If an output is below, or useless; several make a ProblemList.
     """
     if least is None:
         return
