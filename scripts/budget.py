@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 910
+MODULES = 911
 FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_285,
@@ -30,8 +30,8 @@ LINES = {
     "opdefs": 6_565,
     "passes": 6_341,
     "prepare": 4_135,
-    "quant": 19_570,
-    "runtime": 17_035,
+    "quant": 19_600,
+    "runtime": 17_040,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,

@@ -12,8 +12,8 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
-from xdlc.quant.output_accuracy import LOST_DB
 from xdlc.quant.samples import Sample, Source, read_samples, run_sample
+from xdlc.quant.verdicts import LOST_DB
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 
