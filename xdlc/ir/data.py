@@ -58,7 +58,10 @@ class SummedFile:
         """Take bytes into account that are appended."""
         self.crc = zlib.crc32(content, self.crc)
         if self.floats is not None and not self.has_nan:
-            self.has_nan = _has_nan(memoryview(content), self.floats)
+            import numpy
+
+            count = len(content) // self.floats.itemsize
+            self.has_nan = _any_nan(numpy.frombuffer(content, self.floats, count))
 
 
 Target = IO[bytes] | SummedFile
@@ -506,23 +509,14 @@ def _write(array: Array, file: Target) -> None:
     file.write(memoryview(whole.reshape(-1).view(numpy.uint8)))
 
 
-def _has_nan(content: memoryview, dtype: np.dtype[Any]) -> bool:
-    """Return whether one of whole floats is NaN, looked for in pieces that stay in the cache."""
-    import numpy
-
-    pieces = (content[start : start + BUFFER] for start in range(0, len(content), BUFFER))
-    return any(
-        _any_nan(numpy.frombuffer(piece, dtype)) for piece in pieces if len(piece) % dtype.itemsize == 0
-    )
-
-
 def _any_nan(array: Array) -> bool:
-    """Return whether an array holds NaN: by its largest value, which is NaN then, or by its 16 bits."""
+    """Return whether an array holds NaN, which its largest value is then; of 16 bits as integers."""
     import numpy
 
     if array.dtype.itemsize == 2:
-        infinity = numpy.array(numpy.inf, array.dtype).view(numpy.uint16)
-        return bool((array.view(numpy.uint16) << 1).max(initial=0) > infinity << 1)
+        infinity = int(numpy.array(numpy.inf, array.dtype).view(numpy.uint16))
+        largest = (array.view(numpy.int16).max(initial=0), array.view(numpy.uint16).max(initial=0))
+        return bool(largest[0] > infinity or largest[1] > 0x8000 + infinity)
     return bool(numpy.isnan(numpy.maximum.reduce(array, axis=None, initial=-numpy.inf)))
 
 
