@@ -95,3 +95,19 @@ def test_numbers_that_float16_does_not_hold_are_named(net, value, count):
     notes = []
     quantize(model, n.samples(2), float_ops=["y"], float_bitwidth=16, notify=notes.append)
     assert sum("'epsilon'" in note for note in notes) == count
+
+
+def test_figures_are_those_of_floats_of_the_target(net):
+    n = net(1, 4, 4, 2)
+    small = n.binary(n.conv(n.x, 3, "c"), static("small", np.float32([1e-9])), MULTIPLY, "s")
+    model = n.done(n.binary(small, static("large", np.float32([1e9])), MULTIPLY, "y"))
+    for target, is_lost in ((None, False), ("sm8650", True)):
+        notes = []
+        quantize(model, n.samples(8), float_ops=["s", "y"], target=target, notify=notes.append)
+        assert any("output 'y' is likely useless" in note for note in notes) is is_lost
+    n = net(1, 4, 4, 2)
+    large = n.binary(n.conv(n.x, 3, "c"), static("large", np.float32([1e5])), MULTIPLY, "s")
+    model = n.done(n.binary(large, static("small", np.float32([1e-5])), MULTIPLY, "y"))
+    notes = []
+    quantize(model, n.samples(8), float_ops=["s", "y"], target="sm8650", notify=notes.append)
+    assert not any("NaN or infinite" in note for note in notes)  # HTP's floats saturate

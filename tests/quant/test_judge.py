@@ -363,3 +363,19 @@ def test_no_benefit_of_the_doubt_where_logits_are_lost(net):
     rounded = [0.6 * array for array in rounded]
     found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
     assert found.at_most == found.kept == 0.875
+
+
+def test_classes_that_all_have_one_label_may_be_none(net):
+    rng = np.random.default_rng(0)
+    floats = [
+        (np.float32([[3.1, 3.9, 2.8]]) + rng.normal(0, 0.3, (1, 3))).astype(np.float32) for _ in range(8)
+    ]
+    n = net(1, 4)
+    n.done(n.op("FullyConnected", [n.x, n.weights("w", 3, 4)], (1, 3), "y"))
+    for kinds in ({}, {"y": OutputKind.CLASSES}):
+        for noise in (0.1, 0.9):  # the largest stays the largest
+            judge = judge_of(n.graph, floats, kinds)
+            (found,) = judge.score([{"y": array + np.float32(noise)} for array in floats]).verdicts
+            assert found.equal == 1.0
+            assert found.doubt
+            assert found.is_poor is (noise > 0.5 and not kinds)

@@ -360,7 +360,8 @@ class Job(GraphPlan):
 
         Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
         the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which
-        rounds less, was up to 4 dB too good.
+        rounds less, was up to 4 dB too good.  Ops that stay float are computed in float16 where the target
+        has that alone.
 
         Args:
             corrected: Whether biases are corrected.
@@ -369,19 +370,25 @@ class Job(GraphPlan):
         if not self.measured or not names:
             return
         with self.without_held_out():
-            session = self.session(self.trial(corrected=corrected), outputs=names, plain=True)
+            model = self.trial(corrected=corrected, as_on_target=True)
+            session = self.session(model, outputs=names, plain=True)
         for kept in self.measured:
             yield session.run(kept.sample)
 
-    def trial(self, *, weights_of: Model | None = None, corrected: bool | None = None) -> Model:
+    def trial(
+        self, *, weights_of: Model | None = None, corrected: bool | None = None, as_on_target: bool = False
+    ) -> Model:
         """Return a quantized copy under the present decision; the model itself stays float.
 
         Args:
             weights_of: A float model with the same ops and tensors, whose static data stay as they are.
             corrected: Whether biases are corrected; default: as was decided.
+            as_on_target: Whether floats are float16 where the target computes with these.
         """
-        source = self.model if weights_of is None else weights_of
-        twin = Job(source.clone(), self.options, self.samples, self.precision, kernels=self.kernels)
+        options, source = self.options, self.model if weights_of is None else weights_of
+        if as_on_target and options.soc is not None and options.soc.fp16 and options.float_bitwidth == 32:
+            options = replace(options, float_bitwidth=16)
+        twin = Job(source.clone(), options, self.samples, self.precision, kernels=self.kernels)
         ops = dict(zip(self.graph.ops, twin.graph.ops, strict=True))
         twin.decision = self.decision.moved(ops, twin.graph.tensors, statics=weights_of is None)
         means = self.means_of(self.calibration.means, twin.graph)
@@ -392,5 +399,5 @@ class Job(GraphPlan):
         twin.calibration = Calibration(means=means)
         twin.corrects_biases = self.corrects_biases if corrected is None else corrected
         twin.finish()
-        sign(twin.model, self.options)
+        sign(twin.model, options)
         return twin.model

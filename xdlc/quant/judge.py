@@ -105,6 +105,7 @@ class Part:
         kind: What it is taken for.
         threshold: What scores have to exceed.
         label: The place in words; empty: it is the whole.
+        is_certain: Whether the user states its kind, or a Softmax does.
     """
 
     output: str
@@ -113,6 +114,7 @@ class Part:
     kind: OutputKind
     threshold: float
     label: str = ""
+    is_certain: bool = False
 
     def of(self, results: Mapping[str, Array]) -> Array:
         """Return the part from the tensors of a run."""
@@ -165,7 +167,10 @@ def _parts(
         kind = kinds.get(output.name) or kind_of(output, place.sources, values)
         threshold = 0.5 if has_unit_range(place.sources) else 0.0
         label = "" if whole else f"{place.start}:{place.stop} of axis {place.axis}"
-        parts.append(Part(output.name, source.name, None if whole else place, kind, threshold, label))
+        is_certain = output.name in kinds or source is not output
+        parts.append(
+            Part(output.name, source.name, None if whole else place, kind, threshold, label, is_certain)
+        )
     return parts
 
 
@@ -203,7 +208,7 @@ class OutputJudge:
             ]
             if part.kind is not OutputKind.LABELS:
                 columns.append([sqnr(part.fine(exact), part.fine(rounded)) for exact, rounded in pairs])
-            verdict = verdict_of(part.kind, pairs, part.threshold)
+            verdict = verdict_of(part.kind, pairs, part.threshold, is_certain=part.is_certain)
             place = ", ".join(filter(None, (part.label, verdict.place)))
             verdict = replace(verdict, output=part.output, place=place)
             before = verdicts.get(part.output)

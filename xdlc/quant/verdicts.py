@@ -114,11 +114,13 @@ def _noise(pairs: Pairs) -> Noise:
     return noise
 
 
-def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float) -> Verdict:
+def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: bool) -> Verdict:
     """Return the verdict about values of an output.
 
     Args:
         kind: What they are taken for.
+        is_certain: Whether they are that for sure.  If classes are not, and all samples have one label, the
+            noise of the values counts too.
         pairs: Values of the float model and of the quantized one, of each sample.
         threshold: What scores have to exceed.
     """
@@ -136,6 +138,11 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float) -> Verdict:
     if not all(np.isfinite(rounded).all() for _, rounded in pairs):
         return Verdict(0.0, 0.0, "NaN or infinite", kind=kind)
     verdict = replace(_MEASURES[kind](pairs, threshold), kind=kind)
+    if kind is OutputKind.CLASSES and verdict.doubt and not is_certain:
+        noise = _noise(pairs)
+        kept = max(0.0, 1.0 - noise.noise / noise.signal) if noise.signal else 1.0
+        words = f"{verdict.words}, {noise.db:.1f} dB"
+        return replace(verdict, kept=min(verdict.kept, kept), at_most=min(verdict.at_most, kept), words=words)
     if kind is not OutputKind.LABELS and _differ(pairs, 0) and not _differ(pairs, 1):
         return replace(verdict, kept=0.0, at_most=0.0, words="constant where float is not")
     return verdict

@@ -275,7 +275,12 @@ class Builder(OnnxEmitter):
         return tensor.dtype.name == "bfloat16" or (self.halves and tensor.dtype.name == "float16")
 
     def rounded(self, value: str, tensor: Tensor) -> str:
-        """Return a computed value as the plain type of ``tensor`` can hold it."""
+        """Return a computed value as the plain type of ``tensor`` can hold it; float16 of HTP saturates."""
+        import numpy
+
+        if self.halves and tensor.dtype.name == "float16":
+            largest = numpy.array(numpy.finfo(numpy.float16).max, self.dtype(tensor))
+            value = self.node("Clip", [value, self.constant(-largest), self.constant(largest)])
         return self.cast(self.cast(value, tensor.dtype.numpy), self.dtype(tensor))
 
     def wrapped(self, value: str, tensor: Tensor) -> str:
