@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 910
+MODULES = 911
 FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_285,
@@ -28,16 +28,16 @@ LINES = {
     "converter": 54_735,
     "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_335,
+    "passes": 6_490,
     "prepare": 4_135,
-    "quant": 19_600,
+    "quant": 19_625,
     "runtime": 17_035,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_740
+TOTAL = 139_925
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

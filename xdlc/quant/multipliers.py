@@ -37,8 +37,8 @@ _EXACT = 1e-3
 LEAST_FACTOR = 2.0**-22
 """Least factor of a product: below 2^-24 HTP returns the lowest value."""
 
-LEAST_BEFORE_PRELU = 2.0**-15
-"""Least factor where HTP fuses a Prelu: below some 2^-18 results of negative sums are far off."""
+LEAST_BEFORE_PRELU = 2.0**-17
+"""Least factor that any slopes of a fused Prelu are right after: below 2^-18 small ones are not."""
 
 LEAST_OF_SHIFTED = 2.0**-14
 """Least factor where sums are shifted and results are below 2^16: half of what overflows."""
@@ -77,6 +77,29 @@ def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset) -> Array:
     starts = np.arange(0, len(largest), _TOGETHER)
     groups = np.maximum.reduceat(largest, starts).repeat(_TOGETHER)[: len(largest)]
     return LEAST_OF_SHIFTED * np.maximum(groups / 2.0**16, 1.0)
+
+
+def least_before(prelu: Op, product: ScaleOffset, result: ScaleOffset) -> Array:
+    """Return the least factor that HTP computes a product before a Prelu right with, one for each slope.
+
+    Negative sums have a factor of their own: that of the product in steps of the Prelu's result, times the
+    slope.  Where that is below 2^-24 and the product's below 2^-18, the result is the lowest value or any
+    (emulation of SDK 2.51, v73 to v79; v68 and v69 have no such fault).
+
+    Args:
+        prelu: The Prelu; of slopes that differ along several axes, the smallest of each channel counts.
+        product: Encoding of the product, 16 bits.
+        result: Encoding of the Prelu's result, 16 bits.
+    """
+    import numpy as np
+
+    slopes = prelu.inputs[1]
+    if slopes is None or slopes.data is None or not slopes.dtype.is_float:
+        return np.full(1, LEAST_BEFORE_PRELU)
+    sizes = np.abs(np.asarray(slopes.numpy(), np.float64)).reshape(-1, slopes.shape[-1] if slopes.rank else 1)
+    slopes.data.release()
+    least = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+    return np.minimum(LEAST_BEFORE_PRELU, LEAST_FACTOR * result.scale / product.scale / least)
 
 
 def _largest_results(op: Op, values: Range) -> Array:
