@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 911
+MODULES = 912
 FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_285,
@@ -30,14 +30,14 @@ LINES = {
     "opdefs": 6_565,
     "passes": 6_490,
     "prepare": 4_135,
-    "quant": 19_625,
-    "runtime": 17_035,
+    "quant": 19_600,
+    "runtime": 17_040,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_925
+TOTAL = 139_895
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -4,7 +4,7 @@ import pytest
 from xdlc.quant import auto_range as module
 from xdlc.quant.auto_range import CANDIDATES, Choice
 from xdlc.quant.job import Job
-from xdlc.quant.judge import OutputJudge, Score, judged
+from xdlc.quant.judge import Score, judged, parts_of_outputs
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Samples, Spread
@@ -123,8 +123,8 @@ def test_what_is_behind_is_given_up_and_what_clips_less_is_kept_longer():
 
     best, close, poor = held(1, 1, 1, 1), held(1.5, 0.8, 1.5, 0.5), held(4, 4.5, 5, 4)
     first, second, third, fourth, fifth, _ = CANDIDATES
-    assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}) == [second, third]
-    assert module._unbeaten({first: close, second: close, third: close, fourth: best}) == [
+    assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}, 2) == [second, third]
+    assert module._unbeaten({first: close, second: close, third: close, fourth: best}, 2) == [
         first,
         second,
         fourth,
@@ -175,7 +175,7 @@ def test_boxes_and_scores_of_one_output_are_judged_apart(net):
     model = n.done(n.concat([n.conv(n.x, 4, "boxes"), scores, scores], "y"))
     values = np.full((1, 2, 2, 8), 300.0, np.float32)
     values[..., 4:6], values[..., 6:] = 0.5, 0.0
-    parts = OutputJudge(model.main, [{"y": values}]).parts
+    parts = parts_of_outputs(model.main, [{"y": values}], {})
     assert [(part.place.start, part.place.stop) for part in parts] == [(0, 4), (4, 6), (6, 8)]
     assert [part.kind for part in parts] == ["signal", "scores", "scores"]
 

@@ -5,18 +5,24 @@ import pytest
 
 from tests.quant.heads import RELU, SIGMOID
 from xdlc.errors import UsageError
-from xdlc.ir import static
+from xdlc.ir import static, u32
 from xdlc.quant import quantize
-from xdlc.quant.judge import OutputJudge, worst
+from xdlc.quant.judge import OutputJudge, parts_of_outputs
 from xdlc.quant.kind_inference import kind_of
 from xdlc.quant.output_kinds import OutputKind
+from xdlc.quant.verdicts import worst
 
 
-def judge(net, shape, floats, kind, **given):
+def judge_of(graph, floats, kinds):
+    values = [{"y": array} for array in floats]
+    return OutputJudge(parts_of_outputs(graph, values, kinds), values)
+
+
+def judge(net, shape, floats, kind):
     n = net(1, 4)
     y = n.op("Identity", [n.x], shape, "y")
     n.done(y)
-    return OutputJudge(n.graph, [{"y": array} for array in floats], {"y": kind}, **given)
+    return judge_of(n.graph, floats, {"y": kind})
 
 
 def verdict(net, kind, floats, rounded):
@@ -81,7 +87,7 @@ def test_scores_close_to_their_threshold_decide_nothing(net):
     n = net(1, 80)
     y = n.neuron(n.x, SIGMOID, "y")
     n.done(y)
-    held = OutputJudge(n.graph, [{"y": array} for array in floats], {"y": OutputKind.SCORES})
+    held = judge_of(n.graph, floats, {"y": OutputKind.SCORES})
     near = [np.float32([[0.55, 0.45, 0.99, 0.01] * 20]) for _ in range(4)]
     far = [np.float32([[0.45, 0.55, 0.45, 0.01] * 20]) for _ in range(4)]
     assert held.score([{"y": array} for array in near]).kept == 1.0
@@ -290,3 +296,70 @@ def test_samples_without_values_and_masked_values_do_not_count(net, kind):
     rounded = [np.maximum(array, -3e4) for array in floats]
     if kind is not OutputKind.LABELS:
         assert verdict(net, kind, floats, rounded)[0].kept == 1.0
+
+
+@pytest.mark.parametrize(
+    ("exact", "rounded", "words"),
+    [
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.1], ""),
+        ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0], "dB"),
+        ([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], "constant"),
+        ([1.0, 2.0, 3.0], [np.nan, 2.0, 3.0], "NaN"),
+        ([0.0, 0.0, 0.0], [0.0, 0.1, 0.0], ""),
+    ],
+)
+def test_values_that_say_nothing_are_useless(net, exact, rounded, words):
+    found, _ = verdict(net, OutputKind.SIGNAL, [np.float32(exact)], [np.float32(rounded)])
+    assert found.is_useless is bool(words)
+    assert words in str(found)
+
+
+def test_constant_scores_are_useless_though_all_are_low(net):
+    rng = np.random.default_rng(0)
+    floats = [rng.uniform(0, 0.01, (1, 80)).astype(np.float32) for _ in range(4)]
+    found, _ = verdict(net, OutputKind.SCORES, floats, [array + np.float32(0.001) for array in floats])
+    assert not found.is_poor
+    found, _ = verdict(net, OutputKind.SCORES, floats, [0 * array for array in floats])
+    assert found.is_useless
+
+
+def test_a_part_with_small_values_is_lost_though_the_whole_is_not(net):
+    rng = np.random.default_rng(0)
+    n = net(1, 6, 50)
+    boxes = n.op("Identity", [n.x], (1, 4, 50), "boxes")
+    y = n.op("Concat", [boxes, n.x], (1, 10, 50), "y", axis=u32(1))
+    n.done(y)
+    floats = [
+        np.concatenate([rng.uniform(0, 320, (1, 4, 50)), rng.uniform(0, 1, (1, 6, 50))], 1).astype(np.float32)
+        for _ in range(4)
+    ]
+    rounded = [array + 0.3 for array in floats]
+    for array in rounded:
+        array[:, 4:] = 0.0
+    judge = judge_of(n.graph, floats, {})
+    (found,) = judge.score([{"y": array} for array in rounded]).verdicts
+    assert found.is_useless
+    assert found.place == "4:10 of axis 1"
+
+
+def test_a_small_channel_of_a_signal_is_judged_alone_but_none_of_rounding_errors(net):
+    rng = np.random.default_rng(0)
+    floats = [(rng.uniform(-100, 100, (1, 50, 3)) * [1, 0.005, 1e-8]).astype(np.float32) for _ in range(4)]
+    rounded = [array + np.float32([0.1, 0.0, 0.1]) for array in floats]
+    found, _ = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert not found.is_poor
+    rounded = [array + np.float32([0.1, 0.3, 0.1]) for array in floats]
+    found, _ = verdict(net, OutputKind.SIGNAL, floats, rounded)
+    assert found.is_useless
+    assert found.place.startswith("channel 1 ")
+
+
+def test_no_benefit_of_the_doubt_where_logits_are_lost(net):
+    floats = [np.roll(np.float32([[5, 0, 0, 0]]), shift % 4, axis=1) for shift in range(8)]
+    rounded = [array.copy() for array in floats]
+    rounded[0] = rounded[0][:, ::-1]
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.at_most > found.kept
+    rounded = [0.6 * array for array in rounded]
+    found, _ = verdict(net, OutputKind.CLASSES, floats, rounded)
+    assert found.at_most == found.kept == 0.875

@@ -185,7 +185,7 @@ _ACCURACY = (
         "--fail_below",
         type=float,
         metavar="DB",
-        help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, or is lost.",
+        help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, or is useless.",
     ),
     click.option(
         "--output_kind",

@@ -9,7 +9,7 @@ from typing import TypeVar
 from xdlc.ir import Graph, Model, Op, Tensor, TensorData
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
-from xdlc.quant.judge import OutputJudge, Score, judged
+from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.samples import Sample, Samples
 
@@ -36,7 +36,8 @@ class SampleJudge:
         self._samples = samples
         graph = exact.main if isinstance(exact, Model) else exact
         session = job.session(exact, quantized=False, outputs=judged(graph))
-        self.judge = OutputJudge(graph, [session.run(sample) for sample in samples], job.output_kinds)
+        floats = [session.run(sample) for sample in samples]
+        self.judge = OutputJudge(parts_of_outputs(graph, floats, job.output_kinds), floats)
 
     def score(self, model: Model | Graph) -> Score:
         """Return the score of a quantized model or graph."""

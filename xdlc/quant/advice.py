@@ -82,26 +82,25 @@ def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
     """
     remedies = Remedies(job, figures)
     for figure in figures:
-        for lost in figure.lost:
-            is_whole = lost.startswith("is ")
-            place = f"output {figure.output!r}{'' if is_whole else ','}"
-            yield f"warning: {place} {lost}; {_advice(remedies, figure, job, is_whole=is_whole)}"
-        verdict = figure.verdict
-        if not figure.lost and verdict is not None and verdict.is_poor:
+        if figure.verdict.is_poor:
             yield (
-                f"warning: output {figure.output!r} is likely {'useless' if verdict.is_useless else 'poor'} "
-                f"as {verdict.kind}: {verdict}; {_advice(remedies, figure, job, is_whole=True)}"
+                f"warning: output {figure.output!r} is likely {_grade(figure)} as {figure.verdict.kind}: "
+                f"{figure.verdict}; {_advice(remedies, figure, job)}"
             )
 
 
-def _advice(remedies: Remedies, figure: Figure, job: Job, *, is_whole: bool) -> str:
+def _grade(figure: Figure) -> str:
+    return "useless" if figure.verdict.is_useless else "poor"
+
+
+def _advice(remedies: Remedies, figure: Figure, job: Job) -> str:
     """Return what to do about an output; no bits while the samples or a definition are at fault."""
     if job.data_problems:
         return f"the calibration samples are at fault: {job.data_problems[0]}"
     narrow = narrow_udo(job, figure.output)
     if narrow is not None:
         return f"{narrow} computes with 8 bits: let its definition have 16 bits or floats, and convert again"
-    text, options = remedies.of(figure, is_whole=is_whole)
+    text, options = remedies.of(figure)
     return f"{text}: {written(options, job.command)}"
 
 
@@ -137,17 +136,15 @@ def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> N
         least: In dB; None: any will do.
 
     Raises:
-        ConstraintError: If an output is below, or lost in another way; several make a ProblemList.
+        ConstraintError: If an output is below, or useless; several make a ProblemList.
     """
     if least is None:
         return
     problems, remedies = [], Remedies(job, figures, least)
     for figure in figures:
-        useless = figure.verdict is not None and figure.verdict.is_useless
-        if figure.lost or useless or (figure.sqnr is not None and figure.sqnr < least):
-            is_whole = not figure.lost or figure.lost[0].startswith("is ")
-            problem = f"fail_below is {least:g} dB, {'; '.join((str(figure), *figure.lost))}"
-            fix = _advice(remedies, figure, job, is_whole=is_whole)
+        if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
+            problem = f"fail_below is {least:g} dB, {figure}; {figure.verdict}"
+            fix = _advice(remedies, figure, job)
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
 

@@ -21,7 +21,7 @@ from xdlc.quant.calibration.session import Give
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.decision import Decision
 from xdlc.quant.existing_encodings import join_borders
-from xdlc.quant.judge import OutputJudge, judged
+from xdlc.quant.judge import OutputJudge, Part, judged, parts_of_outputs
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure
@@ -115,6 +115,7 @@ class Job(GraphPlan):
     data_problems: list[str] = field(default_factory=list)
     has_own_list: bool = False
     _spread: Spread | None = None
+    _judged_parts: list[Part] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.graph = self.model.main
@@ -349,7 +350,10 @@ class Job(GraphPlan):
     def output_judge(self, samples: Sequence[KeptSample] | None = None) -> OutputJudge:
         """Return the judge of quantized models by some samples, by default those kept to measure with."""
         kept = self.measured if samples is None else samples
-        return OutputJudge(self.graph, [each.floats for each in kept], self.output_kinds)
+        if not self._judged_parts:  # once, for kinds are inferred from values
+            floats = [sample.floats for sample in self.measured or kept]
+            self._judged_parts = parts_of_outputs(self.graph, floats, self.output_kinds)
+        return OutputJudge(self._judged_parts, [sample.floats for sample in kept])
 
     def measured_results(self, *, corrected: bool) -> Iterator[Mapping[str, Array]]:
         """Yield what the quantized model makes of each of ``measured``, under the ranges of the others.

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from xdlc.quant.judge import worst
 from xdlc.quant.mixed.groups import Level
 from xdlc.quant.mixed.search import SearchResult, search
 from xdlc.quant.mixed.trials import Goal
 from xdlc.quant.remedies import Change, figures_of, keeps, moved_bytes, widths
+from xdlc.quant.verdicts import worst
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
@@ -115,13 +115,12 @@ def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> R
     with job.under(lambda _: trials.precision(levels), _inner(job, stage)):
         figures, corrected = figures_of(job)
         moved = moved_bytes(job) / max(trials.unit.bytes, 1.0)
-    poorest = worst(figure.verdict for figure in figures if figure.verdict is not None)
+    poorest = worst(figure.verdict for figure in figures)
     text = "no output was judged" if poorest is None else f"{poorest.output!r} as {poorest.kind}: {poorest}"
-    lost = [f"{figure.output!r} {reason}" for figure in figures for reason in figure.lost]
     seconds = time.perf_counter() - began
     kept, enough = None if poorest is None else poorest.kept, all(map(keeps, figures))
     job.corrects_biases = corrected  # for trials of what is near
-    return Rung(name, kept, enough, moved, "; ".join((text, *lost[:1])), seconds)
+    return Rung(name, kept, enough, moved, text, seconds)
 
 
 def _ended(job: Job, found: SearchResult, rungs: dict[Levels, Rung], stage: int) -> SearchResult:

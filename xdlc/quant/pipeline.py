@@ -109,7 +109,7 @@ def quantize(
         StorageError: If the file of encodings cannot be read.
         ModelError: If weights or activations are NaN or infinite.
         ConstraintError: If the target does not take the widths of an op, or a definition those of encodings;
-            if an output is below ``fail_below`` or lost (the report, if any, is written).
+            if an output is below ``fail_below`` or useless (the report, if any, is written).
         BackendError: If a kernel of a UDO fails.
     """
     asked = QuantOptions.of(options)

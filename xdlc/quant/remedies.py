@@ -51,9 +51,8 @@ def keeps(figure: Figure, least: float | None = None) -> bool:
         figure: The figure of the output.
         least: Least SQNR in dB that is requested; None: any.
     """
-    poor = figure.verdict is not None and figure.verdict.is_poor
     below = least is not None and figure.sqnr is not None and figure.sqnr < least
-    return not (figure.lost or poor or below)
+    return not (figure.verdict.is_poor or below)
 
 
 def figures_of(job: Job) -> tuple[list[Figure], bool]:
@@ -97,20 +96,19 @@ class Remedies:
         self._poor = [figure.output for figure in figures if not keeps(figure, least)]
         self._enough: tuple[str, Options, Trial] | None = None
 
-    def of(self, figure: Figure, *, is_whole: bool) -> tuple[str, Options]:
+    def of(self, figure: Figure) -> tuple[str, Options]:
         """Return what to do about an output of which something is lost, and the options for it.
 
         Nothing more is tried once options keep all outputs.
 
         Args:
             figure: The figure of the output.
-            is_whole: Whether it is lost as a whole, not a part or channel alone.
         """
         if self._enough is not None:
             text, options, trial = self._enough
             return self._outcome(text, trial, figure), options
         job, tried, own = self._job, [], None
-        for text, options, change in self._candidates(figure, is_whole=is_whole):
+        for text, options, change in self._candidates(figure):
             outcome = self._trial(text, change)
             if outcome is None:
                 continue
@@ -130,7 +128,7 @@ class Remedies:
         more = "calibrate with more samples, for ranges may be too narrow, or let ops stay float"
         return f"{cause}; {more}", {"accuracy": "best"} if self._least is None else {"min_sqnr": self._least}
 
-    def _candidates(self, figure: Figure, *, is_whole: bool) -> Iterator[tuple[str, Options, Change]]:
+    def _candidates(self, figure: Figure) -> Iterator[tuple[str, Options, Change]]:
         """Yield text, options and widths of what might help, the cheapest first."""
         job = self._job
         options, precision, soc = job.options, job.precision, job.options.soc
@@ -140,7 +138,7 @@ class Remedies:
         is_fixed = op is not None and op in job.placement.fixed
         acts, weights = precision.act_bits, precision.weight_bits
         wide = soc is None or soc.capabilities.a16w8
-        if op is not None and is_fixed and not is_whole and wide and precision.act_bits_of(op) == 8:
+        if op is not None and is_fixed and figure.verdict.place and wide and precision.act_bits_of(op) == 8:
             one = partial(one_op, op.name, 16)
             yield f"16 bits for the values of {op.name!r}", {"act_bitwidth_of": {op.name: 16}}, one
         if acts == 8 and wide:
@@ -168,5 +166,5 @@ class Remedies:
 
     def _outcome(self, text: str, trial: Trial, figure: Figure) -> str:
         reached = trial.figures[figure.output]
-        kept = reached.verdict if reached.verdict is not None and self._least is None else reached
+        kept = reached.verdict if self._least is None else reached
         return f"{text}: {kept}, bytes moved x {trial.bytes:.2f}"

@@ -12,8 +12,9 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
-from xdlc.quant.output_accuracy import LOST_DB, Figure
+from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.samples import Sample, Source, read_samples, run_sample
+from xdlc.quant.verdicts import LOST_DB
 from xdlc.runtime.states import next_values, with_first_values
 
 if TYPE_CHECKING:

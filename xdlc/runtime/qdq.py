@@ -30,7 +30,7 @@ SAME_SCALE = 1e-6
 def _zero_points(tensor: Tensor) -> tuple[int, ...]:
     encoding = tensor.encoding
     offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)  # type: ignore[union-attr]
-    return tuple(-offset for offset in offsets)
+    return tuple(map(int.__neg__, offsets)) if any(offsets) else (0,) * len(offsets)
 
 
 def _fits(tensor: Tensor, bits: int) -> bool:
@@ -40,7 +40,7 @@ def _fits(tensor: Tensor, bits: int) -> bool:
     low, high = (
         (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if tensor.dtype.is_signed else (0, (1 << bits) - 1)
     )
-    return all(low <= zero <= high for zero in _zero_points(tensor))
+    return all(low <= zero <= high for zero in set(_zero_points(tensor)))
 
 
 def has_form(tensor: Tensor) -> bool:
@@ -63,7 +63,8 @@ def has_static_form(tensor: Tensor) -> bool:
     bits = max(tensor.dtype.bits, 8)
     if not _fits(tensor, bits) or (bits == 32 and not tensor.dtype.is_signed):
         return False
-    return len(set(_zero_points(tensor))) == 1 and (bits < 32 or _zero_points(tensor)[0] == 0)
+    zeros = set(_zero_points(tensor))
+    return len(zeros) == 1 and (bits < 32 or zeros == {0})
 
 
 def _check_axis(tensor: Tensor) -> None:

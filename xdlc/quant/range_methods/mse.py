@@ -34,6 +34,10 @@ def mse_range(statistics: Statistics, grid: Grid) -> Range:
         error = float(histogram.counts @ (values - rounded) ** 2)
         if error < least:
             best, least = candidate, error
+            continue
+        reached = np.clip(values, candidate.low - step / 2, candidate.high + step / 2)
+        if float(histogram.counts @ (values - reached) ** 2) > least:  # what is clipped only grows
+            break
     return best.cut(seen)
 
 

@@ -133,13 +133,11 @@ def _lost(job: Job) -> Iterator[str]:
 
 
 def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
-    found = {figure.output: figure for figure in figures}
+    by_name = {figure.output: figure for figure in figures}
     for output in outputs:
-        figure = found.get(output.name)
-        known = figure is not None and figure.sqnr is not None
-        yield (
-            replace(output, judged=figure.sqnr, top1=figure.same) if figure is not None and known else output
-        )
+        figure = by_name.get(output.name)
+        is_real = figure is not None and figure.sqnr is not None
+        yield replace(output, judged=figure.sqnr, top1=figure.verdict.equal) if figure and is_real else output
 
 
 class _Count:

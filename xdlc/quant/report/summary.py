@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xdlc.quant.advice import written
-from xdlc.quant.output_accuracy import SURE
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
+from xdlc.quant.verdicts import POOR
 
 
 def printable(text: str) -> str:
@@ -92,7 +92,7 @@ def advice(report: QuantReport) -> Iterator[str]:
         )
     if report.reached is None:
         return
-    sure = [output for output in report.outputs if output.top1 is not None and output.top1 >= SURE]
+    sure = [output for output in report.outputs if output.top1 is not None and output.top1 >= POOR]
     if report.reached >= report.warn_db or (sure and len(sure) == len(report.outputs)):
         if not report.lost and not starved:
             classes = "" if report.reached >= report.warn_db else ", for the largest scores stay the largest"
