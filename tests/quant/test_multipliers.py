@@ -65,16 +65,16 @@ def test_products_of_8_bits_stay(net):
 
 
 @needs_htp
-@pytest.mark.parametrize("soc", ["qcs6490", "sm8650"])
-def test_channels_of_tiny_weights(net, soc):
-    """A factor below 2^-24 makes HTP give the lowest value: such weights have larger scales."""
+@pytest.mark.parametrize(("soc", "bits"), [("qcs6490", 8), ("sm8650", 8), ("sm8650", 16)])
+def test_channels_of_tiny_weights(net, soc, bits):
+    """A factor below 2^-24 (16-bit weights: 2^-32) makes HTP give the lowest value: scales are larger."""
     n = net(1, 4, 4, 8)
     model = n.done(n.conv(n.x, 8, "y", bias=False))
     kernel = np.array(model.main.tensors["y_w"].numpy())
     kernel[..., ::2] *= 1e-6
     model.main.tensors["y_w"].data = ArrayData(kernel)
     (feeds,) = n.samples(1, seed=4)
-    quantized = quantize(model, n.samples(4), act_bitwidth=16, target=soc)
+    quantized = quantize(model, n.samples(4), act_bitwidth=16, weights_bitwidth=bits, target=soc)
     found = xdlc.run(quantized, feeds, runtime="htp", soc=soc)["y"]
     assert np.abs(found[..., ::2]).max() < 1e-2
 

@@ -6,9 +6,9 @@ SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its value
 Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
 two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 
-All generations have a least factor: below 2^-24 the result is the lowest value.  Depthwise convolutions with
-strides, or of a single tap, but not both, shift the sums of 32 channels to the least factor of any of these.
-A result that is 2^31 times that factor overflows, before it saturates.
+All generations have a least factor: below 2^-24, or 2^-32 with 16-bit weights, the result is the lowest
+value.  Depthwise convolutions with strides, or of a single tap, but not both, shift the sums of 32 channels to
+the least factor of any of these.  A result that is 2^31 times that factor overflows, before it saturates.
 """
 
 from __future__ import annotations
@@ -61,16 +61,19 @@ def shifts_sums(op: Op) -> bool:
     return is_strided is is_wide
 
 
-def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset) -> Array:
+def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset, bits: int = 8) -> Array:
     """Return the least factor that HTP computes an op right with: one, or one for each channel.
 
     Args:
         op: An op with weights of floats.
         source: Encoding of its first input, 16 bits.
         result: Encoding of its result, 16 bits.
+        bits: Bits of the weights; more than 8 are computed as two products of 8.
     """
     import numpy as np
 
+    if bits > 8:
+        return np.full(1, LEAST_FACTOR / 256)
     if not shifts_sums(op):
         return np.full(1, LEAST_FACTOR)
     largest = _largest_results(op, representable(source, UFIXED16)) / result.scale - result.offset

@@ -262,11 +262,11 @@ class Statics:
             floor = for_bias = self._channel_range(bias, 0).largest / (scale * 2.0**30)
         bits = self.precision.weight_bits_of(op)
         result = decision.activations.get(op.outputs[0])
-        overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
+        overflows = self._rounds or self.placement.fixed[op] == 16
         written = result[1] if result is not None and overflows else None
         if source is not None and scale and isinstance(written, ScaleOffset):
-            least = least_factor(op, source, written)
-            for reader in self.graph.consumers(op.outputs[0]) if not self._rounds else ():
+            least = least_factor(op, source, written, bits)
+            for reader in self.graph.consumers(op.outputs[0]) if bits < 16 and not self._rounds else ():
                 after = decision.activations.get(reader.outputs[0]) if reader.type == "Prelu" else None
                 if after is not None and isinstance(after[1], ScaleOffset):
                     least = np.maximum(least, least_before(reader, written, after[1]))
