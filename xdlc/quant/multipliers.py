@@ -7,8 +7,8 @@ Scales of weights that are larger by at most a thousandth make the factor one of
 two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 
 All generations have a least factor: below 2^-24, or 2^-32 with 16-bit weights, the result is the lowest
-value.  Depthwise convolutions with strides, or of a single tap, but not both, shift the sums of 32 channels to
-the least factor of any of these.  A result that is 2^31 times that factor overflows, before it saturates.
+value.  Depthwise convolutions with strides, or of a single tap, but not both, shift the sums of 32 channels
+to the least factor of any of these.  A result that is 2^31 times that factor overflows, before it saturates.
 """
 
 from __future__ import annotations
