@@ -11,6 +11,8 @@ import pytest
 import xdlc
 from tests.conftest import Models
 from xdlc.errors import ModelError
+from xdlc.ir import ArrayData
+from xdlc.ir.data import has_nan
 
 SHAPES = {"MatMul": (8, 40_000), "Conv": (4, 8, 3, 3)}
 """Weights that are copied from the file (several buffers), and ones that are transposed first."""
@@ -54,3 +56,19 @@ def test_quantizing_blames_the_weight_and_the_fix_works(models: Models, op: str)
     assert "sample" not in str(caught.value)
     assert "convert the network with weights" in str(caught.value.fix)
     xdlc.quantize(xdlc.convert(network(models, op, 0.5)), samples)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_nan_of_each_sign_and_type_is_told_from_infinities(kind: str) -> None:
+    import ml_dtypes
+
+    values = np.array([0.5, np.inf, -np.inf, -0.0], getattr(ml_dtypes, kind, None) or kind)
+    assert not has_nan(ArrayData(values))
+    for nan in (np.nan, -np.nan):
+        assert has_nan(ArrayData(np.append(values, np.array(nan, values.dtype))))
+    assert not has_nan(ArrayData(values[:0]))
+
+
+@pytest.mark.parametrize("bits", [0x7F800001, 0xFF800001])
+def test_a_signalling_nan_is_one(bits: int) -> None:
+    assert has_nan(ArrayData(np.array([0x3F800000, bits], np.uint32).view(np.float32)))

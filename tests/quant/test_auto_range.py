@@ -123,12 +123,9 @@ def test_what_is_behind_is_given_up_and_what_clips_less_is_kept_longer():
 
     best, close, poor = held(1, 1, 1, 1), held(1.5, 0.8, 1.5, 0.5), held(4, 4.5, 5, 4)
     first, second, third, fourth, fifth, _ = CANDIDATES
-    assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}, 2) == [second, third]
-    assert module._unbeaten({first: close, second: close, third: close, fourth: best}, 2) == [
-        first,
-        second,
-        fourth,
-    ]
+    assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}) == [second]
+    assert module._unbeaten({first: close, second: close, third: close, fourth: best}) == [first, fourth]
+    assert module._unbeaten({second: close, third: best}) == [third]
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 63])

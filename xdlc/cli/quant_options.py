@@ -185,7 +185,8 @@ _ACCURACY = (
         "--fail_below",
         type=float,
         metavar="DB",
-        help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, or is useless.",
+        help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, "
+        "or is useless.",
     ),
     click.option(
         "--output_kind",

@@ -58,7 +58,10 @@ class SummedFile:
         """Take bytes into account that are appended."""
         self.crc = zlib.crc32(content, self.crc)
         if self.floats is not None and not self.has_nan:
-            self.has_nan = _has_nan(memoryview(content), self.floats)
+            import numpy
+
+            count = len(content) // self.floats.itemsize
+            self.has_nan = _any_nan(numpy.frombuffer(content, self.floats, count))
 
 
 Target = IO[bytes] | SummedFile
@@ -131,7 +134,7 @@ class TensorData(ABC):
         shape: tuple[int, ...] | None = None,
         dtype: np.dtype[Any] | type | None = None,
         by_rows: bool = False,
-        moves: bool = False,
+        factors: float | TensorData | None = None,
     ) -> TensorData:
         """Return ``function`` applied to this data, computed when needed.
 
@@ -141,10 +144,12 @@ class TensorData(ABC):
             dtype: Dtype of the result; default: unchanged.
             by_rows: Whether the function computes each element of the first axis from the same one, and so
                 may get a range of them.
-            moves: Whether the function keeps the values, in another order, shape or type.
+            factors: What the function multiplies the values by: one number, or data with one per output
+                channel of the layer that reads them; 1.0 if it changes their order, shape or type, or
+                puts zeros between them; None if it computes something else.
         """
         wanted = self.shape if shape is None else shape
-        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows, moves=moves)
+        return Transform([self], function, wanted, dtype or self.dtype, by_rows=by_rows, factors=factors)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
         """Return the data with its axes permuted: axis i of the result is axis ``perm[i]``."""
@@ -157,7 +162,7 @@ class TensorData(ABC):
         ]:
             return self.reshape(shape)  # only axes of size 1 move: same bytes
         by_rows = order[0] == 0
-        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=by_rows, moves=True)
+        return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=by_rows, factors=1.0)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
         """Return the same bytes under another shape.
@@ -172,7 +177,10 @@ class TensorData(ABC):
             raise ValueError(f"cannot reshape {list(self.shape)} to {list(wanted)}")
         if wanted[:1] == self.shape[:1] and 0 not in wanted:
             return self.transform(
-                lambda array: array.reshape((-1, *wanted[1:])), shape=wanted, by_rows=bool(wanted), moves=True
+                lambda array: array.reshape((-1, *wanted[1:])),
+                shape=wanted,
+                by_rows=bool(wanted),
+                factors=1.0,
             )
         return Reshaped(self, wanted)
 
@@ -183,7 +191,7 @@ class TensorData(ABC):
         wanted = numpy.dtype(dtype)
         if wanted == self.dtype:
             return self
-        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True, moves=True)
+        return self.transform(lambda a: a.astype(wanted), dtype=wanted, by_rows=True, factors=1.0)
 
 
 class ArrayData(TensorData):
@@ -367,9 +375,14 @@ class MappedData(TensorData):
 
 
 class Transform(TensorData):
-    """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``."""
+    """A pure function of other data, computed on each use; of the rows of one, if ``by_rows``.
 
-    __slots__ = ("_bases", "_function", "has_rows", "moves")
+    Attributes:
+        bases: The data that the function is given.
+        factors: What it multiplies the first by; see ``TensorData.transform``.
+    """
+
+    __slots__ = ("_function", "bases", "factors", "has_rows")
 
     def __init__(
         self,
@@ -379,13 +392,13 @@ class Transform(TensorData):
         dtype: np.dtype[Any] | type,
         *,
         by_rows: bool = False,
-        moves: bool = False,
+        factors: float | TensorData | None = None,
     ) -> None:
         import numpy
 
-        self.moves = moves
-        self._bases = tuple(bases)
-        self.has_rows = by_rows and all(base.has_rows for base in self._bases)
+        self.factors = factors
+        self.bases = tuple(bases)
+        self.has_rows = by_rows and all(base.has_rows for base in self.bases)
         self._function = function
         self.shape = tuple(int(dim) for dim in shape)
         self.dtype = numpy.dtype(dtype)
@@ -393,7 +406,7 @@ class Transform(TensorData):
     def numpy(self) -> Array:
         import numpy
 
-        bases = [base.numpy() for base in self._bases]
+        bases = [base.numpy() for base in self.bases]
         with numpy.errstate(all="ignore"):  # infinities and NaN are values like others
             result = numpy.asarray(self._function(*bases))
         if tuple(result.shape) != self.shape:
@@ -403,38 +416,38 @@ class Transform(TensorData):
     def rows(self, start: int, stop: int) -> Array:
         import numpy
 
-        parts = [base.rows(start, stop) for base in self._bases]
+        parts = [base.rows(start, stop) for base in self.bases]
         with numpy.errstate(all="ignore"):
             return numpy.asarray(self._function(*parts)).astype(self.dtype, copy=False)
 
     def release(self) -> None:
-        for base in self._bases:
+        for base in self.bases:
             base.release()
 
     def release_rows(self, start: int, stop: int) -> None:
-        for base in self._bases:
+        for base in self.bases:
             base.release_rows(start, stop)
 
 
 class Reshaped(TensorData):
     """The bytes of other data under another shape."""
 
-    __slots__ = ("_base",)
+    __slots__ = ("base",)
 
     def __init__(self, base: TensorData, shape: tuple[int, ...]) -> None:
-        self._base, self.shape, self.dtype = base, shape, base.dtype
+        self.base, self.shape, self.dtype = base, shape, base.dtype
 
     def numpy(self) -> Array:
-        return self._base.numpy().reshape(self.shape)
+        return self.base.numpy().reshape(self.shape)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
-        return self._base.reshape(shape)
+        return self.base.reshape(shape)
 
     def write_to(self, file: Target) -> None:
-        self._base.write_to(file)
+        self.base.write_to(file)
 
     def release(self) -> None:
-        self._base.release()
+        self.base.release()
 
 
 class Elided(TensorData):
@@ -461,14 +474,12 @@ class Elided(TensorData):
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether numbers of a dtype may be NaN; bfloat16 is none of numpy's own kinds."""
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
 
 
 def has_nan(data: TensorData) -> bool:
     """Return whether one of the elements is NaN, after reading all of them."""
-    import numpy
-
-    return is_float(data.dtype) and bool(numpy.isnan(data.numpy()).any())
+    return is_float(data.dtype) and _any_nan(data.numpy())
 
 
 def raw_data(data: bytes) -> TensorData:
@@ -498,16 +509,15 @@ def _write(array: Array, file: Target) -> None:
     file.write(memoryview(whole.reshape(-1).view(numpy.uint8)))
 
 
-def _has_nan(content: memoryview, dtype: np.dtype[Any]) -> bool:
-    """Return whether one of whole floats is NaN, looked for in pieces that stay in the cache."""
+def _any_nan(array: Array) -> bool:
+    """Return whether an array holds NaN, which its largest value is then; of 16 bits as integers."""
     import numpy
 
-    pieces = (content[start : start + BUFFER] for start in range(0, len(content), BUFFER))
-    return any(
-        bool(numpy.isnan(numpy.frombuffer(piece, dtype)).any())
-        for piece in pieces
-        if len(piece) % dtype.itemsize == 0
-    )
+    if array.dtype.itemsize == 2:
+        infinity = int(numpy.array(numpy.inf, array.dtype).view(numpy.uint16))
+        largest = (array.view(numpy.int16).max(initial=0), array.view(numpy.uint16).max(initial=0))
+        return bool(largest[0] > infinity or largest[1] > 0x8000 + infinity)
+    return bool(numpy.isnan(numpy.maximum.reduce(array, axis=None, initial=-numpy.inf)))
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> None:
@@ -593,25 +603,3 @@ def _no_kernel_copy() -> frozenset[int]:
 
 
 _NO_KERNEL_COPY = _no_kernel_copy()
-
-
-def is_rearranged(data: TensorData, source: TensorData, rank: int | None = None) -> bool:
-    """Return whether data are known, without reading them, to have the values of others in some order.
-
-    Args:
-        data: The data.
-        source: The others.
-        rank: Most axes in between; default: any number.  Two axes leave rows whole, or columns.
-    """
-    while data is not source:
-        if rank is not None and len(data.shape) > rank:
-            return False
-        if isinstance(data, Reshaped):
-            data = data._base
-        elif isinstance(data, Transform) and data.moves:
-            (data,) = data._bases
-        else:
-            if not (isinstance(data, MappedData) and isinstance(source, MappedData)):
-                return False
-            return (data.location, data.nbytes) == (source.location, source.nbytes)
-    return True

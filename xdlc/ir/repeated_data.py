@@ -17,47 +17,47 @@ class Repeated(TensorData):
         multiples: How often along each of its axes.
     """
 
-    __slots__ = ("_base", "_multiples")
+    __slots__ = ("_multiples", "base")
     has_rows = True
 
     def __init__(self, base: TensorData, multiples: Sequence[int]) -> None:
-        self._base = base
+        self.base = base
         self._multiples = tuple(int(count) for count in multiples)
         self.shape = tuple(dim * count for dim, count in zip(base.shape, self._multiples, strict=True))
         self.dtype = base.dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Repeated, (self._base, self._multiples)
+        return Repeated, (self.base, self._multiples)
 
     def numpy(self) -> Array:
-        return _repeated(self._base.numpy(), self._multiples)
+        return _repeated(self.base.numpy(), self._multiples)
 
     def rows(self, start: int, stop: int) -> Array:
         import numpy
 
-        size = self._base.shape[0]
+        size = self.base.shape[0]
         if size == 1:
-            return _repeated(self._base.numpy(), (stop - start, *self._multiples[1:]))
-        return _repeated(self._base.numpy()[numpy.arange(start, stop) % size], (1, *self._multiples[1:]))
+            return _repeated(self.base.numpy(), (stop - start, *self._multiples[1:]))
+        return _repeated(self.base.numpy()[numpy.arange(start, stop) % size], (1, *self._multiples[1:]))
 
     def write_to(self, file: Target) -> None:
         if not self.shape or self.nbytes <= ROWS_CHUNK * self.shape[0]:
             super().write_to(file)
             return
-        held = self._base.numpy()
+        held = self.base.numpy()
         for index in range(self.shape[0]):
             Repeated(ArrayData(held[index % len(held)]), self._multiples[1:]).write_to(file)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
-        return Repeated(self._base.transpose(perm), [self._multiples[axis] for axis in perm])
+        return Repeated(self.base.transpose(perm), [self._multiples[axis] for axis in perm])
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
-        if math.prod(self._base.shape) != 1 or math.prod(shape) != math.prod(self.shape):
+        if math.prod(self.base.shape) != 1 or math.prod(shape) != math.prod(self.shape):
             return super().reshape(shape)
-        return fill(self._base, shape)
+        return fill(self.base, shape)
 
     def cast(self, dtype: Any) -> TensorData:
-        return Repeated(self._base.cast(dtype), self._multiples)
+        return Repeated(self.base.cast(dtype), self._multiples)
 
 
 def fill(value: TensorData, shape: Sequence[int]) -> TensorData:

@@ -71,7 +71,7 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
         def scaled(array: Array, factor: Array) -> Array:
             return (array * factor.reshape(dims)).astype(array.dtype, copy=False)
 
-        data = Transform([weight.data, scale], scaled, weight.data.shape, weight.data.dtype)
+        data = Transform([weight.data, scale], scaled, weight.data.shape, weight.data.dtype, factors=scale)
         weight = _static(graph, weight.name, weight, data)
     bias_data = _folded_bias(bias.data if bias is not None else None, scale, shift, channels(layer))
     if bias_data is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy
 
 from xdlc.ir import NATIVE_PACKAGE, Dequantized, Graph, Op, Origin, Role, Tensor, Transform
-from xdlc.ir.data import Array
+from xdlc.ir.data import Array, ArrayData, TensorData
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
@@ -96,7 +96,10 @@ def _fold_affine(graph: Graph, op: Op) -> bool:
     factor, term = _spread(layer, weight, pair.reshape(2, -1))
     if term.any() and layer.type != "FullyConnected" and layer.param("pad_amount").any():
         return False
-    _take_over(graph, layer, op, weight.shape, lambda array: array * factor, term if term.any() else None)
+    first = factor[:, :1] if layer.type == "FullyConnected" else factor[:1]
+    factors = ArrayData(first.reshape(-1)) if (factor == first).all() else None  # one for all inputs
+    term = term if term.any() else None
+    _take_over(graph, layer, op, weight.shape, lambda array: array * factor, factors, term)
     return True
 
 
@@ -163,7 +166,7 @@ def _fold_order(graph: Graph, op: Op) -> bool:
     held = source.shape
     for view in views:
         held = view.outputs[0].shape = tuple(held[int(entry)] for entry in view.param("perm"))
-    _take_over(graph, layer, op, wanted, moved, None)
+    _take_over(graph, layer, op, wanted, moved, 1.0 if len(set(indices)) == len(indices) else None, None)
     return True
 
 
@@ -173,16 +176,20 @@ def _take_over(
     op: Op,
     shape: Sequence[int],
     function: Callable[[Array], Array],
+    factors: float | TensorData | None,
     term: Array | None,
 ) -> None:
-    """Give a layer a function of its weights, add weights times ``term`` to its bias, and remove ``op``."""
+    """Give a layer a function of its weights, add weights times ``term`` to its bias, and remove ``op``.
+
+    ``factors`` are those of the function, as ``TensorData.transform`` has them.
+    """
     before = layer.inputs
     weight, bias = before[1], before[2] if len(before) > 2 else None
     assert weight is not None
 
     def static(name: str, given: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None) -> Tensor:
         held = [tensor.data for tensor in bases if tensor is not None and tensor.data is not None]
-        data = Transform(held, given, dims, weight.dtype.numpy)
+        data = Transform(held, given, dims, weight.dtype.numpy, factors=None if given is summed else factors)
         return Tensor(graph.unique_name(name), data.shape, weight.dtype, None, data, Role.STATIC)
 
     axis = 0 if layer.type == "FullyConnected" else weight.rank - 1

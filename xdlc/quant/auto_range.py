@@ -32,8 +32,8 @@ FEW, LEAST, MOST = 4, 8, 16
 WORK = 1 << 28
 """Bytes of activations that the runs of one method may compute."""
 
-FINALISTS = (2, 1)
-"""Methods that go into the second round, and into later ones, beside min-max."""
+FINALISTS = 1
+"""Methods that go into the second round, beside min-max."""
 
 MIN_GAIN = 0.1
 """Least gain in dB for which a method is taken in place of one that clips less."""
@@ -95,10 +95,9 @@ def choose(job: Job, spread: Spread) -> Choice | None:
     trials = _Trials(job, kept, judge, parts)
     first, left = CANDIDATES[0], list(CANDIDATES)
     powers: dict[Choice, Array] = {}
-    for number, count in enumerate(_rounds(trials.count)):
+    for count in _rounds(trials.count):
         powers |= _tried(trials, left, count)
-        most = FINALISTS[min(number, len(FINALISTS) - 1)]
-        left = _unbeaten({choice: powers[choice] for choice in left if choice in powers}, most)
+        left = _unbeaten({choice: powers[choice] for choice in left if choice in powers})
         trials.forget(left)
         if len(left) == 1:
             break
@@ -155,8 +154,8 @@ def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choic
     return powers
 
 
-def _unbeaten(powers: Mapping[Choice, Array], most: int) -> list[Choice]:
-    """Return the methods that may still be the best, in their order: min-max and ``most`` others."""
+def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
+    """Return the methods that may still be the best, in their order: min-max and another."""
     reached = {choice: _sqnr(held) for choice, held in powers.items()}
     order = list(powers)
     leader = max(order, key=lambda choice: reached[choice])
@@ -167,7 +166,7 @@ def _unbeaten(powers: Mapping[Choice, Array], most: int) -> list[Choice]:
         if choice is leader or not _is_gain(powers[choice], powers[leader], sure):
             left.append(choice)
     best = sorted((choice for choice in left if choice != CANDIDATES[0]), key=lambda choice: -reached[choice])
-    return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:most]]
+    return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:FINALISTS]]
 
 
 def _sqnr(powers: Array) -> float:

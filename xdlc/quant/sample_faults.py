@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,62 +82,61 @@ def find_faults(job: Job, summary: SampleSummary) -> list[Fault]:
         summary: What the samples hold.
     """
     states = job.model.metadata.get("states", {})
-    inputs = [held for name, held in summary.inputs.items() if held.count and name not in states]
+    inputs = [entry for name, entry in summary.inputs.items() if entry.count and name not in states]
     faults = list(_constants(inputs)) or list(_counts(summary))
-    faults += _tokens(inputs, summary.rows)
-    for held in inputs:
-        if len(held.constants) < held.count:
-            faults += _contents(held, job)
+    for entry in inputs:
+        faults += _tokens(entry, summary.rows.get(entry.tensor.name, 0))
+        if not entry.is_constant:
+            faults += _contents(entry, job)
     return [*faults, *_near_copies(job, summary)]
 
 
 def _counts(summary: SampleSummary) -> Iterator[Fault]:
-    count, distinct = summary.count, len(summary.digests)
+    count, distinct = len(summary.numbers), summary.distinct
     if count == 1:
         yield Fault("few", "there is one", _MORE)
     elif distinct == 1:
         yield Fault("identical", f"all {count} are equal", _MORE)
-    elif 2 * distinct <= min(count, len(summary.signatures)):
+    elif 2 * distinct <= count:
         yield Fault("identical", f"{distinct} of {count} differ, the others repeat them", _MORE)
     elif count < FEW:
         yield Fault("few", f"there are {count}", _MORE, is_certain=False)
-    batches = [held for held in summary.inputs.values() if held.tensor.rank > 1 and held.tensor.shape[0] > 1]
-    varied = [held for held in batches if len(held.constants) < held.count]
-    if varied and all(held.count == held.repeated for held in varied):
+    varied = [entry for entry in summary.inputs.values() if not entry.is_constant]
+    batches = [entry for entry in varied if entry.tensor.rank > 1 and entry.tensor.shape[0] > 1]
+    if batches and all(entry.count == entry.repeated for entry in batches):
         yield Fault("batch", "all items of each batch are equal", "fill each batch with different items")
 
 
 def _constants(inputs: list[InputSummary]) -> Iterator[Fault]:
-    reals = [held for held in inputs if held.tensor.dtype.is_float and held.tensor.size >= _LEAST]
-    are_all = all(len(held.constants) == held.count for held in reals)
-    for held in reals:
-        name, blank, colours = held.tensor.name, held.constants, _channels(held) == 3
-        if len(blank) == held.count and (are_all or colours):
-            everywhere = held.seen.low == held.seen.high
-            what = f"is {held.seen.low:.4g} everywhere" if everywhere else "has one value in each sample"
+    reals = [entry for entry in inputs if entry.tensor.dtype.is_float and entry.tensor.size >= _LEAST]
+    are_all = all(entry.is_constant for entry in reals)
+    for entry in reals:
+        name, blank, is_coloured = entry.tensor.name, entry.constants, entry.colours == 3
+        if entry.is_constant and (are_all or is_coloured):
+            everywhere = entry.seen.low == entry.seen.high
+            what = f"is {entry.seen.low:.4g} everywhere" if everywhere else "has one value in each sample"
             yield Fault("constant", f"input {name!r} {what}", _REAL)
-        elif blank and colours:
+        elif blank and is_coloured:
             numbers = ", ".join(map(str, blank[:5])) + (", ..." if len(blank) > 5 else "")
-            text = f"input {name!r} has one value in {len(blank)} of {held.count} samples ({numbers})"
+            text = f"input {name!r} has one value in {len(blank)} of {entry.count} samples ({numbers})"
             yield Fault("blank", text, "remove these samples")
 
 
-def _tokens(inputs: list[InputSummary], rows: Mapping[str, int]) -> Iterator[Fault]:
-    for held in inputs:
-        name, seen = held.tensor.name, held.seen
-        if rows.get(name, 0) > 2 and held.tensor.size > 1 and len(held.constants) == held.count:
-            yield Fault("padding", f"input {name!r} holds one token in each sample", _REAL)
-        if "mask" not in name.lower() or is_real(held.tensor):
-            continue
-        if seen.low == seen.high == 0:
-            fix = "give the mask of the tokenizer: 1 at tokens, 0 at padding"
-            yield Fault("mask", f"mask {name!r} is 0 everywhere", fix)
-        elif seen.high > 1:
-            text = f"mask {name!r} holds values up to {seen.high:.0f}: are they tokens?"
-            yield Fault("swapped", text, "give it the array of 0 and 1")
+def _tokens(entry: InputSummary, rows: int) -> Iterator[Fault]:
+    name, seen = entry.tensor.name, entry.seen
+    if rows > 2 and entry.tensor.size > 1 and entry.is_constant:
+        yield Fault("padding", f"input {name!r} holds one token in each sample", _REAL)
+    if "mask" not in name.lower() or is_real(entry.tensor):
+        return
+    if seen.low == seen.high == 0:
+        fix = "give the mask of the tokenizer: 1 at tokens, 0 at padding"
+        yield Fault("mask", f"mask {name!r} is 0 everywhere", fix)
+    elif seen.high > 1:
+        text = f"mask {name!r} holds values up to {seen.high:.0f}: are they tokens?"
+        yield Fault("swapped", text, "give it the array of 0 and 1")
 
 
-def _stated(tensor: Tensor, graph: Graph) -> Range | None:
+def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
     """Return the range that an input should have: its encoding's, or 0..255 if the network scales that."""
     import numpy as np
 
@@ -145,7 +144,6 @@ def _stated(tensor: Tensor, graph: Graph) -> Range | None:
     if isinstance(tensor.encoding, ScaleOffset) and bits is not None:
         unsigned = UFIXED8 if bits == 8 else UFIXED16
         return representable(tensor.encoding, tensor.dtype if tensor.dtype.is_fixed else unsigned)
-    pair = _affine(tensor, graph)
     if pair is None or Picture.of(tensor) is None:
         return None
     factor, term = pair
@@ -169,58 +167,50 @@ def _affine(tensor: Tensor, graph: Graph) -> np.ndarray | None:
         tensor = ops[0].outputs[0]
 
 
-def _differs(seen: Range, stated: Range) -> bool:
-    return not stated.width / 20 < seen.width < 3 * stated.width
-
-
-def _channels(held: InputSummary) -> int:
-    return 0 if held.picture is None else held.picture.channels
-
-
-def _contents(held: InputSummary, job: Job) -> Iterator[Fault]:
-    name, seen = f"input {held.tensor.name!r}", held.seen
+def _contents(entry: InputSummary, job: Job) -> Iterator[Fault]:
+    name, seen, pair = f"input {entry.tensor.name!r}", entry.seen, _affine(entry.tensor, job.graph)
     numbers = f"{seen.low:.4g} to {seen.high:.4g}"
-    stated = _stated(held.tensor, job.graph)
+    stated = _stated(entry.tensor, pair)
     peak = max(-seen.low, seen.high)
-    is_natural = _shares(held)[1:].min(initial=1.0) < SMOOTH
-    is_bytes = seen.low >= 0 and 100 < seen.high <= 255 and (held.is_whole or is_natural)
-    if stated is not None and _differs(seen, stated):
-        why = "its encoding" if held.tensor.encoding is not None else "the scale that the network begins with"
+    is_natural = entry.shares[1:].min(initial=1.0) < SMOOTH
+    is_bytes = seen.low >= 0 and 100 < seen.high <= 255 and (entry.is_whole or is_natural)
+    if stated is not None and not stated.width / 20 < seen.width < 3 * stated.width:
+        has_encoding = entry.tensor.encoding is not None
+        why = "its encoding" if has_encoding else "the scale that the network begins with"
         text = f"{name} holds {numbers}, and {why} is for {stated.low:.4g} to {stated.high:.4g}"
         yield Fault("scale", text, "scale the samples to that range, or omit a step of preprocessing")
-    elif stated is None and (is_bytes or (held.is_whole and 1000 < peak <= 32768)):
-        response, _ = _response(held, job)
+    elif stated is None and (is_bytes or (entry.is_whole and 1000 < peak <= 32768)):
+        response, _ = _response(entry, job)
         if response > LARGE:
             text = f"{name} holds {numbers}, {response:.0f} times what suits the first layers"
             fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
             yield Fault("scale", text, fix, is_certain=response > SATURATED)
-    elif stated is None and is_natural and peak <= 1 and _response(held, job)[1] < UNHEARD:
+    elif stated is None and is_natural and peak <= 1 and _response(entry, job)[1] < UNHEARD:
         text = f"{name} is {numbers}, which hardly changes what the first layer computes"
         yield Fault("scale", text, "multiply the samples by 255, or preprocess them as in training")
-    elif _channels(held) == 3 and is_natural and (peak <= 0.01 or held.deviation < 0.02 * abs(held.mean)):
-        text = f"{name} hardly varies: {numbers}, deviation {held.deviation:.2g}"
+    elif entry.colours == 3 and is_natural and (peak <= 0.01 or entry.deviation < 0.02 * abs(entry.mean)):
+        text = f"{name} hardly varies: {numbers}, deviation {entry.deviation:.2g}"
         yield Fault("scale", f"{text}; is it normalized twice?", "remove one of the two steps")
-    yield from _form(held)
-    yield from _colours(held, job.graph)
-    if _channels(held) == 3:
-        constant = [str(index) for index, ends in enumerate(held.ranges) if ends.low == ends.high]
-        if constant and len(constant) < 3:
+    yield from _form(entry)
+    if entry.colours == 3:
+        yield from _colours(entry, pair)
+        constant = [str(index) for index in (entry.lows == entry.highs).nonzero()[0]]
+        if 0 < len(constant) < 3:
             text = f"{name}: channel {' and '.join(constant)} has one value in all samples"
             yield Fault("channel", text, "check how the channels are read and ordered")
-    if held.clipped > 0 and 2 * held.clipped >= held.count:
+    if entry.clipped > 0 and 2 * entry.clipped >= entry.count:
         text = f"{name}: more than a hundredth of the values are at both ends of their range"
         yield Fault("clipped", text, "record with less gain, or scale before values are cut off")
-    if _channels(held) != 4 and _shares(held).min(initial=1.0) > WHITE and held.neighbours:
+    if entry.colours != 4 and entry.shares.min(initial=1.0) > WHITE and entry.neighbours:
         text = f"{name} holds noise: no value is like its neighbours, so figures mean nothing"
         yield Fault("noise", text, _REAL, is_certain=False)
 
 
-def _colours(held: InputSummary, graph: Graph) -> Iterator[Fault]:
+def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
     """Yield a question if the means of the samples are in reverse to those that the network subtracts."""
-    pair = _affine(held.tensor, graph) if _channels(held) == 3 else None
-    if pair is None or pair.shape[1] != 3 or held.count < FEW or not pair[0].all():
+    if pair is None or pair.shape[1] != 3 or entry.count < FEW or not pair[0].all():
         return
-    both = (-pair[1] / pair[0], held.channels)
+    both = (-pair[1] / pair[0], entry.channels)
     gaps = [means[0] - means[2] for means in both]
     if all(abs(g) > 0.05 * abs(m.mean()) for g, m in zip(gaps, both, strict=True)) and gaps[0] * gaps[1] < 0:
         order = "RGB" if gaps[0] > 0 else "BGR"
@@ -228,29 +218,19 @@ def _colours(held: InputSummary, graph: Graph) -> Iterator[Fault]:
         yield Fault("colours", text, f"are they {order[::-1]}? then reverse the channels", is_certain=False)
 
 
-def _shares(held: InputSummary) -> np.ndarray:
-    """Return the mean distances of neighbours as shares of that of any two values."""
-    import numpy as np
-
-    if not held.neighbours:
-        return np.zeros(0)
-    total = np.sum(held.neighbours, axis=0)
-    return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
-
-
-def _form(held: InputSummary) -> Iterator[Fault]:
+def _form(entry: InputSummary) -> Iterator[Fault]:
     """Yield a fault if rows of pictures follow each other in another form than the stated one."""
     import numpy as np
 
-    picture, shares = held.picture, _shares(held)
+    picture, shares = entry.picture, entry.shares
     if picture is None or not shares.size:
         return
-    rows = np.array(held.neighbours)[:, 2:]
+    rows = np.array(entry.neighbours)[:, 2:]
     is_best = (rows < ALIKE * rows[:, :1]).mean(0) >= 0.9
     best = 1 + int(np.argmin(np.where(is_best, shares[1:], np.inf)[1:]))
     if not is_best[best] or shares[1 + best] >= SMOOTH:
         return
-    name, words = held.tensor.name, ("NHWC", "NCHW")
+    name, words = entry.tensor.name, ("NHWC", "NCHW")
     own, other = words[picture.is_planar], words[not picture.is_planar]
     if picture.channels == 1 or best == 2:
         text = f"input {name!r} has {picture.rows} rows of {picture.columns}, and rows of the samples have "
@@ -263,7 +243,7 @@ def _form(held: InputSummary) -> Iterator[Fault]:
     yield Fault("layout", f"input {name!r} is {own}, and the samples hold {other}", fix)
 
 
-def _response(held: InputSummary, job: Job) -> tuple[float, float]:
+def _response(entry: InputSummary, job: Job) -> tuple[float, float]:
     """Return how large results of the first layers are for an input, and how much those of the first vary.
 
     Both are in units of the largest bias; of ``_FIRST`` layers with biases the least counts.  NaN: not known.
@@ -274,7 +254,7 @@ def _response(held: InputSummary, job: Job) -> tuple[float, float]:
     graph = twin.main
     for tensor in graph.outputs:
         tensor.role = Role.NATIVE
-    graph.outputs, sizes, reached = [], list[float](), {held.tensor.name}
+    graph.outputs, sizes, reached = [], list[float](), {entry.tensor.name}
     for op in graph.ops:
         if reached.isdisjoint(tensor.name for tensor in op.inputs if tensor is not None):
             continue
@@ -289,9 +269,10 @@ def _response(held: InputSummary, job: Job) -> tuple[float, float]:
     if not sizes or not job.measured:
         return math.nan, math.nan
     graph.prune()
-    results = [*job.session(twin, quantized=False).run(job.measured[0].sample).values()]
-    peaks = [float(np.abs(values).max()) / size for values, size in zip(results, sizes, strict=True)]
-    return min(peaks), float(results[0].reshape(-1, results[0].shape[-1]).std(0).max()) / sizes[0]
+    results = job.session(twin, quantized=False).run(job.measured[0].sample).values()
+    units = [values / size for values, size in zip(results, sizes, strict=True)]
+    peaks = [float(np.abs(values).max()) for values in units]
+    return min(peaks), float(units[0].reshape(-1, units[0].shape[-1]).std(0).max())
 
 
 def _near_copies(job: Job, summary: SampleSummary) -> Iterator[Fault]:
@@ -300,15 +281,15 @@ def _near_copies(job: Job, summary: SampleSummary) -> Iterator[Fault]:
 
     if not job.holds_out:
         return
-    held = [kept.number for kept in job.measured if kept.number in summary.signatures]
-    rest = [number for number in summary.signatures if not is_held_out(number)]
-    if not held or len(rest) < FEW // 2 or not summary.signatures[held[0]]:
-        return
-    if 2 * len(summary.digests) <= len(summary.signatures):  # stated as such
-        return
-    nearest = [summary.distances(number, rest) for number in held]
+    measured = [kept.number for kept in job.measured if kept.number in summary.numbers]
+    rest = [number for number in summary.numbers if not is_held_out(number)]
+    if not measured or len(rest) < FEW // 2 or 2 * summary.distinct <= len(summary.numbers):
+        return  # repetitions are stated as such
+    nearest = [summary.distances(number, rest) for number in measured]
     usual = np.median(nearest)
     near = sum(float(row[:-1].min()) < NEAR * min(usual, row[-1]) for row in nearest)
-    if 2 * near >= len(held):
-        text = f"{near} of {len(held)} held-out samples are near copies of others, so figures are too good"
+    if 2 * near >= len(measured):
+        text = (
+            f"{near} of {len(measured)} held-out samples are near copies of others, so figures are too good"
+        )
         yield Fault("copies", text, "give other samples as report_list", is_certain=False)

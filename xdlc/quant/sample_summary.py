@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, XdlcError
@@ -69,12 +69,14 @@ class Picture:
         return (own, *(side * step for side in (self.columns, self.rows) for step in (own, other)))
 
 
-@dataclass(slots=True)
 class InputSummary:
     """What an input holds over all samples.
 
-    Attributes:
+    Args:
         tensor: The input.
+        layout: Its axes, like ``NCHW``; empty: not known.
+
+    Attributes:
         axis: Axis of its channels; None: not known.
         picture: Its axes if it may hold pictures.
         is_signal: Whether it may hold a signal of one channel, like audio.
@@ -83,62 +85,71 @@ class InputSummary:
         mean: Mean of all values.
         square: Mean of their squares.
         channels: Means of the channels.
-        ranges: Ranges of the channels.
+        lows: Smallest values of the channels.
+        highs: Their largest values.
         is_whole: Whether all values are whole numbers.
         constants: Numbers of the samples that hold one value.
-        digests: Digests of the contents that occur.
+        digests: Digests of the contents by number of the sample.
+        blocks: Means of blocks by number of the sample, by which samples of floats are compared.
         neighbours: For each sample the mean distance of any two values, and of those ``Picture.steps`` apart.
         clipped: Number of samples with more than a hundredth of their values at both ends of the range.
         repeated: Number of samples in which all items of the batch are equal.
     """
 
-    tensor: Tensor
-    axis: int | None
-    picture: Picture | None
-    is_signal: bool
-    seen: Range = NOTHING
-    count: int = 0
-    mean: float = 0.0
-    square: float = 0.0
-    channels: Any = 0.0
-    ranges: list[Range] = field(default_factory=list)
-    is_whole: bool = True
-    constants: list[int] = field(default_factory=list)
-    digests: set[bytes] = field(default_factory=set)
-    neighbours: list[np.ndarray] = field(default_factory=list)
-    clipped: int = 0
-    repeated: int = 0
-
-    @classmethod
-    def of(cls, tensor: Tensor, layout: str) -> InputSummary:
-        """Return that of no sample.
-
-        Args:
-            tensor: The input.
-            layout: Its axes, like ``NCHW``; empty: not known.
-        """
-        picture = Picture.of(tensor)
-        axis = layout.index("C") if len(layout) == tensor.rank and "C" in layout else None
-        if axis is None and picture is not None:
-            axis = tensor.rank - (3 if picture.is_planar else 1)
+    def __init__(self, tensor: Tensor, layout: str) -> None:
+        self.tensor, self.picture = tensor, Picture.of(tensor)
+        self.axis = layout.index("C") if len(layout) == tensor.rank and "C" in layout else None
+        if self.axis is None and self.picture is not None:
+            self.axis = tensor.rank - (3 if self.picture.is_planar else 1)
         is_long = max(tensor.shape, default=0) == tensor.size >= LEAST_LENGTH
-        return cls(tensor, axis, picture, is_long and tensor.dtype.is_float)
+        self.is_signal = is_long and tensor.dtype.is_float
+        self.seen = NOTHING
+        self.count = self.clipped = self.repeated = 0
+        self.mean = self.square = 0.0
+        self.channels: Any = 0.0
+        self.lows: Any = math.inf
+        self.highs: Any = -math.inf
+        self.is_whole = True
+        self.constants: list[int] = []
+        self.digests: dict[int, bytes] = {}
+        self.blocks: dict[int, np.ndarray] = {}
+        self.neighbours: list[np.ndarray] = []
 
     @property
     def deviation(self) -> float:
         """Standard deviation of all values."""
         return math.sqrt(max(self.square - self.mean**2, 0.0))
 
-    def add(self, number: int, array: np.ndarray, total: float) -> tuple[bytes, np.ndarray]:
-        """Count a sample; return its digest, and means of blocks of it, by which samples are compared.
+    @property
+    def is_constant(self) -> bool:
+        """Whether each sample holds one value."""
+        return len(self.constants) == self.count
+
+    @property
+    def colours(self) -> int:
+        """Number of channels of pictures; 0 of other inputs."""
+        return 0 if self.picture is None else self.picture.channels
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Mean distances of neighbours as shares of that of any two values; none: not known."""
+        import numpy as np
+
+        total = np.sum(self.neighbours, axis=0) if self.neighbours else np.zeros(1)
+        return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
+
+    def add(self, number: int, array: np.ndarray) -> None:
+        """Count a sample; one with NaN or infinite values is left to the session that runs it.
 
         Args:
             number: Its number.
-            array: The values, finite and contiguous.
-            total: Their sum.
+            array: The values, contiguous.
         """
         import numpy as np
 
+        total = float(array.sum(dtype=np.float64))
+        if not (array.size and math.isfinite(total)):
+            return
         low, high = float(array.min()) + 0.0, float(array.max()) + 0.0  # -0.0 is 0.0
         part = _part(array).astype(np.float64) + 0.0
         self.count += 1
@@ -150,12 +161,10 @@ class InputSummary:
         if self.axis is not None:
             others = tuple(axis for axis in range(array.ndim) if axis != self.axis)
             self.channels = self.channels + share * (part.mean(others) - self.channels)
-            ends = zip(part.min(others).tolist(), part.max(others).tolist(), strict=True)
-            ranges = [Range(*pair) for pair in ends]
-            self.ranges = [a.merge(b) for a, b in zip(self.ranges or ranges, ranges, strict=True)]
+            self.lows = np.minimum(self.lows, part.min(others))
+            self.highs = np.maximum(self.highs, part.max(others))
         text = part.tobytes() + np.array([low, high, total + 0.0]).tobytes()
-        digest = hashlib.blake2b(text, digest_size=16).digest()
-        self.digests.add(digest)
+        self.digests[number] = hashlib.blake2b(text, digest_size=16).digest()
         self.constants += [number] if low == high else []
         self.repeated += int(
             part.ndim > 1 and len(part) > 1 and low < high and bool((part == part[:1]).all())
@@ -170,23 +179,24 @@ class InputSummary:
             here = flat[places].astype(np.float64)
             there = [np.roll(here, 1), *(flat[(places + step) % flat.size] for step in steps)]
             self.neighbours.append(np.abs(np.stack(there) - here).mean(1))
-        return digest, _blocks(part, self.picture)
+        if self.tensor.dtype.is_float:
+            self.blocks[number] = _blocks(part, self.picture).astype(np.float32)
 
     def lines(self) -> Iterator[str]:
         """Yield two lines for people."""
         count = f"{self.count} sample{'' if self.count == 1 else 's'}"
         numbers = f"{self.seen.low:.5g} to {self.seen.high:.5g}, mean {self.mean:.4g}"
-        if 1 < len(self.ranges) <= _SHOWN:
+        if self.axis is not None and 1 < len(self.channels) <= _SHOWN:
             numbers += f", by channel {' '.join(f'{value:.3g}' for value in self.channels)}"
         yield f"input {self.tensor.name!r}: {count} of {self.tensor.dtype}, {numbers}"
-        copies = self.count - len(self.digests)
+        copies = self.count - len(set(self.digests.values()))
         alike = f"{copies} repeat{'s' if copies == 1 else ''} another one" if copies else "no two are equal"
         constant = f"{len(self.constants)} constant" if self.constants else "none is constant"
         yield f"input {self.tensor.name!r}: {alike}, {constant}, no NaN"
 
 
 class SampleSummary:
-    """Summaries of all inputs of a graph, and signatures of the samples.
+    """Summaries of all inputs of a graph.
 
     Args:
         graph: The graph.
@@ -194,35 +204,27 @@ class SampleSummary:
 
     Attributes:
         inputs: Summaries by name of the input.
-        digests: Digests of the samples that occur.
-        signatures: Means of blocks of the inputs of floats by number of the sample.
-        count: Number of samples.
+        numbers: Numbers of the samples, ``MOST_SAMPLES`` at most.
         rows: Number of rows of the smallest table that each input is an index of, by its name.
     """
 
     def __init__(self, graph: Graph, layouts: Mapping[str, str]) -> None:
-        inputs = {tensor.name: tensor for tensor in graph.inputs if tensor.size}
-        self.inputs = {
-            name: InputSummary.of(tensor, layouts.get(name, "")) for name, tensor in inputs.items()
-        }
-        self.digests: set[tuple[bytes, ...]] = set()
-        self.signatures: dict[int, dict[str, np.ndarray]] = {}
-        self.count = 0
+        tensors = [tensor for tensor in graph.inputs if tensor.size]
+        self.inputs = {tensor.name: InputSummary(tensor, layouts.get(tensor.name, "")) for tensor in tensors}
+        self.numbers: list[int] = []
         self.rows = _table_rows(graph)
 
     def add(self, number: int, sample: Mapping[str, Any]) -> None:
-        """Count a sample; one that does not fit, or is not finite, is left to the session that runs it.
+        """Count a sample; one that does not fit is left to the session that runs it.
 
         Raises:
             UsageError: If it holds an index beyond the table that it is for.
         """
-        import numpy as np
-
-        self.count += 1
-        digests, signature = [], dict[str, np.ndarray]()
-        for name, held in self.inputs.items():
+        is_one_more = len(self.numbers) < MOST_SAMPLES
+        self.numbers += [number] if is_one_more else []
+        for name, entry in self.inputs.items():
             try:
-                array = feed(held.tensor, sample[name])
+                array = feed(entry.tensor, sample[name])
             except (KeyError, XdlcError):
                 continue
             rows = self.rows.get(name)
@@ -232,21 +234,20 @@ class SampleSummary:
                     where=f"calibration sample {number}, input {name!r}",
                     fix="give tokens of the network's own tokenizer, and each array to its input",
                 )
-            total = float(array.sum(dtype=np.float64))
-            if array.size and math.isfinite(total) and self.count <= MOST_SAMPLES:
-                digest, blocks = held.add(number, array, total)
-                digests.append(digest)
-                if held.tensor.dtype.is_float:
-                    signature[name] = blocks.astype(np.float32)
-        if self.count <= MOST_SAMPLES:
-            self.digests.add(tuple(digests))
-            self.signatures[number] = signature
+            if is_one_more:
+                entry.add(number, array)
+
+    @property
+    def distinct(self) -> int:
+        """Number of different samples."""
+        inputs = self.inputs.values()
+        return len({tuple(entry.digests.get(number) for entry in inputs) for number in self.numbers})
 
     def distances(self, number: int, others: Sequence[int]) -> np.ndarray:
         """Return how far a sample is from others, or from their mirror images, and from their median.
 
         Args:
-            number: Number of the sample, one of ``signatures``.
+            number: Number of the sample, one of ``numbers``.
             others: Numbers of others.
 
         Returns:
@@ -255,20 +256,23 @@ class SampleSummary:
         import numpy as np
 
         total = np.zeros(len(others) + 1)
-        for name, blocks in self.signatures[number].items():
-            rows = np.stack([self.signatures[other][name] for other in others])
+        for entry in self.inputs.values():
+            if number not in entry.blocks:
+                continue
+            own, rows = entry.blocks[number], np.stack([entry.blocks[other] for other in others])
             rows = np.concatenate([rows, np.median(rows, axis=0, keepdims=True)])
-            mirrored = blocks.reshape(-1, _BLOCKS)[:, ::-1].reshape(-1) if blocks.size % 64 == 0 else blocks
-            forms = (blocks, blocks if self.inputs[name].picture is None else mirrored)
+            forms = [own]
+            if entry.picture is not None:
+                forms.append(own.reshape(-1, _BLOCKS)[:, ::-1].reshape(-1))
             squares = np.min([((rows - form) ** 2).mean(1) for form in forms], axis=0)
-            total += squares / max(self.inputs[name].deviation ** 2, 1e-30)
+            total += squares / max(entry.deviation**2, 1e-30)
         return np.asarray(np.sqrt(total))
 
     def lines(self) -> list[str]:
         """Return two lines for each input, of the first ones where there are many."""
-        held = [each for each in self.inputs.values() if each.count]
-        more = [f"inputs: {len(held) - _SHOWN} more"] if len(held) > _SHOWN else []
-        return [*(line for each in held[:_SHOWN] for line in each.lines()), *more]
+        entries = [entry for entry in self.inputs.values() if entry.count]
+        more = [f"inputs: {len(entries) - _SHOWN} more"] if len(entries) > _SHOWN else []
+        return [*(line for entry in entries[:_SHOWN] for line in entry.lines()), *more]
 
 
 def _table_rows(graph: Graph) -> dict[str, int]:
@@ -287,8 +291,8 @@ def readers(graph: Graph, tensor: Tensor) -> Iterator[tuple[Op, Tensor]]:
     pending = [tensor]
     for source in pending:  # grows
         for op in graph.consumers(source):
-            known = traits(op)
-            if (known.view or known.recodes or single_name(op) == "Cast") and op.inputs[0] is source:
+            rule = traits(op)
+            if (rule.view or rule.recodes or single_name(op) == "Cast") and op.inputs[0] is source:
                 pending.append(op.outputs[0])
             else:
                 yield op, source
@@ -309,7 +313,7 @@ def _blocks(part: np.ndarray, picture: Picture | None) -> np.ndarray:
     """Return the means of 8x8 blocks of each channel of a picture, of 64 blocks of another array."""
     import numpy as np
 
-    if picture is not None and min(picture.rows, picture.columns) >= 2 * _BLOCKS:
+    if picture is not None:
         planes = part.reshape(-1, *part.shape[-3:])[0]
         planes = planes if picture.is_planar else planes.transpose(2, 0, 1)
         rows, columns = (side // _BLOCKS for side in planes.shape[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.quant.sample_files import FileSamples
-from xdlc.runtime.cpu import array_of, feed
+from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Samples:
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._kept = 0
+        self._paths: list[Path] = []
         self._once = again and iter(source) is source
 
     @property
@@ -155,27 +156,18 @@ class Samples:
         if not self._once:
             yield from self._source
             return
-        for index in range(self._kept):
-            yield self._read(index)
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="xdlc-samples-")
+        for path in self._paths:
+            yield from stored_samples(path)
         for sample in self._source:
-            self._keep(sample)
+            self._paths.append(Path(self._folder.name, f"{len(self._paths)}.npz"))
+            write_samples(self._paths[-1], [sample])
             yield sample
 
     def first(self, count: int) -> list[Sample]:
         """Return at most ``count`` samples from the start."""
         return list(islice(self, count))
-
-    def _path(self, index: int) -> Path:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="xdlc-samples-")
-        return Path(self._folder.name, f"{index}.npz")
-
-    def _keep(self, sample: Sample) -> None:
-        write_samples(self._path(self._kept), [sample])
-        self._kept += 1
-
-    def _read(self, index: int) -> Sample:
-        return next(stored_samples(self._path(index)))
 
 
 def check_held_out(samples: Samples, graph: Graph) -> None:
@@ -187,17 +179,8 @@ def check_held_out(samples: Samples, graph: Graph) -> None:
     first = next(iter(samples), None)
     if first is None:
         raise UsageError("holds no sample", where="report_list", fix="give at least one sample")
-    for tensor in graph.inputs:
-        place = f"held-out sample 0: input {tensor.name!r}"
-        if tensor.name not in first:
-            raise UsageError(
-                "is missing", where=place, fix=f"give an array of shape {list(tensor.shape)}, {tensor.dtype}"
-            )
-        try:
-            feed(tensor, first[tensor.name])
-        except UsageError as error:
-            error.where = place
-            raise
+    with _placed("held-out sample 0"):
+        feeds_of(graph, first)
 
 
 def run_sample(session: Any, sample: Sample, place: str) -> dict[str, Array]:
@@ -206,12 +189,19 @@ def run_sample(session: Any, sample: Sample, place: str) -> dict[str, Array]:
     Raises:
         XdlcError: As the session does.
     """
-    try:
+    with _placed(place):
         results: dict[str, Array] = session.run(sample)
+    return results
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """Begin the place of errors with that of a sample."""
+    try:
+        yield
     except XdlcError as error:
         error.where = f"{place}: {error.where}" if error.where else place
         raise
-    return results
 
 
 def write_samples(path: Path, samples: Sequence[Sample]) -> None:
@@ -241,10 +231,10 @@ def stored_samples(path: Path) -> Iterator[Sample]:
     """Iterate over the samples that ``write_samples`` stored."""
     import numpy as np
 
-    with np.load(path, allow_pickle=False) as held:
-        for index in range(sum("/" not in key for key in held)):
-            names = held[f"{index}"]
-            yield {str(name): held[f"{index}/{place}"] for place, name in enumerate(names)}
+    with np.load(path, allow_pickle=False) as arrays:
+        for index in range(sum("/" not in key for key in arrays)):
+            names = arrays[f"{index}"]
+            yield {str(name): arrays[f"{index}/{place}"] for place, name in enumerate(names)}
 
 
 @dataclass(slots=True)
@@ -264,8 +254,7 @@ class KeptSample:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        held = (*self.sample.values(), *self.floats.values())
-        return sum(array.nbytes for array in held)
+        return sum(array.nbytes for array in (*self.sample.values(), *self.floats.values()))
 
 
 class Spread:

@@ -12,14 +12,13 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
-from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.samples import Sample, Source, read_samples, run_sample
 from xdlc.quant.verdicts import LOST_DB
+from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
-    from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.udo import Kernels
 
 STEPS = 32
@@ -58,39 +57,33 @@ class InOrder:
     """
 
     def __init__(self, samples: Iterable[Sample], model: Model, kernels: Kernels | None) -> None:
-        self._samples = samples
-        self._model = model
-        self._kernels = kernels
-        self._following = next_values(model)
-        self._filled = self._generator()
         self.filled: dict[str, None] = {}
+        self._length = len(samples) if isinstance(samples, Sized) else 0
+        self._steps = self._step(samples, model, kernels)
 
     def __len__(self) -> int:
-        return len(self._samples) if isinstance(self._samples, Sized) else 0
+        return self._length
 
     def __iter__(self) -> Iterator[Sample]:
         return self
 
     def __next__(self) -> Sample:
-        return next(self._filled)
+        return next(self._steps)
 
-    def _generator(self) -> Iterator[Sample]:
-        from xdlc.runtime.cpu import CpuSession
-
-        session: CpuSession | None = None
-        states = {name: self._model.metadata["states"][name] for name in self._following}
-        previous: Sample = {}
-        for number, sample in enumerate(self._samples):
-            missing = [name for name in self._following if name not in sample]
+    def _step(self, samples: Iterable[Sample], model: Model, kernels: Kernels | None) -> Iterator[Sample]:
+        following, session, previous = next_values(model), None, dict[str, Array]()
+        states = {name: model.metadata["states"][name] for name in following}
+        for number, sample in enumerate(samples):
+            missing = [name for name in following if name not in sample]
             if missing and number:
                 if session is None:
-                    session = CpuSession(self._model, quantized=False, spins=False, kernels=self._kernels)
-                left = run_sample(session, previous, f"calibration sample {number - 1}")
-                sample = {**{name: left[self._following[name]] for name in missing}, **sample}
+                    session = CpuSession(model, quantized=False, spins=False, kernels=kernels)
+                results = run_sample(session, previous, f"calibration sample {number - 1}")
+                sample = {**{name: results[following[name]] for name in missing}, **sample}
             elif missing:
-                sample = with_first_values(self._model.main, states, sample)
+                sample = with_first_values(model.main, states, sample)
             self.filled.update(dict.fromkeys(missing))
-            previous = sample
+            previous = dict(sample)
             yield sample
 
 
@@ -118,38 +111,33 @@ def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
             "becomes of errors that are fed back"
         )
         return
-    over = _fed_back(job, steps)
-    figures = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in over.items())
+    noises = _fed_back(job, steps)
+    figures = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in noises.items())
     yield f"outputs over {len(steps)} steps, states fed back: {figures}"
-    yield from _drifts(job.figures, over, len(steps))
-
-
-def _drifts(figures: Iterable[Figure], over: Mapping[str, Noise], steps: int) -> Iterator[str]:
-    for figure in figures:
-        noise = over.get(figure.output)
+    for figure in job.figures:
+        noise = noises.get(figure.output)
         if noise is None or figure.sqnr is None or not noise.signal:
             continue
         if noise.db < min(figure.sqnr - DRIFT_DB, FAIR_DB) or noise.db < LOST_DB <= figure.sqnr:
             yield (
-                f"warning: output {figure.output!r} is at {noise.db:.1f} dB over {steps} steps, "
+                f"warning: output {figure.output!r} is at {noise.db:.1f} dB over {len(steps)} steps, "
                 f"{figure.sqnr:.1f} dB by single steps: errors of states add up when they are fed back"
             )
 
 
 def _fed_back(job: Job, steps: Iterable[Sample]) -> dict[str, Noise]:
     """Return the noise of each output of real numbers when both models run a sequence by themselves."""
-    names = [each.name for each in dict.fromkeys(job.graph.outputs) if each.size and is_real(each)]
+    noises = {output.name: Noise() for output in job.graph.outputs if output.size and is_real(output)}
     exact = job.session(job.reference or job.model, quantized=False)
     rounded = job.session(job.model, plain=True)
-    noises = {name: Noise() for name in names}
-    held: list[dict[str, Array]] = [{}, {}]
+    values: list[dict[str, Array]] = [{}, {}]
     for sample in steps:
         results = [
-            session.run({**sample, **values}) for session, values in zip((exact, rounded), held, strict=True)
+            session.run({**sample, **left}) for session, left in zip((exact, rounded), values, strict=True)
         ]
-        held = [{name: found[output] for name, output in job.states.items()} for found in results]
-        for name in names:
-            noises[name].add(*(found[name] for found in results))
+        values = [{name: result[output] for name, output in job.states.items()} for result in results]
+        for name, noise in noises.items():
+            noise.add(*(result[name] for result in results))
     return noises
 
 
@@ -160,11 +148,8 @@ def _unlike_encodings(graph: Graph, states: Mapping[str, str]) -> Iterator[str]:
         graph: The quantized graph.
         states: The output of each input that holds a variable.
     """
-    for name, output in states.items():
-        held, following = graph.tensors[name], graph.tensors[output]
-        both = (held, following)
-        if not all(each.dtype.is_fixed for each in both):
-            continue
-        if (held.dtype, held.encoding) != (following.dtype, following.encoding):
-            forms = " and ".join(f"{each.name!r} {each.dtype} {each.encoding}" for each in both)
+    for names in states.items():
+        ends = [graph.tensors[name] for name in names]
+        if all(end.dtype.is_fixed for end in ends) and len({(end.dtype, end.encoding) for end in ends}) > 1:
+            forms = " and ".join(f"{end.name!r} {end.dtype} {end.encoding}" for end in ends)
             yield f"warning: a state is rounded anew in each step: {forms} have encodings of their own"

@@ -60,14 +60,14 @@ def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collecti
         if fits([shape[axis] for axis in order], expected, open_axes):
             return f"give array.transpose{order}"
     if not open_axes and math.prod(shape) == math.prod(full):
-        cores = [[dim for dim in each if dim != 1] for each in (shape, full)]
+        cores = [[dim for dim in dims if dim != 1] for dims in (shape, full)]
         if cores[0] == cores[1] or len(shape) == 1:
             return f"give array.reshape{full}"
         for order in _orders(len(shape)):
             if [shape[axis] for axis in order if shape[axis] != 1] == cores[1]:
                 return f"give array.transpose{order}.reshape{full}"
-    dims = ["any" if axis in open_axes else str(dim) for axis, dim in enumerate(full)]
-    fix = f"give an array of shape [{', '.join(dims)}]"
+    words = ["any" if axis in open_axes else str(dim) for axis, dim in enumerate(full)]
+    fix = f"give an array of shape [{', '.join(words)}]"
     if not shape or not full or not shape[0] or not fits(shape[1:], full[1:], [a - 1 for a in open_axes]):
         return fix
     if full[0] and shape[0] % full[0] == 0:
@@ -89,7 +89,7 @@ def _orders(rank: int) -> Iterator[tuple[int, ...]]:
 
 def is_permuted(shape: Sequence[int], expected: Sequence[int]) -> bool:
     """Return whether dimensions other than 1 are the expected ones in another order."""
-    cores = [[dim for dim in each if dim != 1] for each in (shape, expected)]
+    cores = [[dim for dim in dims if dim != 1] for dims in (shape, expected)]
     return cores[0] != cores[1] and sorted(cores[0]) == sorted(cores[1])
 
 
@@ -103,11 +103,11 @@ def holds_integers(tensor: Tensor) -> bool:
     return tensor.dtype.is_integer or tensor.dtype.kind == "bool"
 
 
-def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
+def of_size(size: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
     """Return the shape of what has a size, None if it does not fit or does not determine the shape.
 
     Args:
-        found: The size, in elements or bytes.
+        size: The size, in elements or bytes.
         full: Size of the shape that the input states.
         unit: Size if all dynamic dimensions are 1.
         tensor: The input; a single item of its batch fits too if no dimension is dynamic.
@@ -117,17 +117,17 @@ def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
         >>> of_size(12, 3, 3, Tensor("x", (1, 3), FLOAT32, dynamic_axes=(0,)))
         (4, 3)
     """
-    if found == full:
+    if size == full:
         return tensor.shape
     if not tensor.dynamic_axes:
         batch = tensor.shape[0] if tensor.shape else 1
-        return (1, *tensor.shape[1:]) if batch > 1 and found * batch == full else None
-    if found == unit:
+        return (1, *tensor.shape[1:]) if batch > 1 and size * batch == full else None
+    if size == unit:
         return unit_shape(tensor)
-    if len(tensor.dynamic_axes) > 1 or unit == 0 or found == 0 or found % unit:
+    if len(tensor.dynamic_axes) > 1 or unit == 0 or size == 0 or size % unit:
         return None
     (axis,) = tensor.dynamic_axes
-    return (*tensor.shape[:axis], found // unit, *tensor.shape[axis + 1 :])
+    return (*tensor.shape[:axis], size // unit, *tensor.shape[axis + 1 :])
 
 
 def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
@@ -143,17 +143,17 @@ def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
     return of_size(math.prod(shape), tensor.size, tensor.size, tensor)
 
 
-def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str) -> tuple[str, str]:
+def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) -> tuple[str, str]:
     """Return the problem of a raw file's size and its fix.
 
     Args:
         path: The file.
-        found: Its bytes.
+        size: Its bytes.
         unit: Bytes of the input if all dynamic dimensions are 1.
         tensor: The input.
         kind: Data type of the file.
     """
-    title = f"{path} has {found} bytes, input {tensor.name!r}"
+    title = f"{path} has {size} bytes, input {tensor.name!r}"
     if len(tensor.dynamic_axes) > 1:
         return (
             f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), which "

@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 def next_values(model: Model) -> dict[str, str]:
     """Return the output with the next value of each input of the main graph that holds a variable."""
-    inputs, outputs = ({each.name for each in side} for side in (model.main.inputs, model.main.outputs))
-    held = {name: state.get("output") for name, state in model.metadata.get("states", {}).items()}
-    return {name: output for name, output in held.items() if name in inputs and output in outputs}
+    inputs, outputs = ({tensor.name for tensor in side} for side in (model.main.inputs, model.main.outputs))
+    states = {name: state.get("output") for name, state in model.metadata.get("states", {}).items()}
+    return {name: output for name, output in states.items() if name in inputs and output in outputs}
 
 
 def with_first_values(

@@ -219,17 +219,48 @@ def test_exported_encodings_lead_to_the_same_model(tmp_path):
         assert again.main.tensors["w"].encoding == quantized_once.main.tensors["w"].encoding
 
 
-def test_a_matrix_after_an_image_follows_but_for_its_blocks(tmp_path):
+def test_zeros_between_weights_and_orders_of_inputs_change_no_encoding(tmp_path):
+    nodes = [
+        helper.make_node("Gather", ["x", "reverse"], ["r"], "reverse", axis=1),
+        helper.make_node("Conv", ["r", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("ConvTranspose", ["c", "turned"], ["y"], "spread", dilations=[2, 2]),
+    ]
+    turned = RNG.standard_normal((CHANNELS, 4, 2, 2)).astype(np.float32)
+    path = network(tmp_path / "m.onnx", nodes, turned=turned)
+    model = onnx.load(path)
+    model.graph.initializer.append(numpy_helper.from_array(np.int64([3, 2, 1, 0]), "reverse"))
+    onnx.save(model, path)
+    for name, weight, axis in (("w", WEIGHT, 0), ("turned", turned, 1)):
+        found, notes = quantized(path, file(scales_of(weight, axis=axis), name=name))
+        assert found[name].encoding.scales == tuple(scales_of(weight, axis=axis))
+        assert not any("scaled" in note for note in notes)
+
+
+NAN = "AADAfwAAwH8AAMB/AADAfwAAwH8AAMB/AADAfwAAwH8="
+
+
+@pytest.mark.parametrize("record", [[], [""], ["AACAPw=="], ["AACAP"], ["\u00e4"], [NAN]])
+def test_factors_of_a_damaged_record_are_unknown(tmp_path, record):
+    model = xdlc.convert(network(tmp_path / "m.onnx"))
+    model.metadata["factors"]["main"]["w"] = record
+    with pytest.raises(UsageError, match=r"param_encodings 'w'.*bn"):
+        xdlc.quantize(model, SAMPLES, quantization_overrides=file(scales_of(WEIGHT)), act_bitwidth=16)
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_a_matrix_after_an_image_follows_but_for_its_blocks(tmp_path, is_scaled):
     full = RNG.standard_normal((CHANNELS, 256)).astype(np.float32)
     nodes = [
         helper.make_node("Relu", ["x"], ["r"], "relu"),
         helper.make_node("MaxPool", ["r"], ["m"], "pool", kernel_shape=[1, 1]),
         helper.make_node("Flatten", ["m"], ["f"], "flatten"),
-        helper.make_node("Gemm", ["f", "full"], ["y"], "gemm", transB=1),
+        helper.make_node("Gemm", ["f", "full"], ["g"], "gemm", transB=1),
+        helper.make_node("Mul" if is_scaled else "Add", ["g", "gamma"], ["y"], "last"),
     ]
     path = network(tmp_path / "m.onnx", nodes, full=full)
     found, _ = quantized(path, file(scales_of(full), name="full"))
-    assert found["full"].encoding.scales == tuple(scales_of(full))
+    scales = np.float64(scales_of(full)) * (np.abs(GAMMA) if is_scaled else 1)
+    np.testing.assert_allclose(found["full"].encoding.scales, scales, rtol=2e-7)
     row = {"name": "full", "enc_type": "PER_BLOCK", "dtype": "INT", "bw": 4, "is_sym": True, "block_size": 32}
     row |= {"scale": [0.5] * 64, "offset": [-8] * 64}
     content = {"version": "1.0.0", "activation_encodings": [], "param_encodings": [row]}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
 from collections.abc import Sequence
 
 from xdlc.ir import Model, Tensor
@@ -15,7 +17,7 @@ _FITS, _UNLIKE = 0.1, 0.2
 """Logarithms by which scales are off that fit the largest values of channels, and that do not."""
 
 
-def following(model: Model, override: Override, tensor: Tensor, factors: Sequence[float]) -> Override | None:
+def following(model: Model, override: Override, tensor: Tensor, record: Sequence[str]) -> Override | None:
     """Return the encoding of a merged weight from that of the source's; None if a bias or the like is meant.
 
     A file may be of a network in which BatchNorm was merged before: scales that fit the merged weight, and
@@ -25,7 +27,7 @@ def following(model: Model, override: Override, tensor: Tensor, factors: Sequenc
         model: The float model.
         override: The encoding of the source's weight.
         tensor: The weight of the model.
-        factors: What the conversion multiplied the source's values by, per output channel; none: unknown.
+        record: What ``weight_factors`` of the converter stated of the weight.
 
     Raises:
         UsageError: If no encoding of the merged weight has the same quantized values.
@@ -36,31 +38,38 @@ def following(model: Model, override: Override, tensor: Tensor, factors: Sequenc
     rule = traits(op)
     if rule.weight is None or op.inputs[rule.weight] is not tensor:
         return None
-    if set(factors) == {1.0}:
-        if override.grain in (Grain.TENSOR, Grain.CHANNEL):
-            return override
+    text, *notes = record or [""]
+    factors = _factors(text, 1 if rule.channel_axis is None else tensor.shape[rule.channel_axis])
+    if "reordered" in notes and override.grain not in (Grain.TENSOR, Grain.CHANNEL):
         raise override.error(
             f"has scales per block of inputs, which {op.type} {op.name!r} reads in another order",
             "write scales per channel, or omit the entry",
         )
-    count = 1 if rule.channel_axis is None else tensor.shape[rule.channel_axis]
-    known = factors if len(factors) == count and all(map(math.isfinite, factors)) else ()
-    if _is_of_merged(override, tensor, known, rule.channel_axis):
+    if set(factors) == {1.0} or _is_of_merged(override, tensor, factors, rule.channel_axis):
         return override
-    result = override.times(known)
+    result = override.times(factors)
     if result is not None:
         return result
     types = {name: kind for name, kind, _ in model.metadata.get("nodes", ())}
     nodes = [name for name in op.origin.nodes if name in types]
     is_batchnorm = any("batch" in types[name].lower() for name in nodes)
-    how = "each channel has its own factor" if known else "in another way than by a factor per channel"
-    symmetric = "write symmetric scales; " if known else ""
+    how = "each channel has its own factor" if factors else "in another way than by a factor per channel"
+    symmetric = "write symmetric scales; " if factors else ""
     apart = "or convert with --disable_batchnorm_folding; " if is_batchnorm else ""
     raise override.error(
         f"is for a weight that {', '.join(nodes[1:]) or 'a step before it'} changed when it was merged into "
         f"{op.type} {op.name!r}: {how}",
         f"{symmetric}compute encodings of the network with these merged, {apart}or omit the entry",
     )
+
+
+def _factors(text: str, count: int) -> list[float]:
+    """Return the factors of a text, or none if a file has other than ``count`` numbers there."""
+    try:
+        factors = struct.unpack(f"<{count}f", base64.b64decode(text))
+    except (ValueError, struct.error):
+        return []
+    return [*factors] if all(map(math.isfinite, factors)) else []
 
 
 def _is_of_merged(override: Override, tensor: Tensor, factors: Sequence[float], axis: int | None) -> bool:

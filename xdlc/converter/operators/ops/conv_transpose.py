@@ -81,7 +81,7 @@ def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Valu
         made[(slice(None), slice(None), *(slice(None, None, step) for step in dilations))] = array
         return made
 
-    return b.static_like(weight, data.transform(spread, shape=shape))
+    return b.static_like(weight, data.transform(spread, shape=shape, factors=1.0))
 
 
 def _pads(

@@ -96,7 +96,8 @@ def scaled(b: Builder, value: Value, factor: float) -> Value:
     if value.tensor.data is not None:
         data = value.tensor.data
         return b.static_like(
-            value, data.transform(lambda array: (array * factor).astype(data.dtype), by_rows=True)
+            value,
+            data.transform(lambda array: (array * factor).astype(data.dtype), by_rows=True, factors=factor),
         )
     import numpy
 
