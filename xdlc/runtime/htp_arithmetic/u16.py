@@ -90,7 +90,7 @@ def u16_results(b: Builder, held: Product, value: str, multiply: Multiply, *, wh
 
 
 def _wide_results(b: Builder, held: Product, value: str, multiply: Multiply) -> str:
-    """Return the quantized values of the result of a product with 16-bit weights; in float64 sums are exact."""
+    """Return the quantized values of a product with 16-bit weights; float64 holds its sums exactly."""
     import numpy as np
 
     zero = -held.offset
