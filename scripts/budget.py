@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 911
+MODULES = 912
 FILES_OF_A_CONVERSION = 66
 LINES = {
     "api": 2_285,
@@ -28,16 +28,16 @@ LINES = {
     "converter": 54_735,
     "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_341,
+    "passes": 6_495,
     "prepare": 4_135,
     "quant": 19_600,
-    "runtime": 17_040,
+    "runtime": 17_100,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_740
+TOTAL = 139_895
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

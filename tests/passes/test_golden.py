@@ -119,6 +119,7 @@ def test_passes_run_in_the_order_that_they_require():
         "expand_blocks",
         "step_recurrences",
         "spread_batches",
+        "widen_slopes",
         "write_hard_swish",
     ]
 

@@ -6,9 +6,9 @@ SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its value
 Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.  It is no power of
 two: beside some of these a strided depthwise convolution returns the lowest value for half of its results.
 
-All generations have a least factor: below 2^-24 the result is the lowest value.  Depthwise convolutions with
-strides, or of a single tap, but not both, shift the sums of 32 channels to the least factor of any of these.
-A result that is 2^31 times that factor overflows, before it saturates.
+All generations have a least factor: below 2^-24, or 2^-32 with 16-bit weights, the result is the lowest
+value.  Depthwise convolutions with strides, or of a single tap, but not both, shift the sums of 32 channels
+to the least factor of any of these.  A result that is 2^31 times that factor overflows, before it saturates.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _EXACT = 1e-3
 LEAST_FACTOR = 2.0**-22
 """Least factor of a product: below 2^-24 HTP returns the lowest value."""
 
-LEAST_BEFORE_PRELU = 2.0**-15
-"""Least factor where HTP fuses a Prelu: below some 2^-18 results of negative sums are far off."""
+LEAST_BEFORE_PRELU = 2.0**-17
+"""Least factor that any slopes of a fused Prelu are right after: below 2^-18 small ones are not."""
 
 LEAST_OF_SHIFTED = 2.0**-14
 """Least factor where sums are shifted and results are below 2^16: half of what overflows."""
@@ -61,22 +61,48 @@ def shifts_sums(op: Op) -> bool:
     return is_strided is is_wide
 
 
-def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset) -> Array:
+def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset, bits: int = 8) -> Array:
     """Return the least factor that HTP computes an op right with: one, or one for each channel.
 
     Args:
         op: An op with weights of floats.
         source: Encoding of its first input, 16 bits.
         result: Encoding of its result, 16 bits.
+        bits: Bits of the weights; more than 8 are computed as two products of 8.
     """
     import numpy as np
 
+    if bits > 8:
+        return np.full(1, LEAST_FACTOR / 256)
     if not shifts_sums(op):
         return np.full(1, LEAST_FACTOR)
     largest = _largest_results(op, representable(source, UFIXED16)) / result.scale - result.offset
     starts = np.arange(0, len(largest), _TOGETHER)
     groups = np.maximum.reduceat(largest, starts).repeat(_TOGETHER)[: len(largest)]
     return LEAST_OF_SHIFTED * np.maximum(groups / 2.0**16, 1.0)
+
+
+def least_before(prelu: Op, product: ScaleOffset, result: ScaleOffset) -> Array:
+    """Return the least factor that HTP computes a product before a Prelu right with, one for each slope.
+
+    Negative sums have a factor of their own: that of the product in steps of the Prelu's result, times the
+    slope.  Where that is below 2^-24 and the product's below 2^-18, the result is the lowest value or any
+    (emulation of SDK 2.51, v73 to v79; v68 and v69 have no such fault).
+
+    Args:
+        prelu: The Prelu; of slopes that differ along several axes, the smallest of each channel counts.
+        product: Encoding of the product, 16 bits.
+        result: Encoding of the Prelu's result, 16 bits.
+    """
+    import numpy as np
+
+    slopes = prelu.inputs[1]
+    if slopes is None or slopes.data is None or not slopes.dtype.is_float:
+        return np.full(1, LEAST_BEFORE_PRELU)
+    sizes = np.abs(np.asarray(slopes.numpy(), np.float64)).reshape(-1, slopes.shape[-1] if slopes.rank else 1)
+    slopes.data.release()
+    least = np.where(sizes > 0.0, sizes, np.inf).min(axis=0)
+    return np.minimum(LEAST_BEFORE_PRELU, LEAST_FACTOR * result.scale / product.scale / least)
 
 
 def _largest_results(op: Op, values: Range) -> Array:

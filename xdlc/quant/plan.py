@@ -7,6 +7,7 @@ from functools import cached_property
 
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.data import Array
+from xdlc.passes.multiply_slopes import multiply_slopes
 from xdlc.quant.apply import apply, convert_moves
 from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.auto_range import Choice
@@ -91,6 +92,11 @@ class GraphPlan:
         correct_biases(self.graph, self.placement, decision, means)
         apply(self.graph, self.placement, decision)
         convert_moves(self.graph, self.placement)
+        if multiplied := multiply_slopes(self.graph):
+            decision.notes.append(
+                f"{len(multiplied)} Prelu: depthwise convolution(s) by 1 stand before them, as "
+                f"{multiplied[0].name!r}: HTP has slopes of 16 bits in products alone"
+            )
 
     def store_floats(self, options: QuantOptions) -> list[str]:
         """Drop the encodings of what stays float, store it in the type of the options; return notes."""

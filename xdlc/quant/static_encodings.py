@@ -18,6 +18,7 @@ from xdlc.ir import (
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_udo
+from xdlc.passes.multiply_slopes import takes_wide_slopes
 from xdlc.quant.affine import (
     activation_type,
     asymmetric,
@@ -28,7 +29,7 @@ from xdlc.quant.affine import (
     used_bits,
 )
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.multipliers import LEAST_BEFORE_PRELU, exact, least_factor, rest_of, rounds
+from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
@@ -207,12 +208,9 @@ class Statics:
                 decision.params[op, name] = form
 
     def _has_narrow_slopes(self, op: Op) -> bool:
-        """Return whether HTP compiles a Prelu with 8-bit slopes alone: several slopes, no product to fuse."""
-        source, slopes = op.inputs[0], op.inputs[1] if op.type == "Prelu" else None
-        if source is None or slopes is None or slopes.size == 1:
-            return False
-        is_fused = source.producer is not None and _is_weighted(source.producer)
-        return not is_fused or self.graph.is_output(source) or self.graph.sole_consumer(source) is not op
+        """Return whether HTP compiles a Prelu with 8-bit slopes alone: several, no room for a product."""
+        slopes = op.inputs[1] if op.type == "Prelu" else None
+        return slopes is not None and slopes.size > 1 and not takes_wide_slopes(self.graph, op)
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
@@ -264,12 +262,14 @@ class Statics:
             floor = for_bias = self._channel_range(bias, 0).largest / (scale * 2.0**30)
         bits = self.precision.weight_bits_of(op)
         result = decision.activations.get(op.outputs[0])
-        overflows = bits < 16 and (self._rounds or self.placement.fixed[op] == 16)
+        overflows = self._rounds or self.placement.fixed[op] == 16
         written = result[1] if result is not None and overflows else None
         if source is not None and scale and isinstance(written, ScaleOffset):
-            least = least_factor(op, source, written)
-            if any(reader.type == "Prelu" for reader in self.graph.consumers(op.outputs[0])):
-                least = np.maximum(least, LEAST_BEFORE_PRELU)
+            least = least_factor(op, source, written, bits)
+            for reader in self.graph.consumers(op.outputs[0]) if bits < 16 and not self._rounds else ():
+                after = decision.activations.get(reader.outputs[0]) if reader.type == "Prelu" else None
+                if after is not None and isinstance(after[1], ScaleOffset):
+                    least = np.maximum(least, least_before(reader, written, after[1]))
             least = least * (written.scale / scale)
             floor = least if floor is None else np.maximum(floor, least)
         around = Around(axis, bits, floor, Fitted())

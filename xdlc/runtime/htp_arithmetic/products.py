@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from xdlc.ir import AxisScaleOffset, ScaleOffset, Tensor
-from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8, UFIXED16
+from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_fusion import shapes_product
 
 Array: TypeAlias = Any  # numpy.ndarray
-Multiply: TypeAlias = Callable[[str, str], str]
-"""Returns the int32 product of bytes with the weights, given the ONNX values of them and of their zero."""
+Multiply: TypeAlias = Callable[..., str]
+"""Returns the int32 product of bytes with the weights, given the ONNX values of them and of their zero.
+
+A third argument of 1 is for the low bytes of 16-bit weights.
+"""
 
 _DEEPEST = (1 << 30) // (255 * 128)
 """Most weights of an output channel for which sums of bytes times weights stay below 2^30."""
@@ -43,13 +46,18 @@ class Product:
             are_rounded(b, self.source, self.target)
             and kind is self.target.dtype
             and self.weight.is_static
-            and self.weight.dtype is SFIXED8
+            and (self.weight.dtype is SFIXED8 or (self.is_wide and kind is UFIXED16))
             and not any(_offsets(self.weight))
             and self._depth <= _DEEPEST
             and (self.bias is None or self._is_in_steps(self.bias))
             and (kind is UFIXED16 or not self._is_read_unrounded(b))
         )
         return kind.bits if fits else None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether weights have 16 bits."""
+        return self.weight.dtype is SFIXED16
 
     @property
     def _depth(self) -> int:
@@ -145,21 +153,45 @@ def are_rounded(b: Builder, *tensors: Tensor) -> bool:
     )
 
 
-def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tuple[str, str]:
-    """Return the ONNX values of 8-bit weights and of their zero point, unsigned.
+def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
+    """Return the ONNX values of the bytes of weights, unsigned, and of their zero point.
 
     On CPUs without VNNI, sums of two products of unsigned and signed bytes saturate at 16 bits.
+
+    Returns:
+        The weights of 8 bits, or the high and the low bytes of those of 16; the zero point.
     """
     import numpy as np
 
-    data = unpacked(weight).transform(_raised, dtype=np.dtype(np.uint8)).transpose(order)
-    return b.initializer(weight.name, data), b.constant(np.uint8(128))
+    wide = weight.dtype is SFIXED16
+    names = (f"{weight.name}_high", f"{weight.name}_low") if wide else (weight.name,)
+    values = []
+    for name, byte in zip(names, (_high, _low) if wide else (_raised,), strict=True):
+        data = unpacked(weight).transform(byte, dtype=np.dtype(np.uint8)).transpose(order)
+        values.append(b.initializer(name, data))
+    return tuple(values), b.constant(np.uint8(128))
 
 
 def _raised(values: Array) -> Array:
     import numpy as np
 
     return (values.astype(np.int16) + 128).astype(np.uint8)
+
+
+LARGEST = 0x7F7F
+"""The largest number whose two signed bytes hold it."""
+
+
+def _high(values: Array) -> Array:
+    import numpy as np
+
+    return ((np.minimum(values, LARGEST).astype(np.int32) + 128 >> 8) + 128).astype(np.uint8)
+
+
+def _low(values: Array) -> Array:
+    import numpy as np
+
+    return (np.minimum(values, LARGEST).astype(np.int32) + 128 & 255).astype(np.uint8)
 
 
 def fifteen_bits(multipliers: Array) -> Array:

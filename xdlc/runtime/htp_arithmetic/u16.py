@@ -21,6 +21,11 @@ more than 0x7F7F:
 
     result = round(65536 * m * (floor(sum(w * x) / 65536) + round(offset * sum(w) / 65536))) - output offset
 
+Weights of 16 bits lose as many; depthwise convolutions that keep all are computed in floats:
+
+    accumulator = floor(sum(w * x) / 65536) + round(offset * sum(w) / 65536) + round(b / 65536)
+    result      = round(65536 * m * accumulator) - output offset
+
 Halves are rounded down in the terms with an offset.
 """
 
@@ -30,7 +35,14 @@ from collections.abc import Sequence
 
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import Array, Multiply, Product, clipped, fifteen_bits
+from xdlc.runtime.htp_arithmetic.products import (
+    LARGEST,
+    Array,
+    Multiply,
+    Product,
+    clipped,
+    fifteen_bits,
+)
 
 _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""
@@ -48,6 +60,8 @@ def u16_results(b: Builder, held: Product, value: str, multiply: Multiply, *, wh
     """
     import numpy as np
 
+    if held.is_wide:
+        return _wide_results(b, held, value, multiply)
     zero = -held.offset
     high, low = bytes_of(b, b.cast(value, np.int32))
     high = multiply(high, b.constant(np.uint8(zero >> 8)))
@@ -75,6 +89,24 @@ def u16_results(b: Builder, held: Product, value: str, multiply: Multiply, *, wh
     return clipped(b, placed, np.float64, np.uint16)
 
 
+def _wide_results(b: Builder, held: Product, value: str, multiply: Multiply) -> str:
+    """Return the quantized values of a product with 16-bit weights; float64 holds its sums exactly."""
+    import numpy as np
+
+    zero = -held.offset
+    zeros = b.constant(np.uint8(zero >> 8)), b.constant(np.uint8(zero & 255))
+    total = held.constant(b, zero * held.sums / 65536, np.float64)
+    for place, byte in enumerate(bytes_of(b, b.cast(value, np.int32))):
+        for part in (0, 1):
+            product = b.cast(multiply(byte, zeros[place], part), np.float64)
+            total = b.node("Add", [total, _times(b, product, 256.0 ** -(place + part))])
+    rest = half_down(held.offset * held.sums / 65536) + np.rint(held.added / 65536)
+    total = b.node("Add", [b.node("Floor", [total]), held.constant(b, rest, np.float64)])
+    steps = b.node("Mul", [total, held.constant(b, 65536.0 * held.multipliers, np.float64)])
+    placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-held.output_offset))])
+    return clipped(b, placed, np.float64, np.uint16)
+
+
 def bytes_of(b: Builder, value: str) -> tuple[str, str]:
     """Return the high and the low bytes of int32 values below 2^16, as uint8."""
     import numpy as np
@@ -93,8 +125,6 @@ def half_down(values: Array) -> Array:
 
 
 _MIDDLE = 32768
-_LARGEST = 0x7F7F
-"""The largest number whose two signed bytes hold it."""
 
 
 def is_centred(tensor: Tensor) -> bool:
@@ -126,7 +156,7 @@ def write_u16_matmul(
     high, low = bytes_of(b, b.cast(b.read_stored_as(first, orders[0]), np.int32))
     stored = b.cast(b.read_stored_as(second, orders[1]), np.int32)
     whole = b.node("Sub", [stored, b.constant(_MIDDLE, np.int32)])
-    whole = b.node("Min", [whole, b.constant(_LARGEST, np.int32)])
+    whole = b.node("Min", [whole, b.constant(LARGEST, np.int32)])
     # Signed bytes: the high one is that of the number plus 128.
     raised = b.node("Add", [whole, b.constant(_MIDDLE + 128, np.int32)])
     upper = b.node("Sub", [b.node("Div", [raised, b.constant(256, np.int32)]), b.constant(128, np.int32)])

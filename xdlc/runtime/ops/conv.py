@@ -37,15 +37,15 @@ def conv(op: Op, b: Builder) -> None:
     }
     held = Product(source, weight, bias, target)
     bits = held.bits(b)
-    if bits is not None:
+    whole = depthwise and window["strides"] != [1] * count
+    if bits == 16 and depthwise and math.prod(weight.shape[:count]) == 1:
+        whole = not whole
+    if bits is not None and not (whole and held.is_wide):
         taps, middle = unsigned_weights(b, weight, to_onnx)
 
-        def multiply(value: str, zero: str) -> str:
-            return b.node("ConvInteger", [value, taps, zero, middle], **window)
+        def multiply(value: str, zero: str, part: int = 0) -> str:
+            return b.node("ConvInteger", [value, taps[part], zero, middle], **window)
 
-        whole = depthwise and window["strides"] != [1] * count
-        if bits == 16 and depthwise and math.prod(weight.shape[:count]) == 1:
-            whole = not whole
         results = u16_results if bits == 16 else u8_results
         stored = results(b, held, b.read_stored_as(source, order), multiply, whole=whole)
         b.write_stored(target, stored, order)

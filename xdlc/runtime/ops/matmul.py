@@ -64,8 +64,8 @@ def fully_connected(op: Op, b: Builder) -> None:
     if bits is not None:
         rows, middle = unsigned_weights(b, weight, (1, 0))
 
-        def multiply(value: str, zero: str) -> str:
-            return b.node("MatMulInteger", [value, rows, zero, middle])
+        def multiply(value: str, zero: str, part: int = 0) -> str:
+            return b.node("MatMulInteger", [value, rows[part], zero, middle])
 
         stored = b.read_stored_as(source, tuple(range(source.rank)))
         results = u16_results if bits == 16 else u8_results
