@@ -31,7 +31,7 @@ LINES = {
     "passes": 6_495,
     "prepare": 4_135,
     "quant": 19_600,
-    "runtime": 17_100,
+    "runtime": 17_105,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
