@@ -359,24 +359,31 @@ class Job(GraphPlan):
     def measured_results(self, *, corrected: bool) -> Iterator[Mapping[str, Array]]:
         """Yield what the quantized model makes of each of ``measured``, under the ranges of the others.
 
+        Args:
+            corrected: Whether biases are corrected.
+        """
+        if not self.measured or not judged(self.graph):
+            return
+        with self.without_held_out():
+            session = self.target_session(corrected=corrected)
+        for kept in self.measured:
+            yield session.run(kept.sample)
+
+    def target_session(self, *, corrected: bool | None = None) -> CpuSession:
+        """Return a session of what outputs are judged by, under the present decision, near to the target.
+
         Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
         the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which
-        rounds less, was up to 4 dB too good.  HTP's own sums of products with 16-bit weights lose up to 40 dB
+        rounds less, was up to 4 dB too good.  HTP's sums of products with 16-bit weights lose up to 40 dB
         more: a network with such weights runs in its arithmetic.  Ops that stay float are computed in float16
         where the target has that alone.
 
         Args:
-            corrected: Whether biases are corrected.
+            corrected: Whether biases are corrected; default: as was decided.
         """
-        names = judged(self.graph)
-        if not self.measured or not names:
-            return
-        with self.without_held_out():
-            model = self.trial(corrected=corrected, as_on_target=True)
-            plain = all(dtype is not SFIXED16 for dtype, _ in self.decision.statics.values())
-            session = self.session(model, outputs=names, plain=plain)
-        for kept in self.measured:
-            yield session.run(kept.sample)
+        model = self.trial(corrected=corrected, as_on_target=True)
+        plain = all(dtype is not SFIXED16 for dtype, _ in self.decision.statics.values())
+        return self.session(model, outputs=judged(self.graph), plain=plain)
 
     def trial(
         self, *, weights_of: Model | None = None, corrected: bool | None = None, as_on_target: bool = False

@@ -187,7 +187,7 @@ class Trials:
     def exact(self, levels: Levels) -> float:
         """Return the SQNR of the network as it will be stored."""
         if levels not in self._exact:
-            self._exact[levels] = self._measure(levels, self._session(levels, plain=True))
+            self._exact[levels] = self._measure(levels, self._session(levels, is_judged=True))
         return self._exact[levels]
 
     def score(self, levels: Levels) -> float:
@@ -249,16 +249,16 @@ class Trials:
                 group.set(made, level)
         return made
 
-    def _session(self, levels: Levels, *, plain: bool = False) -> Run:
+    def _session(self, levels: Levels, *, is_judged: bool = False) -> Run:
         self.runs += RUNS_A_SESSION
         self.job.precision = self.precision(levels)
         self.job.decide()
-        return self.job.session(self.job.trial(), plain=plain, outputs=self._names if plain else None).run
+        return (self.job.target_session() if is_judged else self.job.session(self.job.trial())).run
 
     def _runner(self, levels: Levels) -> Run:
         """Return what runs a sample under some levels, nearly as they will be stored."""
         if not self._is_emulated:
-            return self._session(levels, plain=True)
+            return self._session(levels, is_judged=True)
         wide = tuple(map(_widened, self.groups, levels))
         if self._emulation is None or self._emulation[0] != wide:
             self.runs += 2 * RUNS_A_SESSION
