@@ -57,6 +57,8 @@ SHAPES = [
     ((5, 48), (48,)),
     ((2, 3, 48), (48,)),
     ((2, 2, 3, 3, 16), (16,)),
+    ((2, 2, 3, 3, 16), (1, 3, 3, 16)),
+    ((2, 3, 3, 16), (2, 3, 3, 16)),
 ]
 
 
@@ -89,7 +91,7 @@ def test_a_product_with_another_reader_is_not_fused():
     assert passes.find("multiply_slopes").apply(graph)
 
 
-@pytest.mark.parametrize("slopes", [(1,), (1, 1, 1, 1, 8)])
+@pytest.mark.parametrize("slopes", [(1,), (1, 1, 1, 1, 8), (2, 4, 4, 8)])
 def test_one_slope_and_slopes_of_more_axes_than_an_image_stay(slopes):
     graph = prelu((1, 2, 4, 4, 8), slopes)
     assert not passes.find("multiply_slopes").apply(graph)

@@ -96,7 +96,9 @@ def _has_room(op: Op) -> bool:
     source, slopes = op.inputs[0], op.inputs[1]
     if source is None or slopes is None or source.dynamic_axes or source.shape != op.outputs[0].shape:
         return False
-    return source.rank > 1 and slopes.rank <= min(source.rank, 4) and source.shape[-1] > 1
+    # The convolution has one axis for all leading ones of the source.
+    is_broadcast = slopes.rank <= source.rank if source.rank <= 4 else slopes.shape[:-3] in ((), (1,))
+    return source.rank > 1 and is_broadcast and source.shape[-1] > 1
 
 
 def _is_fused(graph: Graph, op: Op) -> bool:
