@@ -106,7 +106,8 @@ class _Rewriting:
         if reader.inputs[0] is not result or taken is None or taken.data is None or taken.size != sums.size:
             return None
         moved = taken.numpy().reshape(sums.shape)
-        zero = int(moved.flat[0] // (sums.flat[0] or 1))
+        largest = numpy.abs(sums).argmax()
+        zero = int(moved.flat[largest] // (sums.flat[largest] or 1))
         if graph.is_output(difference) or (moved != zero * sums).any():
             return None
         graph.replace(difference, result)
@@ -210,9 +211,10 @@ def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, 
 
 def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
     """Return divided sums times a scale, which often is a product of two small ones itself."""
-    made = scale.producer
-    held = [*made.inputs] if made is not None and _computes(made, enums.MULTIPLY) else [scale]
-    first, *others = sorted((each for each in held if each is not None), key=lambda each: each.data is None)
+    op = scale.producer
+    read = [*op.inputs] if op is not None and _computes(op, enums.MULTIPLY) else [scale]
+    factors = (factor for factor in read if factor is not None)
+    first, *others = sorted(factors, key=lambda factor: factor.data is None)
     if first.data is not None:
         first = w.constant(first.numpy() * numpy.float32(2.0**shift))
     else:
