@@ -5,7 +5,7 @@ from xdlc.quant import quantize
 from xdlc.quant.advice import most_reach
 from xdlc.quant.calibration.statistics import Histogram
 
-ADD = 0
+ADD, SUBTRACT = 0, 18
 
 
 def warnings(model, samples, **options):
@@ -56,6 +56,14 @@ def test_so_is_a_constant(net, bits):
 def test_ordinary_ranges_are_no_warnings(net):
     n = net(1, 8, 8, 3)
     model = n.done(n.neuron(n.conv(n.x, 8, "c"), 4, "r"))
+    assert not warnings(model, n.samples(4))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-6])
+def test_no_value_stretches_the_least_range(net, scale):
+    n = net(1, 8, 8, 16)
+    zeros = n.binary(n.x, n.x, SUBTRACT, "zeros")
+    model = n.done(n.binary(zeros, n.weights("offsets", 1, 8, 8, 16, scale=scale), ADD, "y"))
     assert not warnings(model, n.samples(4))
 
 

@@ -185,18 +185,18 @@ def stretched_warnings(job: Job) -> list[str]:
 def _activations(job: Job) -> Iterator[_Found]:
     """Yield the largest of most values, that of all, the scale, the name, and what to do."""
     for tensor, (dtype, encoding) in job.decision.activations.items():
-        held = job.calibration.found.get(tensor)
+        statistics = job.calibration.found.get(tensor)
         if (
-            held is None
-            or not held.histogram.total
+            statistics is None
+            or not statistics.histogram.total
             or dtype.bits != 8
             or not isinstance(encoding, ScaleOffset)
         ):
             continue
         if tensor in job.decision.useful or _is_fixed(tensor):
             continue
-        rest = most_reach(held.histogram)
-        if 0.0 < rest < STEPS * encoding.scale:
+        rest, seen = most_reach(statistics.histogram), statistics.seen
+        if 0.0 < rest < STEPS * encoding.scale < max(-seen.low, seen.high):
             values = representable(encoding, dtype)
             largest = max(-values.low, values.high)
             yield rest, largest, encoding.scale, tensor.name, {"act_bitwidth_of": {tensor.name: 16}}
