@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import xdlc
 from tests.conftest import Models
 from xdlc.cli import main
 from xdlc.cli.main import LazyGroup
@@ -227,6 +230,22 @@ def test_tools_that_run_afterwards(models: Models) -> None:
     assert result.exit_code == 0
     assert sections()["quantizing"]["note"] in result.stderr
     assert "no DLC is written" in result.stderr
+
+
+def test_the_command_of_a_warning_works_with_the_vendors_names(models: Models, tmp_path: Path) -> None:
+    path, samples = models.save(models.cnn()), tmp_path / "samples.npy"
+    images = np.random.default_rng(0).standard_normal((4, 3, 16, 16)).astype(np.float32)
+    images[:, 0, 0, 0] = 1e5
+    np.save(samples, images)
+    words = ["-i", str(path), "-o", str(tmp_path / "net.dlc"), "--input_list", str(samples)]
+    words += ["--act_bw", "8", "--weight_bw", "8", "--act_quantizer", "tf", "--ignore_encodings"]
+    first = CliRunner().invoke(GROUP, ["qnn-onnx-converter", *words])
+    assert "--act_bitwidth 16" in first.stderr
+    for advised in ("", " --float_ops y --act_bitwidth_of y 16 --accuracy best --min_sqnr 9 --report r.html"):
+        command_line = shlex.split(first.stderr.rpartition(": xdlc ")[2] + advised)
+        understood(command_line[1:], click.Context(command(command_line[0]), info_name=command_line[0]))
+    assert CliRunner().invoke(GROUP, command_line[: -len(advised.split())]).exit_code == 0
+    assert xdlc.load(tmp_path / "net.dlc").main.tensors["y"].dtype.bits == 16
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def rows(notes):
     return [re.match(r"  (\S.*?) +([\d.]+)% kept", line).groups() for line in table.splitlines()[1:]]
 
 
-def invoke(*words):
-    result = CliRunner().invoke(quant.main, [str(word) for word in words])
+def invoke(*words, tool="xdlc-quant"):
+    result = CliRunner().invoke(quant.main, [str(word) for word in words], prog_name=tool)
     assert result.exit_code == 0, result.output
     return result
 
@@ -137,16 +137,32 @@ def test_the_result_does_not_depend_on_the_run_and_the_report_lists_the_trials(n
     assert [rung["is_enough"] for rung in rungs][:3] == [False, False, True]
 
 
-def test_the_command_of_a_warning_works(net, tmp_path):
+@pytest.mark.parametrize(
+    ("tool", "flags"),
+    [
+        ("xdlc-quant", ()),
+        ("xdlc-quant", ("--act_bw", "8", "--weights_bw=8")),
+        ("snpe-dlc-quant", ("--bitwidth", "8", "--use_enhanced_quantizer", "--debug")),
+    ],
+)
+def test_the_command_of_a_warning_works(net, tmp_path, tool, flags):
     n, model = cancelling(net)
     xdlc.save(model, tmp_path / "net.dlc")
     np.savez(tmp_path / "samples.npz", x=np.stack([sample["x"] for sample in n.samples(20)]))
     words = ["-i", tmp_path / "net.dlc", "-l", tmp_path / "samples.npz", "-o", tmp_path / "q.dlc"]
-    first = invoke(*words, "--output_kind", "y", "signal").stderr.splitlines()[-1]
+    words += ["--output_kind", "y", "signal"]
+    first = invoke(*words, *flags, tool=tool).stderr.splitlines()[-1]
     program, *fixed = shlex.split(first.rpartition(": ")[2])
-    assert program == "xdlc-quant"
-    assert "warning" not in invoke(*fixed).stderr
+    assert program == tool
+    assert "warning" not in invoke(*fixed, tool=tool).stderr
     assert xdlc.load(tmp_path / "q.dlc").main.tensors["y_w"].dtype is SFIXED16
+
+
+def test_the_command_line_climbs_too(net, tmp_path):
+    n, model = cancelling(net)
+    xdlc.save(model, tmp_path / "net.dlc")
+    np.savez(tmp_path / "samples.npz", x=np.stack([sample["x"] for sample in n.samples(20)]))
+    words = ["-i", tmp_path / "net.dlc", "-l", tmp_path / "samples.npz", "-o", tmp_path / "q.dlc"]
     assert "A16W16" in invoke(*words, "--output_kind", "y", "signal", "--accuracy", "best").stdout
 
 

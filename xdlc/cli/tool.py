@@ -34,7 +34,6 @@ class Tool(click.Command):
     """A command that reports every error the same way, on stderr and without a traceback."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WORDS] = (*ctx.command_path.split(), *args)
         _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread, notices = words.understood(args, ctx)
@@ -46,8 +45,10 @@ class Tool(click.Command):
                 left = super().parse_args(ctx, args)  # the word after an option's file is the argument
         for text in dict.fromkeys(notices):
             notice(text)
-        if words.LATER in ctx.meta:
-            ctx.meta[_NEXT] = _second(ctx, *ctx.meta[words.LATER])
+        name, later = ctx.meta.get(words.LATER, ("", ()))
+        ctx.meta[_WORDS] = (*ctx.command_path.split(), *spread, *later)
+        if later:
+            ctx.meta[_NEXT] = _second(ctx, name, later)
         return left
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -262,9 +263,9 @@ def is_quiet() -> bool:
 
 
 def command_line() -> tuple[str, ...]:
-    """Return the words of the command line of the running tool, its name first."""
-    held: tuple[str, ...] = click.get_current_context().meta[_WORDS]
-    return held
+    """Return the command line of the running tool by words, its name first, with our names of flags."""
+    command: tuple[str, ...] = click.get_current_context().meta[_WORDS]
+    return command
 
 
 def warn(text: str) -> None:
