@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import xdlc
 from tests.htp_models import needs_htp
 from xdlc.cli.tools import quant
+from xdlc.errors import ConstraintError
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import FLOAT32, SFIXED16, UFIXED8
 from xdlc.quant import quantize
@@ -96,20 +97,54 @@ def test_balanced_ends_at_activations_and_the_warning_goes_on_from_there(net):
     assert warning.endswith("act_bitwidth=16, weights_bitwidth=16")
 
 
-def test_floats_are_last_where_the_target_has_them(net):
-    """Weights of 16 bits hold no 1e-6 beside 1."""
+def beyond_16_bits(net):
+    """Return a network whose weights hold 1e-6 beside 1."""
     n, model = cancelling(net)
     last = np.array(n.graph.tensors["y_w"].numpy())
     last[..., 2:, :] *= 1e-5
     last[..., :2, :] *= 10.0
     model.main.tensors["y_w"].data = ArrayData(last)
     model.main.tensors["y_b"].data = ArrayData(np.zeros(2, np.float32))
+    return n, model
+
+
+def test_floats_are_last_where_the_target_has_them(net):
+    n, model = beyond_16_bits(net)
     made, notes, _ = run(model, n.samples(20), accuracy="best", **KINDS)
     assert rows(notes)[3][0] == "float"
     assert made.main.tensors["y"].dtype is FLOAT32
     _, notes, (warning,) = run(model, n.samples(20), accuracy="best", target="qcs6490", **KINDS)
     assert [name for name, _ in rows(notes)] == ["A8W8", "A16W8", "A16W16"]
     assert warning.endswith("report='report.html'")
+
+
+GOAL = {"evaluate": lambda run: 1.0, "min_score": 0.5}
+
+
+@pytest.mark.parametrize("options", [{"max_sqnr_drop": 3.0}, GOAL, {**GOAL, "accuracy": "best"}])
+def test_no_ladder_is_advised_beside_a_goal(net, options):
+    n, model = beyond_16_bits(net)
+    _, _, (warning,) = run(model, n.samples(20), **options, **KINDS)
+    assert "accuracy=" not in warning
+    assert "the target has no wider ones" not in warning
+    assert warning.endswith("report='report.html'")
+
+
+@pytest.mark.parametrize(
+    ("options", "fix"),
+    [
+        ({"accuracy": "best", "target": "qcs6490"}, "report='report.html'"),
+        ({"act_bitwidth": 16, "max_sqnr_drop": 60.0}, "min_sqnr=50.0"),
+        ({"min_sqnr": 50.0, "accuracy": "balanced"}, "report='report.html'"),
+        ({"min_sqnr": 3.0, "accuracy": "balanced"}, "min_sqnr=50.0"),
+    ],
+)
+def test_the_fix_of_a_failure_is_a_goal_that_is_not_set(net, options, fix):
+    n, model = beyond_16_bits(net)
+    with pytest.raises(ConstraintError) as caught:
+        run(model, n.samples(20), fail_below=50.0, **options, **KINDS)
+    assert caught.value.fix.endswith(fix)
+    assert "the target has no wider ones" not in caught.value.fix
 
 
 def test_a_goal_takes_the_place_of_verdicts(net):

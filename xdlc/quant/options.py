@@ -178,6 +178,11 @@ class QuantOptions:
         return cls(**{**given, **names})
 
     @property
+    def has_goal(self) -> bool:
+        """Whether an SQNR is the goal of mixed precision."""
+        return self.min_sqnr is not None or self.max_sqnr_drop is not None
+
+    @property
     def soc(self) -> Soc | None:
         """The SoC that is quantized for; None: any.
 

@@ -207,7 +207,7 @@ def _check_weights(model: Model) -> None:
 def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
     """Return the algorithms to run; a goal or a ladder is for mixed precision, named or not."""
     names = list(options.algorithms)
-    has_goal = any(goal is not None for goal in (options.min_sqnr, options.max_sqnr_drop, evaluate))
+    has_goal = options.has_goal or evaluate is not None
     if (has_goal or options.accuracy != "fast") and "mixed_precision" not in names:
         names.append("mixed_precision")
     return names

@@ -36,7 +36,7 @@ def mixed_precision(job: Job) -> None:
         UsageError: If there is no goal.
     """
     options = job.options
-    climbs = options.min_sqnr is None and options.max_sqnr_drop is None and job.evaluate is None
+    climbs = not options.has_goal and job.evaluate is None
     if climbs and options.accuracy == "fast":
         raise UsageError(
             "mixed precision has no goal",
