@@ -114,7 +114,8 @@ def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     assert advice_of(given)[1].endswith(" -i m.dlc --act_bitwidth_of=c 8 --act_bitwidth_of 'an op' 16")
     many = replace(poor, ops=())
     assert advice_of(many)[0].endswith("--accuracy best")
-    assert advice_of(replace(many, options={**options, "accuracy": "best"}))[0].endswith("--act_bitwidth 16")
+    for chosen in ({"accuracy": "best"}, {"min_sqnr": "20.0"}, {"max_sqnr_drop": "3.0"}):
+        assert advice_of(replace(many, options={**options, **chosen}))[0].endswith("--act_bitwidth 16")
     wide = replace(poor, options={**options, "act_bitwidth": "16", "float_ops": "other"})
     wide = replace(wide, ops=(replace(few, act_bits=16),))
     assert advice_of(wide)[1].endswith("--float_ops 'other,an op'")

@@ -23,6 +23,8 @@ FEW = 3
 """Most ops that are named as the ones that matter."""
 STARVED = 0.01
 """Share of its range that a tensor's values take at most where that is why it is lost."""
+CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
+"""Options beside which an accuracy changes nothing that would help."""
 
 
 def summary(report: QuantReport) -> list[str]:
@@ -129,7 +131,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     elif narrow:
         yield _advised(report, most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
     elif not wide:
-        yield _advised(report, most, {"act_bitwidth": 16} if "accuracy" in asked else ladder)
+        yield _advised(report, most, {"act_bitwidth": 16} if asked.keys() & CHOICES_OF_WIDTHS else ladder)
     elif few:
         kept = [name for name in asked.get("float_ops", "").split(",") if name]
         yield _advised(report, "activations have 16 bits", {"float_ops": [*kept, *names]})
@@ -142,7 +144,7 @@ def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
     bits = int(asked.get("weights_bitwidth", "8"))
     if bits < 8:
         return {"weights_bitwidth": 8}
-    if "accuracy" not in asked:
+    if not asked.keys() & CHOICES_OF_WIDTHS:
         return {"accuracy": "best"}
     algorithms = [name for name in asked.get("algorithms", "").split(",") if name]
     more = next((name for name in ("seqmse", "adaround", "cle") if name not in algorithms), None)
