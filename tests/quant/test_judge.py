@@ -216,12 +216,6 @@ def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
         quantize(model, n.samples(1), output_kind={"z": "map"})
 
 
-def test_the_command_line_lists_all_kinds():
-    from xdlc.cli.quant_options import KINDS
-
-    assert list(KINDS) == [kind.value for kind in OutputKind]
-
-
 def face_detector(net):
     """Logits of at most 4, far negative but for a few cells: the range and the mean are the background's."""
     n = net(1, 32, 32, 4)

@@ -135,6 +135,9 @@ BOOL8, STRING, UNDEFINED = BY_NAME["bool8"], BY_NAME["string"], BY_NAME["undefin
 PLAIN = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32, SFIXED8: INT8, SFIXED16: INT16, SFIXED32: INT32}
 """Integer types that definitions of UDOs use for fixed point, as configurations of SNPE do."""
 
+LARGEST_OF_BYTES = 0x7F7F
+"""Largest 16-bit number whose two bytes are both signed: HTP multiplies them apart."""
+
 
 def _named(name: str) -> DType:
     """Return the type of a name: there is one object for each."""

@@ -72,13 +72,12 @@ def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleO
 def second_factor(values: Range) -> ScaleOffset:
     """Return the 16-bit encoding of what HTP multiplies another activation by.
 
-    The zero is in the middle, and no more than 0x7F7F steps above it are used: two signed bytes, which HTP
-    takes it apart into, hold no more.
+    The zero is in the middle, and no more than ``LARGEST_OF_BYTES`` steps above it are used.
 
     Args:
         values: Finite range; an empty one counts as [0, 0].
     """
-    return centred(Range(min(values.low, 0.0), max(values.high, 0.0) * 0x7FFF / 0x7F7F), 16)
+    return centred(Range(min(values.low, 0.0), max(values.high, 0.0) * 0x7FFF / dt.LARGEST_OF_BYTES), 16)
 
 
 def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 STAGES = {"fast": 3, "balanced": 1, "best": 3}
 """The last stage of ``mixed.groups.Group.highest`` that each ladder goes to, a goal with it."""
 
-
 KEPT = (0.99, 0.995)
 """Least share of the float task that outputs keep op by op; the second where the stored network has less."""
 
@@ -102,7 +101,7 @@ def _name(trials: Trials, levels: Levels) -> str:
     return str(max(chosen, key=lambda level: (level.acts is None, level.acts or 0, level.weights)))
 
 
-def _inner(job: Job, stage: int) -> Change:
+def _inner(stage: int) -> Change:
     """Return the widths of branches and loop bodies at a stage."""
     if not stage:
         return lambda precision: precision
@@ -112,7 +111,7 @@ def _inner(job: Job, stage: int) -> Change:
 def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> Rung:
     began = time.perf_counter()
     job.under_way(f"trying {name}")
-    with job.under(lambda _: trials.precision(levels), _inner(job, stage)):
+    with job.under(lambda _: trials.precision(levels), _inner(stage)):
         figures, corrected = figures_of(job)
         moved = moved_bytes(job) / max(trials.unit.bytes, 1.0)
     poorest = worst(figure.verdict for figure in figures)
@@ -127,7 +126,7 @@ def _ended(job: Job, found: SearchResult, rungs: dict[Levels, Rung], stage: int)
     """Record the rungs, and give branches and loop bodies their widths."""
     job.rungs, job.corrects_biases = list(rungs.values()), False
     for inner in job.inner:
-        inner.precision = _inner(job, stage)(inner.precision.copy())
+        inner.precision = _inner(stage)(inner.precision.copy())
     return found
 
 

@@ -272,7 +272,7 @@ class Statics:
                     least = np.maximum(least, least_before(reader, written, after[1]))
             least = least * (written.scale / scale)
             floor = least if floor is None else np.maximum(floor, least)
-        around = Around(axis, bits, floor, Fitted())
+        around = Around(axis, bits, floor)
         dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
         # One that several ops read would be stored once for each.
         if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:

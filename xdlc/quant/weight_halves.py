@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import SFIXED8, SFIXED16, UFIXED16
+from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, UFIXED16
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import MIN_WIDTH, representable, to_quantized
@@ -29,9 +29,6 @@ Halves: TypeAlias = tuple[ScaleOffset, ScaleOffset]
 """Encodings of the results of the high and of the low bytes, 16 bits each."""
 
 _STEPS = (1 << 16) - 1
-_LARGEST = 0x7F7F
-"""Largest 16-bit value whose bytes are both signed."""
-
 _SPREAD = 6.0
 """Standard deviations that a sum of random signs stays within."""
 
@@ -46,8 +43,8 @@ def splits(soc: Soc | None) -> bool:
 
 def can_split(op: Op) -> bool:
     """Return whether an op adds products with its static weights."""
-    found = traits(op)
-    return found.weight is not None and bool(found.macs) and len(op.outputs) == 1
+    own = traits(op)
+    return own.weight is not None and bool(own.macs) and len(op.outputs) == 1
 
 
 def halves(op: Op, decision: Decision) -> Halves | None:
@@ -182,6 +179,6 @@ def _bytes(array: Array, *, encoding: Encoding, is_high: bool) -> Array:
     """Return the high or low bytes of float values in a 16-bit encoding."""
     import numpy as np
 
-    quantized = np.clip(to_quantized(array, encoding, SFIXED16), -_LARGEST, _LARGEST).astype(np.int32)
+    quantized = np.clip(to_quantized(array, encoding, SFIXED16), -LARGEST_OF_BYTES, LARGEST_OF_BYTES).astype(np.int32)
     low = ((quantized + 128) & 255) - 128
     return ((quantized - low) >> 8 if is_high else low).astype(np.int8)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from xdlc.errors import ModelError
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.dtype import LARGEST_OF_BYTES
 from xdlc.quant.affine import MIN_SCALE, symmetric_scale
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Fit, Steps
@@ -14,9 +15,6 @@ from xdlc.quant.ranges import NOTHING, Range, range_of
 
 _CHUNK = 1 << 20
 """Elements that a method looks at in one go, so that its copies stay small."""
-
-_LARGEST_16 = 0x7F7F
-"""Largest 16-bit weight: HTP's kernels take it as two bytes, the lower one signed too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ def weight_steps(bits: int, options: QuantOptions) -> Steps:
     if given is not None:
         low, high = max(low, given[0]), min(high, given[1])
     elif bits >= 8:
-        high = min(high, _LARGEST_16)
+        high = min(high, LARGEST_OF_BYTES)
         low = -high
     return Steps(low, high, options.percentile_calibration_value)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from xdlc.ir import AxisScaleOffset, ScaleOffset, Tensor
-from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
+from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_fusion import shapes_product
@@ -178,20 +178,16 @@ def _raised(values: Array) -> Array:
     return (values.astype(np.int16) + 128).astype(np.uint8)
 
 
-LARGEST = 0x7F7F
-"""The largest number whose two signed bytes hold it."""
-
-
 def _high(values: Array) -> Array:
     import numpy as np
 
-    return ((np.minimum(values, LARGEST).astype(np.int32) + 128 >> 8) + 128).astype(np.uint8)
+    return ((np.minimum(values, LARGEST_OF_BYTES).astype(np.int32) + 128 >> 8) + 128).astype(np.uint8)
 
 
 def _low(values: Array) -> Array:
     import numpy as np
 
-    return (np.minimum(values, LARGEST).astype(np.int32) + 128 & 255).astype(np.uint8)
+    return (np.minimum(values, LARGEST_OF_BYTES).astype(np.int32) + 128 & 255).astype(np.uint8)
 
 
 def fifteen_bits(multipliers: Array) -> Array:

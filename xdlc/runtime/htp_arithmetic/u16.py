@@ -34,15 +34,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdlc.ir import ScaleOffset, Tensor
+from xdlc.ir.dtype import LARGEST_OF_BYTES
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import (
-    LARGEST,
-    Array,
-    Multiply,
-    Product,
-    clipped,
-    fifteen_bits,
-)
+from xdlc.runtime.htp_arithmetic.products import Array, Multiply, Product, clipped, fifteen_bits
 
 _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""
@@ -156,7 +150,7 @@ def write_u16_matmul(
     high, low = bytes_of(b, b.cast(b.read_stored_as(first, orders[0]), np.int32))
     stored = b.cast(b.read_stored_as(second, orders[1]), np.int32)
     whole = b.node("Sub", [stored, b.constant(_MIDDLE, np.int32)])
-    whole = b.node("Min", [whole, b.constant(LARGEST, np.int32)])
+    whole = b.node("Min", [whole, b.constant(LARGEST_OF_BYTES, np.int32)])
     # Signed bytes: the high one is that of the number plus 128.
     raised = b.node("Add", [whole, b.constant(_MIDDLE + 128, np.int32)])
     upper = b.node("Sub", [b.node("Div", [raised, b.constant(256, np.int32)]), b.constant(128, np.int32)])
