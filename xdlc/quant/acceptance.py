@@ -108,10 +108,10 @@ def keep_what_helps(
         twin = model.clone()
         for change in [*kept, *tried]:
             make(twin, change)
-        found = guard.score_of_float(twin)
+        score = guard.score_of_float(twin)
         trials += 1
-        if found.is_gain(reached):
-            kept, reached = [*kept, *tried], found
+        if score.is_gain(reached):
+            kept, reached = [*kept, *tried], score
         elif len(tried) > 1:
             half = len(tried) // 2
             pending += [tried[:half], tried[half:]]

@@ -74,7 +74,7 @@ def climb(job: Job, trials: Trials) -> SearchResult:
     else:
         best = max(rungs, key=lambda levels: (rungs[levels].kept or 0.0, -rungs[levels].bytes))
         return _ended(job, SearchResult(best, False), rungs, ceilings.index(best))
-    found = SearchResult(levels, True)
+    result = SearchResult(levels, True)
     trials.most_runs = trials.runs + trials.most_runs // SHARE
     for kept in KEPT if stage else ():
         trials.goal = Goal(kept=kept)
@@ -86,9 +86,9 @@ def climb(job: Job, trials: Trials) -> SearchResult:
             name = f"{_name(trials, levels)} in part"
             rungs[lowered.levels] = _tried(job, trials, lowered.levels, name, stage)
         if rungs[lowered.levels].is_enough:
-            found = lowered
+            result = lowered
             break
-    return _ended(job, found, rungs, stage)
+    return _ended(job, result, rungs, stage)
 
 
 def _requested(job: Job) -> str:
@@ -122,12 +122,12 @@ def _tried(job: Job, trials: Trials, levels: Levels, name: str, stage: int) -> R
     return Rung(name, kept, enough, moved, text, seconds)
 
 
-def _ended(job: Job, found: SearchResult, rungs: dict[Levels, Rung], stage: int) -> SearchResult:
+def _ended(job: Job, result: SearchResult, rungs: dict[Levels, Rung], stage: int) -> SearchResult:
     """Record the rungs, and give branches and loop bodies their widths."""
     job.rungs, job.corrects_biases = list(rungs.values()), False
     for inner in job.inner:
         inner.precision = _inner(stage)(inner.precision.copy())
-    return found
+    return result
 
 
 def ladder_note(job: Job) -> str:

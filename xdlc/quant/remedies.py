@@ -120,14 +120,14 @@ class Remedies:
                 own = tried[-1], options
         if own is not None:
             return own
-        options, least = job.options, self._least
-        is_best, has_goal = options.accuracy == "best", options.has_goal or job.evaluate is not None
+        requested, least = job.options, self._least
+        is_best, has_goal = requested.accuracy == "best", requested.has_goal or job.evaluate is not None
         cause = "no widths that were tried keep it" if is_best or has_goal else "the target has no wider ones"
         if tried:
             cause = f"no widths keep it ({'; '.join(tried)})"
-        is_higher = least is not None and (options.min_sqnr is None or options.min_sqnr < least)
+        is_higher = least is not None and (requested.min_sqnr is None or requested.min_sqnr < least)
         is_last = is_best or (has_goal and not is_higher)  # a goal takes the place of the ladder
-        if is_last or not (options.soc is None or options.soc.fp16):
+        if is_last or not (requested.soc is None or requested.soc.fp16):
             return f"{cause}; see where it is lost", {"report": REPORT}
         more = "calibrate with more samples, for ranges may be too narrow, or let ops stay float"
         return f"{cause}; {more}", {"accuracy": "best"} if least is None else {"min_sqnr": least}

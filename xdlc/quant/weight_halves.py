@@ -29,6 +29,7 @@ Halves: TypeAlias = tuple[ScaleOffset, ScaleOffset]
 """Encodings of the results of the high and of the low bytes, 16 bits each."""
 
 _STEPS = (1 << 16) - 1
+
 _SPREAD = 6.0
 """Standard deviations that a sum of random signs stays within."""
 
@@ -179,6 +180,7 @@ def _bytes(array: Array, *, encoding: Encoding, is_high: bool) -> Array:
     """Return the high or low bytes of float values in a 16-bit encoding."""
     import numpy as np
 
-    quantized = np.clip(to_quantized(array, encoding, SFIXED16), -LARGEST_OF_BYTES, LARGEST_OF_BYTES).astype(np.int32)
+    quantized = to_quantized(array, encoding, SFIXED16).astype(np.int32)
+    quantized = np.clip(quantized, -LARGEST_OF_BYTES, LARGEST_OF_BYTES)
     low = ((quantized + 128) & 255) - 128
     return ((quantized - low) >> 8 if is_high else low).astype(np.int8)

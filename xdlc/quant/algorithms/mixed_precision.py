@@ -51,16 +51,16 @@ def mixed_precision(job: Job) -> None:
         return
     trials = Trials(job, groups, base, _judged(job), most_runs(job, sum(1 for _ in job.samples)))
     if climbs:
-        found = climb(job, trials)
-        notes = summary(trials, found) if any(found.levels) else []
+        result = climb(job, trials)
+        notes = summary(trials, result) if any(result.levels) else []
     else:
         with job.without_held_out():  # ranges that have seen a sample flatter it
-            found = _search(job, trials)
-            notes = summary(trials, found)
-    job.precision = trials.precision(found.levels)
+            result = _search(job, trials)
+            notes = summary(trials, result)
+    job.precision = trials.precision(result.levels)
     job.place()
-    job.raised = raised_records(trials, found)
-    job.goal = trials.goal.sqnr if found.reached else None
+    job.raised = raised_records(trials, result)
+    job.goal = trials.goal.sqnr if result.reached else None
     job.notes += notes
 
 
@@ -87,20 +87,20 @@ def _search(job: Job, trials: Trials) -> SearchResult:
     trials.goal = Goal(least, MARGIN, job.evaluate, job.min_score)
     best, tried = None, set()
     while True:
-        found = search(trials.ceilings()[: STAGES[job.options.accuracy] + 1], trials)
+        result = search(trials.ceilings()[: STAGES[job.options.accuracy] + 1], trials)
         if least is None:
-            return found
-        if found.levels in tried:
+            return result
+        if result.levels in tried:
             break
-        tried.add(found.levels)
-        is_good = trials.exact(found.levels) >= least + MARGIN / 2 and trials.keeps_task(found.levels)
-        if is_good and (best is None or trials.cost(found.levels) < trials.cost(best.levels)):
-            best = found
-        if not found.reached or len(tried) == MOST_SEARCHES:
+        tried.add(result.levels)
+        is_good = trials.exact(result.levels) >= least + MARGIN / 2 and trials.keeps_task(result.levels)
+        if is_good and (best is None or trials.cost(result.levels) < trials.cost(best.levels)):
+            best = result
+        if not result.reached or len(tried) == MOST_SEARCHES:
             break
     if best is None:
-        found.reached = trials.exact(found.levels) >= least
-    return best or found
+        result.reached = trials.exact(result.levels) >= least
+    return best or result
 
 
 def _least_sqnr(job: Job, trials: Trials) -> float | None:

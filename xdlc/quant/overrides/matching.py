@@ -67,7 +67,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
     for tensor in graph.tensors.values():
         for name in others.get(tensor.name, [tensor.name]):
             holders.setdefault(name, []).append(tensor)
-    gone = {name for held, names in others.items() if held not in graph.tensors for name in names}
+    gone = {name for holder, names in others.items() if holder not in graph.tensors for name in names}
     result, unknown, modules = Matching(), list[Override](), Modules(graph)
     is_torch = any("pytorch" in entry.get("tool", "") for entry in model.metadata.get("history", ()))
     for name, override in overrides.entries.items():
@@ -80,17 +80,17 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
             result.by[name] = "module path"
         reals = [tensor for tensor in tensors if is_real(tensor)]
         for tensor in reals:
-            held: Override | None = override
+            followed: Override | None = override
             if tensor.name in factors and name not in overrides.merged:
                 try:
-                    held = following(model, override, tensor, factors[tensor.name])
+                    followed = following(model, override, tensor, factors[tensor.name])
                 except UsageError as error:
                     problems.append(error)
-            if held is None:
+            if followed is None:
                 result.left[name] = FOLLOWS
                 continue
-            result.found.append((held, tensor))
-            if held is not override:
+            result.found.append((followed, tensor))
+            if followed is not override:
                 result.followed.add(name)
         if reals:
             continue
