@@ -28,7 +28,7 @@ LINES = {
     "converter": 54_735,
     "ir": 3_665,
     "opdefs": 6_565,
-    "passes": 6_495,
+    "passes": 6_500,
     "prepare": 4_135,
     "quant": 19_600,
     "runtime": 17_105,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_895
+TOTAL = 139_930
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
