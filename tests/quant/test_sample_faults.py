@@ -373,6 +373,32 @@ def test_a_term_of_positions_ends_the_scale_that_a_network_begins_with(network):
     assert kinds(model, pictures(12)) == ["scale"]
 
 
+def sequence_kinds(n, lengths, layout=""):
+    """Return the kinds of faults of noise in samples of several lengths, the second axis of input x."""
+    y = n.neuron(n.x, RELU, "y")
+    n.x.dynamic_axes = y.dynamic_axes = (1,)
+    model = n.done(y)
+    model.metadata["layouts"] = {"x": layout} if layout else {}
+    rng = np.random.default_rng(0)
+    return kinds(model, [rng.standard_normal((n.x.shape[0], length, *n.x.shape[2:])) for length in lengths])
+
+
+@pytest.mark.parametrize("features", [(), (16,), (24, 3)])
+def test_samples_of_several_lengths(net, features):
+    lengths = [20, 3, 100, 7, 50, 1, 30, 40, 33, 90]
+    assert "copies?" not in sequence_kinds(net(1, 20, *features), lengths)
+
+
+def test_samples_without_elements_among_others(net):
+    assert sequence_kinds(net(1, 20, 8), [20, 0, 20, 20, 20, 20, 0, 20, 20, 0]) == []
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((2, 60, 512), "NFC"), ((1, 3, 24, 40), "NCHW")])
+def test_channels_of_several_lengths(net, shape, layout):
+    lengths = [60, 100, 7] if layout == "NFC" else [3, 1, 4]
+    assert sequence_kinds(net(*shape), lengths * 4, layout) == []
+
+
 # ---------------------------------------------------------------------- what a quantization says
 
 
