@@ -31,8 +31,22 @@ def test_a_session_shows_graph_runtime_inputs_and_outputs() -> None:
     assert "closed" in repr(session)
 
 
-@pytest.mark.parametrize(("name", "named"), [("bert-base", True), ("org/net", True), ("net.onnx", False)])
-def test_a_name_of_transformers_is_no_file(name: str, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("bert-base", True),
+        ("org/net", True),
+        ("Qwen/Qwen2.5-0.5B", True),
+        ("net.onnx", False),
+        ("models/net.onnx", False),
+        ("../net.onnx", False),
+    ],
+)
+def test_a_name_of_transformers_is_no_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, named: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
     with pytest.raises(StorageError) as caught:
         xdlc.convert(name)
     assert ("convert the module" in str(caught.value.fix)) is named
