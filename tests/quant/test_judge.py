@@ -7,7 +7,7 @@ from tests.quant.heads import RELU, SIGMOID
 from xdlc.errors import UsageError
 from xdlc.ir import static, u32
 from xdlc.quant import quantize
-from xdlc.quant.judge import OutputJudge, parts_of_outputs
+from xdlc.quant.judge import OutputJudge, judged, parts_of_outputs
 from xdlc.quant.kind_inference import kind_of
 from xdlc.quant.output_kinds import OutputKind
 from xdlc.quant.verdicts import worst
@@ -314,13 +314,69 @@ def test_values_that_say_nothing_are_useless(net, exact, rounded, words):
     assert words in str(found)
 
 
-def test_constant_scores_are_useless_though_all_are_low(net):
+def test_scores_without_any_may_be_constant_but_others_not(net):
     rng = np.random.default_rng(0)
-    floats = [rng.uniform(0, 0.01, (1, 80)).astype(np.float32) for _ in range(4)]
-    found, _ = verdict(net, OutputKind.SCORES, floats, [array + np.float32(0.001) for array in floats])
+    n = net(1, 80)
+    n.done(n.neuron(n.x, SIGMOID, "y"))
+    for highest, is_useless in ((0.002, False), (0.4, True)):
+        floats = [rng.uniform(0, highest, (1, 80)).astype(np.float32) for _ in range(4)]
+        judge = judge_of(n.graph, floats, {})
+        (found,) = judge.score([{"y": 0 * array} for array in floats]).verdicts
+        assert found.kind is OutputKind.SCORES
+        assert found.is_useless is is_useless
+
+
+def test_rounding_of_a_constant_is_no_loss(net):
+    floats = [np.float32([[1.0, 1.0 + 1e-7, 1.0 - 1e-7] * 20])] * 4
+    found, _ = verdict(net, OutputKind.SIGNAL, floats, [np.ones_like(array) for array in floats])
     assert not found.is_poor
-    found, _ = verdict(net, OutputKind.SCORES, floats, [0 * array for array in floats])
-    assert found.is_useless
+
+
+@pytest.mark.parametrize("softmax", [True, False])
+def test_channels_first_outputs_are_judged_as_channels_last(net, softmax):
+    rng = np.random.default_rng(0)
+    n = net(1, 16, 24, 3)
+    if softmax:
+        last = n.op("Softmax", [n.x], (1, 16, 24, 3), "last", axis=u32(3))
+    else:
+        last = n.neuron(n.x, SIGMOID, "last")
+    moved = n.op("Transpose", [last], (1, 3, 16, 24), "y", perm=static("p", np.uint32([0, 3, 1, 2])))
+    n.done(moved)
+    (name,) = judged(n.graph)
+    assert name == ("x" if softmax else "last")
+    values = [{name: rng.uniform(0, 1, (1, 16, 24, 3)).astype(np.float32) ** 8} for _ in range(4)]
+    (part,) = parts_of_outputs(n.graph, values, {})
+    assert (part.output, part.kind) == ("y", OutputKind.CLASSES if softmax else OutputKind.MAP)
+
+
+def test_scores_of_a_softmax_are_probabilities_where_the_user_wants_scores(net):
+    rng = np.random.default_rng(0)
+    n = net(1, 80)
+    n.done(n.op("Softmax", [n.x], (1, 80), "y", axis=u32(1)))
+    logits = [{"x": (5 * rng.normal(0, 1, (1, 80))).astype(np.float32)} for _ in range(8)]
+    judge = OutputJudge(parts_of_outputs(n.graph, logits, {"y": OutputKind.SCORES}), logits)
+    (found,) = judge.score(logits).verdicts
+    assert int(found.words.split()[0]) <= 8  # not all logits above 0
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(np.uint8, OutputKind.SIGNAL), (np.bool_, OutputKind.MAP)])
+def test_integers_are_judged_as_the_user_says(net, dtype, kind):
+    rng = np.random.default_rng(0)
+    if dtype is np.bool_:
+        floats = [rng.uniform(0, 1, (1, 32, 32, 1)) > 0.5 for _ in range(4)]
+        rounded = floats
+    else:
+        floats = [rng.integers(0, 200, (1, 32, 32, 3)).astype(dtype) for _ in range(4)]
+        rounded = [(array + rng.integers(-2, 3, array.shape)).clip(0, 255).astype(dtype) for array in floats]
+    found, _ = verdict(net, kind, floats, rounded)
+    assert not found.is_poor
+
+
+def test_many_vectors_are_compared_within_bounds(net):
+    rng = np.random.default_rng(0)
+    floats = [rng.normal(0, 1, (1, 64, 64, 64)).astype(np.float32) for _ in range(4)]
+    found, _ = verdict(net, OutputKind.EMBEDDING, floats, [array + np.float32(0.01) for array in floats])
+    assert not found.is_poor
 
 
 def test_a_part_with_small_values_is_lost_though_the_whole_is_not(net):

@@ -6,7 +6,7 @@ from tests.quant.conftest import Net
 from tests.quant.heads import Head
 from xdlc.ir import static
 from xdlc.quant import quantize
-from xdlc.quant.tensor_slices import output_parts, unlike_parts
+from xdlc.quant.tensor_slices import parts_of, unlike_parts
 from xdlc.runtime.cpu import CpuSession
 
 KINDS = ("yolov5", "yolov5_in_place", "yolov7", "yolov8", "yolox", "ssd_in_pixels", "retinaface")
@@ -40,7 +40,7 @@ def test_boxes_and_scores_survive_at_the_defaults(kind):
     model_8 = quantize(model, head.samples(6), **MIN_MAX)
     fresh = head.samples(4, seed=2)
     real, found = outputs(model, fresh, name), outputs(model_8, fresh, name)
-    parts = unlike_parts(output_parts(model.main)[name], [real])
+    parts = unlike_parts(parts_of(model.main.tensors[name]), [real])
     assert len(parts) == 2
     boxes, scores = ((part.of(real), part.of(found)) for part in parts)
     assert sqnr(*boxes) > 30

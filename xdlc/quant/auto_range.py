@@ -109,10 +109,9 @@ def choose(job: Job, spread: Spread) -> Choice | None:
             chosen = choice
     used = min(len(powers[first]), len(powers[chosen]))
     reached, plain = (_sqnr(powers[choice][:used]) for choice in (chosen, first))
-    job.notes.append(
-        f"auto: {chosen} for 8-bit activations, outputs of {used} calibration samples at {reached:.1f} dB; "
-        f"min-max at {plain:.1f} dB"
-    )
+    samples = f"{used} calibration sample{'' if used == 1 else 's'}"
+    figures = f"at {reached:.1f} dB; min-max at {plain:.1f} dB"
+    job.notes.append(f"auto: {chosen} for 8-bit activations, outputs of {samples} {figures}")
     return chosen
 
 

@@ -15,9 +15,9 @@ from xdlc.ir import Graph, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.kind_inference import SOFTMAXES, has_unit_range, kind_of
-from xdlc.quant.op_specs import single_name
+from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.output_kinds import OutputKind
-from xdlc.quant.tensor_slices import Parts, TensorSlice, output_parts, unlike_parts
+from xdlc.quant.tensor_slices import TensorSlice, parts_of, unlike_parts
 from xdlc.quant.verdicts import Verdict, sqnr, verdict_of
 
 MIN_GAIN = 0.05
@@ -36,14 +36,24 @@ def judged(graph: Graph) -> list[str]:
 
 
 def judged_by(output: Tensor) -> Tensor:
-    """Return the tensor that an output is judged by: itself, or the input of a Softmax without masks.
+    """Return the tensor that an output is judged by: channels last, and the input of a Softmax without masks.
 
     A class that is sure to win has the same probability with much noise as with little.
     """
-    producer = output.producer
+    plain = _channels_last(output)
+    producer = plain.producer
     if producer is not None and single_name(producer) in SOFTMAXES and not hides(producer):
-        return producer.inputs[0] or output
-    return output
+        return producer.inputs[0] or plain
+    return plain
+
+
+def _channels_last(output: Tensor) -> Tensor:
+    """Return what a last Transpose brings to channels-first, or the output itself."""
+    op, rank = output.producer, output.rank
+    if op is None or op.type != "Transpose" or op.inputs[0] is None or rank < 4:
+        return output
+    order = [int(axis) for axis in op.param("perm")]
+    return op.inputs[0] if order == [0, rank - 1, *range(1, rank - 1)] else output
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,7 @@ class Part:
         threshold: What scores have to exceed.
         label: The place in words; empty: it is the whole.
         is_certain: Whether the user states its kind, or a Softmax does.
+        is_probability: Whether logits are judged by what a Softmax makes of them.
     """
 
     output: str
@@ -115,14 +126,18 @@ class Part:
     threshold: float
     label: str = ""
     is_certain: bool = False
+    is_probability: bool = False
 
     def of(self, results: Mapping[str, Array]) -> Array:
-        """Return the part from the tensors of a run."""
+        """Return the part from the tensors of a run, in a type whose squares and differences fit."""
         import numpy as np
 
         array = np.atleast_1d(results[self.name])
-        if array.dtype == np.float16:  # whose squares and exponentials overflow
-            array = array.astype(np.float32)
+        if self.kind is not OutputKind.LABELS and array.dtype not in (np.float32, np.float64):
+            array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+        if self.is_probability:
+            powers = np.exp(array - array.max(axis=-1, keepdims=True))
+            array = powers / powers.sum(axis=-1, keepdims=True)
         return array if self.place is None else self.place.of(array)
 
     def fine(self, array: Array) -> Array:
@@ -147,29 +162,38 @@ def parts_of_outputs(
         floats: Values of the tensors ``judged(graph)`` in the float model, a mapping a sample.
         kinds: Kinds of outputs by name; others are inferred.
     """
-    joined = output_parts(graph)
     outputs = dict.fromkeys(tensor for tensor in graph.outputs if tensor.size)
-    return [part for output in outputs for part in _parts(output, joined.get(output.name, ()), floats, kinds)]
+    return [part for output in outputs for part in _parts(output, floats, kinds)]
 
 
 def _parts(
-    output: Tensor, joined: Parts, floats: Sequence[Mapping[str, Array]], kinds: Mapping[str, OutputKind]
+    output: Tensor, floats: Sequence[Mapping[str, Array]], kinds: Mapping[str, OutputKind]
 ) -> list[Part]:
-    source = judged_by(output)
+    source, plain = judged_by(output), _channels_last(output)
     arrays = [values[source.name] for values in floats]
-    unlike = unlike_parts(joined, arrays) if source is output and arrays else ()
-    if len(unlike) < 2 or output.name in kinds:
-        unlike = (TensorSlice(0, 0, output.shape[0] if output.rank else 1, (output,)),)
+    has_parts = source is plain and arrays and is_real(plain) and output.name not in kinds
+    unlike = unlike_parts(parts_of(plain), arrays) if has_parts else ()
+    if len(unlike) < 2:
+        unlike = (TensorSlice(0, 0, plain.shape[0] if plain.rank else 1, (plain,)),)
     parts = []
     for place in unlike:
         whole = len(unlike) == 1
         values = arrays if whole else [place.of(array) for array in arrays]
-        kind = kinds.get(output.name) or kind_of(output, place.sources, values)
-        threshold = 0.5 if has_unit_range(place.sources) else 0.0
+        kind = kinds.get(output.name) or kind_of(plain, place.sources, values)
+        is_probability = source is not plain and kind in (OutputKind.SCORES, OutputKind.MAP)
+        threshold = 0.5 if is_probability or has_unit_range(place.sources) else 0.0
         label = "" if whole else f"{place.start}:{place.stop} of axis {place.axis}"
-        is_certain = output.name in kinds or source is not output
         parts.append(
-            Part(output.name, source.name, None if whole else place, kind, threshold, label, is_certain)
+            Part(
+                output.name,
+                source.name,
+                None if whole else place,
+                kind,
+                threshold,
+                label,
+                is_certain=output.name in kinds or source is not plain,
+                is_probability=is_probability,
+            )
         )
     return parts
 

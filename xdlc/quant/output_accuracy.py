@@ -52,7 +52,7 @@ class Figure:
         equal = self.verdict.equal
         if equal is not None:
             words.append(f"{equal:.1%} equal" if self.sqnr is None else f"top-1 equal in {equal:.1%}")
-        return f"{self.output!r} {', '.join(words)}"
+        return f"{self.output!r} {', '.join(words) or f'{self.verdict.kept:.1%} kept'}"
 
 
 def measure_figures(job: Job, results: Sequence[Mapping[str, Array]]) -> list[Figure]:

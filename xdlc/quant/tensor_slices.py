@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.quant.op_specs import is_real, single_name
 
@@ -49,25 +49,6 @@ class TensorSlice:
 Parts = tuple[TensorSlice, ...]
 
 
-def output_parts(graph: Graph) -> dict[str, Parts]:
-    """Return the parts of each real output, by its name, in the order of their axis; at least one each.
-
-    Found by the graph alone, back through ops that move values or compute element by element: a Concat
-    parts its result, a ScatterNd that fills a slice, and a product with numbers per channel that differ.
-    Those of detectors' levels are among them; :func:`unlike_parts` joins parts whose values are alike.
-
-    Args:
-        graph: Any graph.
-    """
-    known: dict[Tensor, Parts] = {}
-    found = {}
-    for output in graph.outputs:
-        if is_real(output) and output.rank:
-            whole = TensorSlice(0, 0, output.shape[0], (output,))
-            found[output.name] = parts_of(output, known) or (whole,)
-    return found
-
-
 def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
     """Return the parts with neighbours joined whose largest values differ by less than ``UNLIKE`` times.
 
@@ -92,14 +73,19 @@ def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
     return tuple(part for part, _ in joined)
 
 
-def parts_of(tensor: Tensor, known: dict[Tensor, Parts], depth: int = 0) -> Parts:
+def parts_of(tensor: Tensor, known: dict[Tensor, Parts] | None = None, depth: int = 0) -> Parts:
     """Return the parts of a tensor, all on one axis and in its order; none if it is one whole.
+
+    They follow from the graph alone, back through ops that move values or compute element by element: a
+    Concat parts its result, a ScatterNd that fills a slice, and a product with numbers per channel that
+    differ.  Those of detectors' levels are among them; :func:`unlike_parts` joins parts of like values.
 
     Args:
         tensor: Any tensor.
         known: Parts found before; those of this one and of what it comes from are added.
         depth: Concats between this tensor and the first.
     """
+    known = {} if known is None else known
     chain: list[tuple[Tensor, Op, Tensor]] = []
     while tensor not in known:
         op = tensor.producer

@@ -32,6 +32,9 @@ LEAST_AREA = 0.001
 ROUNDING = 1e-9
 """Spread over size of values, at most, that is rounding of a mean."""
 
+SAME = 1e-6
+"""Spread over size of values, at most, that are rounded to one."""
+
 LONGEST_TEXT = 256
 """Most steps with labels that are read as one, like the characters of a text between blanks."""
 
@@ -46,6 +49,9 @@ SMALL, NOTHING = 0.01, 1e-5
 
 MOST_CHANNELS = 64
 """Channels of an output that are looked at."""
+
+MOST_VECTORS = 1024
+"""Embeddings whose neighbours are compared."""
 
 _Z = 1.645
 """Standard errors of the one-sided bound of 95 %."""
@@ -119,10 +125,10 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
 
     Args:
         kind: What they are taken for.
-        is_certain: Whether they are that for sure.  If classes are not, and all samples have one label, the
-            noise of the values counts too.
         pairs: Values of the float model and of the quantized one, of each sample.
         threshold: What scores have to exceed.
+        is_certain: Whether they are of that kind for sure.  If classes are not, and all samples have one
+            label, the noise of the values counts too.
     """
     import numpy as np
 
@@ -143,15 +149,22 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
         kept = max(0.0, 1.0 - noise.noise / noise.signal) if noise.signal else 1.0
         words = f"{verdict.words}, {noise.db:.1f} dB"
         return replace(verdict, kept=min(verdict.kept, kept), at_most=min(verdict.at_most, kept), words=words)
-    if kind is not OutputKind.LABELS and _differ(pairs, 0) and not _differ(pairs, 1):
+    least = max(
+        NEAR if threshold else 0.0, SAME * max(float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs)
+    )
+    if kind is not OutputKind.LABELS and _spread(pairs, 0) > least and not _spread(pairs, 1):
         return replace(verdict, kept=0.0, at_most=0.0, words="constant where float is not")
     return verdict
 
 
-def _differ(pairs: Pairs, side: int) -> bool:
-    """Return whether values of one side of the pairs differ from each other."""
+def _spread(pairs: Pairs, side: int) -> float:
+    """Return the largest less the smallest value of one side of the pairs."""
     arrays = [pair[side] for pair in pairs if pair[side].size]
-    return bool(arrays) and bool(min(array.min() for array in arrays) < max(array.max() for array in arrays))
+    return (
+        float(max(array.max() for array in arrays)) - float(min(array.min() for array in arrays))
+        if arrays
+        else 0.0
+    )
 
 
 def _share(agreed: float, total: float) -> tuple[float, float]:
@@ -303,10 +316,14 @@ def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
     unit = np.where(unit > ROUNDING * size, unit, LEAST_SPREAD * size)  # constants have no spread
     ratios = np.divide(errors, unit, out=np.where(errors > 0.0, np.inf, 0.0), where=unit > 0.0)
     kept = float(np.count_nonzero(ratios <= TOLERATED) / ratios.size)
-    doubt = "" if len(pairs) >= FEW else f"{len(pairs)} samples show no spread"
+    doubt = "" if len(pairs) >= FEW else f"{len(pairs)} sample{_shows(len(pairs))} no spread"
     largest = float(np.quantile(ratios, 0.95))
     words = f"{kept:.1%} of coordinates off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
     return Verdict(kept, kept, words, doubt)
+
+
+def _shows(count: int) -> str:
+    return " shows" if count == 1 else "s show"
 
 
 def _rows_of(stacked: Array) -> int:
@@ -325,17 +342,30 @@ def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
     centre = exact.mean(axis=0)
     is_constant = np.abs(exact - centre).max(initial=0.0) <= ROUNDING * np.abs(exact).max(initial=0.0)
     if len(exact) < FEW or is_constant:
-        doubt = f"{len(exact)} vectors show no ranking" if len(exact) < FEW else "all vectors are equal"
+        doubt = (
+            f"{len(exact)} vector{_shows(len(exact))} no ranking"
+            if len(exact) < FEW
+            else "all vectors are equal"
+        )
         return Verdict(plain, plain, f"cosine {plain:.4f}", doubt)
     kept = min(plain, float(_cosines(exact - centre, rounded - centre).mean()))
-    alike, found_alike = _cosines(exact[:, None], exact[None]), _cosines(rounded[:, None], exact[None])
+    places = np.unique(np.linspace(0, len(exact) - 1, MOST_VECTORS).astype(int))
+    units = [_units(vectors[places]) for vectors in (exact, rounded)]
+    alike, rounded_alike = units[0] @ units[0].T, units[1] @ units[0].T
     np.fill_diagonal(alike, -np.inf)
-    np.fill_diagonal(found_alike, -np.inf)
-    rows = np.arange(len(exact))
-    behind = alike.max(axis=1) - alike[rows, found_alike.argmax(axis=1)]
-    nearest, at_most = _share(float(np.count_nonzero(behind <= NEAR / 2)), len(exact))
+    np.fill_diagonal(rounded_alike, -np.inf)
+    behind = alike.max(axis=1) - alike[np.arange(len(places)), rounded_alike.argmax(axis=1)]
+    nearest, at_most = _share(float(np.count_nonzero(behind <= NEAR / 2)), len(places))
     words = f"cosine {plain:.4f}, {kept:.4f} about the mean, {nearest:.1%} have the same neighbour"
     return Verdict(min(kept, nearest), min(kept, at_most), words)
+
+
+def _units(vectors: Array) -> Array:
+    """Return vectors of length 1; those that are zero stay."""
+    import numpy as np
+
+    norms = np.sqrt(np.square(vectors).sum(axis=-1, keepdims=True))
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0.0)
 
 
 def _cosines(one: Array, other: Array) -> Array:
