@@ -187,12 +187,10 @@ def _take_over(
     weight, bias = before[1], before[2] if len(before) > 2 else None
     assert weight is not None
 
-    def static(
-        name: str, compute: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None
-    ) -> Tensor:
+    def static(name: str, apply: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None) -> Tensor:
         sources = [tensor.data for tensor in bases if tensor is not None and tensor.data is not None]
-        own = None if compute is summed else factors
-        data = Transform(sources, compute, dims, weight.dtype.numpy, factors=own)
+        own = None if apply is summed else factors
+        data = Transform(sources, apply, dims, weight.dtype.numpy, factors=own)
         return Tensor(graph.unique_name(name), data.shape, weight.dtype, None, data, Role.STATIC)
 
     axis = 0 if layer.type == "FullyConnected" else weight.rank - 1
