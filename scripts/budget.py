@@ -21,7 +21,7 @@ PACKAGE = ROOT / "xdlc"
 MODULES = 912
 FILES_OF_A_CONVERSION = 66
 LINES = {
-    "api": 2_285,
+    "api": 2_290,
     "boundary": 1_675,
     "cli": 6_125,
     "container": 4_220,
@@ -29,15 +29,15 @@ LINES = {
     "ir": 3_665,
     "opdefs": 6_565,
     "passes": 6_500,
-    "prepare": 4_135,
-    "quant": 19_600,
+    "prepare": 4_140,
+    "quant": 19_620,
     "runtime": 17_105,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_930
+TOTAL = 139_975
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -66,7 +66,7 @@ def network(net):
             n = net(shape[0], shape[3], *shape[1:3])
             x = n.op("Transpose", [n.x], shape, "channels_last", perm=static("perm", np.uint32([0, 2, 3, 1])))
         for place, (operation, value) in enumerate(front):
-            constant = static(f"value{place}", np.float32(value).reshape(-1))
+            constant = static(f"value{place}", np.atleast_1d(np.float32(value)))
             x = n.op("ElementWiseBinary", [x, constant], shape, f"f{place}", operation=u32(operation))
         relu = n.neuron(n.conv(x, 8, "c1"), RELU, "r1")
         y = n.mean(n.conv(relu, 4, "c2"), "y")
@@ -352,6 +352,51 @@ def test_a_state_and_a_constant_beside_what_varies(net):
     model = n.done(n.binary(n.x, state, ADD, "y"))
     zeros = {state.name: np.zeros((1, 64), np.float32), flag.name: np.ones(1, bool)}
     assert kinds(model, [{**sample, **zeros} for sample in n.samples(12)]) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "factor", "term"),
+    [((1, 10, 16), (16,), (10, 16)), ((1, 3, 32, 32), (3, 1, 1), (32,))],
+)
+def test_terms_of_positions_after_factors_of_channels(net, shape, factor, term):
+    n = net(*shape)
+    rng = np.random.default_rng(0)
+    sizes = (static(name, np.float32(rng.uniform(1, 2, dims))) for name, dims in (("c", factor), ("p", term)))
+    model = n.done(n.binary(n.binary(n.x, next(sizes), MULTIPLY, "scaled"), next(sizes), ADD, "y"))
+    smooth = [np.float32(place + np.linspace(0, 1, n.x.size)).reshape(shape) for place in range(12)]
+    assert kinds(model, smooth) == []
+
+
+def test_a_term_of_positions_ends_the_scale_that_a_network_begins_with(network):
+    scale = [(SUBTRACT, [123.7, 116.3, 103.5]), (MULTIPLY, 1 / 58)]
+    model = network(front=[*scale, (ADD, np.zeros((COLUMNS, 3)))])
+    assert kinds(model, pictures(12)) == ["scale"]
+
+
+def sequence_kinds(n, lengths, layout=""):
+    """Return the kinds of faults of noise in samples of several lengths, the second axis of input x."""
+    y = n.neuron(n.x, RELU, "y")
+    n.x.dynamic_axes = y.dynamic_axes = (1,)
+    model = n.done(y)
+    model.metadata["layouts"] = {"x": layout} if layout else {}
+    rng = np.random.default_rng(0)
+    return kinds(model, [rng.standard_normal((n.x.shape[0], length, *n.x.shape[2:])) for length in lengths])
+
+
+@pytest.mark.parametrize("features", [(), (16,), (24, 3)])
+def test_samples_of_several_lengths(net, features):
+    lengths = [20, 3, 100, 7, 50, 1, 30, 40, 33, 90]
+    assert "copies?" not in sequence_kinds(net(1, 20, *features), lengths)
+
+
+def test_samples_without_elements_among_others(net):
+    assert sequence_kinds(net(1, 20, 8), [20, 0, 20, 20, 20, 20, 0, 20, 20, 0]) == []
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((2, 60, 512), "NFC"), ((1, 3, 24, 40), "NCHW")])
+def test_channels_of_several_lengths(net, shape, layout):
+    lengths = [60, 100, 7] if layout == "NFC" else [3, 1, 4]
+    assert sequence_kinds(net(*shape), lengths * 4, layout) == []
 
 
 # ---------------------------------------------------------------------- what a quantization says

@@ -49,7 +49,7 @@ def test_samples_without_a_state_have_the_one_that_was_left(net):
     anew = {"x": np.ones((1, 8), np.float32), "h": np.zeros((1, 8), np.float32)}
     filled = InOrder([*ones, anew, ones[0]], model, None)
     np.testing.assert_allclose([sample["h"][0, 0] for sample in filled], [2, 2.8, 3.52, 0, 1], rtol=1e-6)
-    assert list(filled.filled) == ["h"]
+    assert filled.filled == [["h"], ["h"], ["h"], [], ["h"]]
 
 
 def test_a_sample_that_does_not_fit_is_named(net):
@@ -90,6 +90,17 @@ def test_errors_that_add_up_are_warned_of(net):
     samples = [{"x": np.full((1, 8), 0.013, np.float32)} for _ in range(STEPS)]
     quantize(model, samples, notify=notes.append)
     assert any(note.startswith("warning: output 'h_next'") and "32 steps" in note for note in notes)
+
+
+def test_a_sample_that_holds_a_state_starts_anew(net):
+    _n, model = integrator(net, decay=1.0, initial=0.0)
+    notes = []
+    samples = [{"x": np.full((1, 8), 0.013, np.float32)} for _ in range(STEPS)]
+    for sample in samples[1::2]:
+        sample["h"] = np.zeros((1, 8), np.float32)
+    quantize(model, samples, notify=notes.append)
+    assert any("over 32 steps" in note for note in notes)
+    assert not any(note.startswith("warning: output") for note in notes)
 
 
 def test_fed_states_have_figures_of_single_steps(net):

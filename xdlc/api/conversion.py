@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import chain
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -188,12 +190,17 @@ def _add_inputs(
     options: dict[str, Any], examples: Any, input_dims: Mapping[str, Sequence[int]] | Any
 ) -> None:
     """Add examples and shapes as one option each; shapes may stand in the place of the examples."""
-    is_shapes = isinstance(examples, Mapping) and not any(hasattr(x, "dtype") for x in examples.values())
-    if is_shapes and input_dims is None:
+    if isinstance(examples, Mapping) and _are_shapes(examples.values()) and input_dims is None:
         examples, input_dims = None, examples
     if examples is not None:
         options["example_inputs"] = examples
     options["input_dims"] = input_dims
+
+
+def _are_shapes(values: Iterable[Any]) -> bool:
+    """Return whether values hold numbers and names alone, and no tensors: shapes, if perhaps wrong ones."""
+    sizes = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in values)
+    return all(isinstance(size, Number | str | None) for size in sizes)
 
 
 def _add_boundary(options: dict[str, Any], given: BoundaryOptions) -> None:

@@ -144,7 +144,8 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         fix = "check the path and its permissions"
-        if isinstance(error, FileNotFoundError) and re.fullmatch(r"[\w-]+(/[\w-]+)?", str(path)):
+        is_pair = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not place.parent.exists()
+        if isinstance(error, FileNotFoundError) and (is_pair or re.fullmatch(r"[\w-]+", str(path))):
             fix = "check the path; a name of transformers is no file: load it there, and convert the module"
         raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix) from error
     if framework is None and fitting:

@@ -155,18 +155,18 @@ def _fold_order(graph: Graph, op: Op) -> bool:
         or not all(0 <= at < count for at in indices)
     ):
         return False
-    wanted = (*weight.shape[:-2], count, weight.shape[-1])
+    dims = (*weight.shape[:-2], count, weight.shape[-1])
 
     def moved(array: Array) -> Array:
-        made = numpy.zeros(wanted, array.dtype)
+        weights = numpy.zeros(dims, array.dtype)
         for place, index in enumerate(indices):
-            made[..., index, :] += array[..., place, :]
-        return made
+            weights[..., index, :] += array[..., place, :]
+        return weights
 
-    held = source.shape
+    sides = source.shape
     for view in views:
-        held = view.outputs[0].shape = tuple(held[int(entry)] for entry in view.param("perm"))
-    _take_over(graph, layer, op, wanted, moved, 1.0 if len(set(indices)) == len(indices) else None, None)
+        sides = view.outputs[0].shape = tuple(sides[int(entry)] for entry in view.param("perm"))
+    _take_over(graph, layer, op, dims, moved, 1.0 if len(set(indices)) == len(indices) else None, None)
     return True
 
 
@@ -187,16 +187,17 @@ def _take_over(
     weight, bias = before[1], before[2] if len(before) > 2 else None
     assert weight is not None
 
-    def static(name: str, given: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None) -> Tensor:
-        held = [tensor.data for tensor in bases if tensor is not None and tensor.data is not None]
-        data = Transform(held, given, dims, weight.dtype.numpy, factors=None if given is summed else factors)
+    def static(name: str, apply: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None) -> Tensor:
+        sources = [tensor.data for tensor in bases if tensor is not None and tensor.data is not None]
+        own = None if apply is summed else factors
+        data = Transform(sources, apply, dims, weight.dtype.numpy, factors=own)
         return Tensor(graph.unique_name(name), data.shape, weight.dtype, None, data, Role.STATIC)
 
     axis = 0 if layer.type == "FullyConnected" else weight.rank - 1
-    others = tuple(each for each in range(weight.rank) if each != axis)
+    others = tuple(other for other in range(weight.rank) if other != axis)
 
-    def summed(array: Array, *held: Array) -> Array:
-        return (array.astype(numpy.float64) * term).sum(others) + (held[0].reshape(-1) if held else 0.0)
+    def summed(array: Array, *biases: Array) -> Array:
+        return (array.astype(numpy.float64) * term).sum(others) + (biases[0].reshape(-1) if biases else 0.0)
 
     inputs = [before[0], static(weight.name, function, shape, weight), *before[2:]]
     if term is not None:

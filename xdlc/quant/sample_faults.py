@@ -152,15 +152,18 @@ def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
     return Range(0.0, 255.0) if deviation > 16 or mean > 30 else None
 
 
-def _affine(tensor: Tensor, graph: Graph) -> np.ndarray | None:
-    """Return factor and term of each channel that a network begins with; None if it does not."""
+def _affine(entry: InputSummary, graph: Graph) -> np.ndarray | None:
+    """Return factor and term of each channel that a network of pictures begins with; None if it has none.
+
+    A constant that differs by row or column ends them.
+    """
     import numpy as np
 
-    pair = None
+    pair, tensor = None, entry.tensor
     while True:
         ops = [op for op, _ in readers(graph, tensor)]
         step = factor_and_term(ops[0]) if len(ops) == 1 else None
-        if step is None:
+        if step is None or step[0].size not in (1, entry.colours):
             return pair
         step = step.reshape(2, -1)
         pair = step if pair is None else np.stack([pair[0] * step[0], pair[1] * step[0] + step[1]])
@@ -168,7 +171,7 @@ def _affine(tensor: Tensor, graph: Graph) -> np.ndarray | None:
 
 
 def _contents(entry: InputSummary, job: Job) -> Iterator[Fault]:
-    name, seen, pair = f"input {entry.tensor.name!r}", entry.seen, _affine(entry.tensor, job.graph)
+    name, seen, pair = f"input {entry.tensor.name!r}", entry.seen, _affine(entry, job.graph)
     numbers = f"{seen.low:.4g} to {seen.high:.4g}"
     stated = _stated(entry.tensor, pair)
     peak = max(-seen.low, seen.high)

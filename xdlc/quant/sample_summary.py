@@ -57,7 +57,13 @@ class Picture:
         channels, rows, columns = sides if is_planar else (sides[2], *sides[:2])
         if is_planar == (sides[2] in COLOURS) or min(rows, columns) < LEAST_SIDE:
             return None
-        return cls(channels, rows, columns, is_planar)
+        picture = cls(channels, rows, columns, is_planar)
+        return None if tensor.rank + picture.axis in tensor.dynamic_axes else picture
+
+    @property
+    def axis(self) -> int:
+        """Axis of the channels, counted from the last one: -1 or -3."""
+        return -3 if self.is_planar else -1
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -77,7 +83,7 @@ class InputSummary:
         layout: Its axes, like ``NCHW``; empty: not known.
 
     Attributes:
-        axis: Axis of its channels; None: not known.
+        axis: Axis of its channels; None: not known, or too many to show.
         picture: Its axes if it may hold pictures.
         is_signal: Whether it may hold a signal of one channel, like audio.
         seen: Smallest and largest value.
@@ -98,9 +104,11 @@ class InputSummary:
 
     def __init__(self, tensor: Tensor, layout: str) -> None:
         self.tensor, self.picture = tensor, Picture.of(tensor)
-        self.axis = layout.index("C") if len(layout) == tensor.rank and "C" in layout else None
-        if self.axis is None and self.picture is not None:
-            self.axis = tensor.rank - (3 if self.picture.is_planar else 1)
+        axis = layout.index("C") if len(layout) == tensor.rank and "C" in layout else None
+        is_shown = axis is not None and axis not in tensor.dynamic_axes and tensor.shape[axis] <= _SHOWN
+        self.axis = axis if is_shown else None
+        if self.picture is not None:
+            self.axis = tensor.rank + self.picture.axis
         is_long = max(tensor.shape, default=0) == tensor.size >= LEAST_LENGTH
         self.is_signal = is_long and tensor.dtype.is_float
         self.seen = NOTHING
@@ -186,7 +194,7 @@ class InputSummary:
         """Yield two lines for people."""
         count = f"{self.count} sample{'' if self.count == 1 else 's'}"
         numbers = f"{self.seen.low:.5g} to {self.seen.high:.5g}, mean {self.mean:.4g}"
-        if self.axis is not None and 1 < len(self.channels) <= _SHOWN:
+        if self.axis is not None and len(self.channels) > 1:
             numbers += f", by channel {' '.join(f'{value:.3g}' for value in self.channels)}"
         yield f"input {self.tensor.name!r}: {count} of {self.tensor.dtype}, {numbers}"
         copies = self.count - len(set(self.digests.values()))
@@ -251,7 +259,8 @@ class SampleSummary:
             others: Numbers of others.
 
         Returns:
-            Distances in units of the inputs' deviations, the last that from the median.
+            Distances in units of the inputs' deviations, the last that from the median; infinite from
+            samples that have no values of an input, or fewer blocks of it.
         """
         import numpy as np
 
@@ -259,12 +268,15 @@ class SampleSummary:
         for entry in self.inputs.values():
             if number not in entry.blocks:
                 continue
-            own, rows = entry.blocks[number], np.stack([entry.blocks[other] for other in others])
-            rows = np.concatenate([rows, np.median(rows, axis=0, keepdims=True)])
-            forms = [own]
-            if entry.picture is not None:
-                forms.append(own.reshape(-1, _BLOCKS)[:, ::-1].reshape(-1))
-            squares = np.min([((rows - form) ** 2).mean(1) for form in forms], axis=0)
+            own, blocks = entry.blocks[number], [entry.blocks.get(other) for other in others]
+            places = [i for i, block in enumerate(blocks) if block is not None and block.shape == own.shape]
+            squares = np.full(len(total), np.inf)
+            if places:
+                rows = np.stack([entry.blocks[others[place]] for place in places])
+                rows = np.concatenate([rows, np.median(rows, axis=0, keepdims=True)])
+                forms = [own] if entry.picture is None else [own, own[:, ::-1]]
+                axes = tuple(range(1, rows.ndim))
+                squares[[*places, -1]] = np.min([((rows - form) ** 2).mean(axes) for form in forms], axis=0)
             total += squares / max(entry.deviation**2, 1e-30)
         return np.asarray(np.sqrt(total))
 
@@ -310,15 +322,21 @@ def _part(array: np.ndarray) -> np.ndarray:
 
 
 def _blocks(part: np.ndarray, picture: Picture | None) -> np.ndarray:
-    """Return the means of 8x8 blocks of each channel of a picture, of 64 blocks of another array."""
+    """Return the means of 8x8 blocks of each channel of a picture, of 64 blocks of another array.
+
+    Short axes have a block for each element.  Blocks of pictures are in the order channels, columns, rows.
+    """
+    if picture is None:
+        return _means(part.reshape(-1), _BLOCKS**2)
+    planes = part.reshape(-1, *part.shape[-3:])[0]
+    planes = planes if picture.is_planar else planes.transpose(2, 0, 1)
+    return _means(_means(planes, _BLOCKS).swapaxes(1, 2), _BLOCKS)
+
+
+def _means(array: np.ndarray, count: int) -> np.ndarray:
+    """Return the means of equal parts of the last axis."""
     import numpy as np
 
-    if picture is not None:
-        planes = part.reshape(-1, *part.shape[-3:])[0]
-        planes = planes if picture.is_planar else planes.transpose(2, 0, 1)
-        rows, columns = (side // _BLOCKS for side in planes.shape[1:])
-        whole = planes[:, : rows * _BLOCKS, : columns * _BLOCKS]
-        squares = whole.reshape(len(planes), _BLOCKS, rows, _BLOCKS, columns)
-        return np.asarray(squares.mean((2, 4)).reshape(-1))
-    size = max(part.size // _BLOCKS**2, 1)
-    return np.asarray(part.reshape(-1)[: part.size // size * size].reshape(-1, size).mean(1))
+    length = array.shape[-1]
+    ends = np.linspace(0, length, min(count, length) + 1).astype(int)
+    return np.asarray(np.add.reduceat(array, ends[:-1], axis=-1) / np.diff(ends))

@@ -6,6 +6,7 @@ A sample without the value of a variable has the one that the sample before has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Model
@@ -32,7 +33,7 @@ def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[
     """Return samples of a source with a value of each variable of the float model.
 
     Args:
-        source: The samples, in any form that ``read_samples`` takes.
+        source: The samples, in any form that ``read_samples`` supports.
         model: The model.
         kernels: Kernels of UDOs.
 
@@ -53,11 +54,11 @@ class InOrder:
         kernels: Kernels of UDOs.
 
     Attributes:
-        filled: Names of the inputs for which a sample had no value.
+        filled: Names of the inputs for which each sample so far had no value.
     """
 
     def __init__(self, samples: Iterable[Sample], model: Model, kernels: Kernels | None) -> None:
-        self.filled: dict[str, None] = {}
+        self.filled: list[list[str]] = []
         self._length = len(samples) if isinstance(samples, Sized) else 0
         self._steps = self._step(samples, model, kernels)
 
@@ -82,7 +83,7 @@ class InOrder:
                 sample = {**{name: results[following[name]] for name in missing}, **sample}
             elif missing:
                 sample = with_first_values(model.main, states, sample)
-            self.filled.update(dict.fromkeys(missing))
+            self.filled.append(missing)
             previous = dict(sample)
             yield sample
 
@@ -97,21 +98,22 @@ def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
     if not isinstance(samples, InOrder):
         return
     yield from _unlike_encodings(job.graph, job.states)
-    if samples.filled:
+    names = dict.fromkeys(chain(*samples.filled))
+    if names:
         yield (
-            f"state {', '.join(map(repr, samples.filled))}: calibrated in the order of samples, each with "
+            f"state {', '.join(map(repr, names))}: calibrated in the order of samples, each with "
             "the value that the one before has left; a sample that holds a value starts anew"
         )
     if not job.figures:
         return
-    steps = job.samples.first(STEPS)
-    if not samples.filled or len(steps) < 2:
+    if not any(samples.filled[1:STEPS]):
         yield (
             "figures are of single steps; samples in the order of time without values of states show what "
             "becomes of errors that are fed back"
         )
         return
-    noises = _fed_back(job, steps)
+    steps = job.samples.first(STEPS)
+    noises = _fed_back(job, steps, samples.filled)
     figures = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in noises.items())
     yield f"outputs over {len(steps)} steps, states fed back: {figures}"
     for figure in job.figures:
@@ -125,17 +127,23 @@ def sequence_notes(job: Job, samples: Iterable[Sample]) -> Iterator[str]:
             )
 
 
-def _fed_back(job: Job, steps: Iterable[Sample]) -> dict[str, Noise]:
-    """Return the noise of each output of real numbers when both models run a sequence by themselves."""
+def _fed_back(job: Job, steps: Iterable[Sample], filled: Iterable[list[str]]) -> dict[str, Noise]:
+    """Return the noise of each output of real numbers when both models run a sequence by themselves.
+
+    Args:
+        job: The job.
+        steps: The samples in the order of time.
+        filled: Names of the inputs for which each sample had no value.
+    """
     noises = {output.name: Noise() for output in job.graph.outputs if output.size and is_real(output)}
     exact = job.session(job.reference or job.model, quantized=False)
     rounded = job.session(job.model, plain=True)
-    values: list[dict[str, Array]] = [{}, {}]
-    for sample in steps:
+    results: list[dict[str, Array]] = []
+    for sample, names in zip(steps, filled, strict=False):
+        left = [{name: result[job.states[name]] for name in names} for result in results] or [{}, {}]
         results = [
-            session.run({**sample, **left}) for session, left in zip((exact, rounded), values, strict=True)
+            session.run({**sample, **values}) for session, values in zip((exact, rounded), left, strict=True)
         ]
-        values = [{name: result[output] for name, output in job.states.items()} for result in results]
         for name, noise in noises.items():
             noise.add(*(result[name] for result in results))
     return noises

@@ -271,7 +271,7 @@ def _files(
     for word in words:
         name, mark, rest = word.partition(":=")
         if not mark:
-            needed = [known for known in inputs if known not in optional]
+            needed = [name for name in inputs if name not in optional]
             if len(needed) != 1:
                 raise UsageError(
                     f"the model has {len(inputs)} inputs, and {word!r} does not name one",

@@ -203,6 +203,28 @@ def test_an_example_with_which_the_module_fails_is_the_cause(torch, shape):
 
 
 @pytest.mark.frameworks
+def test_a_list_is_one_argument(torch):
+    class Sum(torch.nn.Module):
+        def forward(self, xs):
+            return xs[0] + 2 * xs[1]
+
+    tensors = [torch.from_numpy(X), torch.from_numpy(X[::-1] + 1)]
+    for examples in ({"xs": tensors}, {"xs": tuple(tensors)}, tensors, (tensors,)):
+        model = xdlc.convert(Sum().eval(), examples)
+        feeds = {tensor.name: value.numpy() for tensor, value in zip(model.main.inputs, tensors, strict=True)}
+        (got,) = xdlc.run(model, feeds).values()
+        np.testing.assert_allclose(got, tensors[0] + 2 * tensors[1], rtol=1e-6)
+
+
+@pytest.mark.frameworks
+def test_a_list_in_place_of_a_tuple_is_named(torch, net):
+    examples = [torch.from_numpy(X)]
+    _, fix = fix_of(lambda: xdlc.convert(net, examples), UsageError)
+    assert "give a tuple" in fix
+    check(torch, net, xdlc.convert(net, tuple(examples)))
+
+
+@pytest.mark.frameworks
 def test_arrays_of_numpy_and_weights_without_values_are_named(torch, net):
     _, fix = fix_of(lambda: xdlc.convert(net, (X,)), UsageError)
     array = X

@@ -14,7 +14,7 @@ from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.prepare.htp import PrepareError, prepare, prepare_all
+from xdlc.prepare.htp import Prepared, PrepareError, by_cause, prepare, prepare_all
 
 SOCS = ["sm8550", "sm8650"]
 
@@ -263,6 +263,27 @@ def test_vendor_finds_the_caches(
     assert answer["model_graphs"] == ["cnn"]
     listed = json.dumps(answer["caches"])
     assert '"vtcm_bytes": 8388608' in listed
+
+
+@pytest.mark.parametrize(
+    ("problem", "where", "merged"),
+    [
+        ("no kernel for op 0x1f", "model: {soc}", "model: {socs}: no kernel for op 0x1f"),
+        ("{soc}: no kernel for op 0x1f", "model", "model: {socs}: no kernel for op 0x1f"),
+        ("{soc}: no kernel", None, "{socs}: no kernel"),
+        ("no kernel", "graph 'g'", "{socs}: graph 'g': no kernel"),
+        ("no kernel", None, "{socs}: no kernel"),
+    ],
+)
+def test_the_problem_of_several_socs_names_all_of_them(problem: str, where: str | None, merged: str) -> None:
+    problems = [
+        BackendError(
+            problem.format(soc=soc).replace("1f", f"{place}f"), where=where and where.format(soc=soc)
+        )
+        for place, soc in enumerate(SOCS, 1)
+    ]
+    (error,) = by_cause(Prepared(Model(), (), tuple(problems), failed=tuple(SOCS)))
+    assert str(error) == merged.format(socs="sm8550, sm8650")
 
 
 @needs_htp

@@ -238,13 +238,16 @@ def _check_examples(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict
     try:
         torch.func.functional_call(module, buffers, args, kwargs)
     except Exception as error:
-        given = torch.utils._pytree.tree_leaves((args, kwargs))
-        shapes = ", ".join(f"{list(each.shape)} {each.dtype}" for each in given if hasattr(each, "shape"))
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        shapes = ", ".join(f"{list(leaf.shape)} {leaf.dtype}" for leaf in leaves if hasattr(leaf, "shape"))
         place = _line_of_frame(torch, error)
+        fix = "give example_inputs of the shapes and types with which module(*example_inputs) works"
+        if len(args) == 1 and isinstance(args[0], list):
+            fix = "give a tuple of tensors in place of the list, which is one argument"
         raise UsageError(
             f"the module itself fails with example_inputs of {shapes or 'no tensor'}: {first_lines(error)}",
             where=": ".join(filter(None, (type(module).__name__, place and place[0]))),
-            fix="give example_inputs of the shapes and types with which module(*example_inputs) works",
+            fix=fix,
         ) from error
 
 

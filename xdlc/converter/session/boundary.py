@@ -185,9 +185,9 @@ def blame_bindings(
         input_dims: Shapes of the options, by input name.
         is_bound: Whether the options have any, or symbols, or a batch.
     """
-    found: list[XdlcError] = []
+    blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
-    given = "; ".join(
+    statements = "; ".join(
         f"--input_dim states {name!r} as {_text(dims)}, the model states {_text(labels)}"
         for name, labels, dims in changed
     )
@@ -202,7 +202,7 @@ def blame_bindings(
     for problem in problems:
         if is_bound and isinstance(problem, ModelError) and problem.node is not None:
             is_vague = problem.fix in (None, CONTRADICTION) or str(problem.fix).endswith(REPORT)
-            parts = [given, problem.problem] if is_vague else [problem.problem, given]
+            parts = [statements, problem.problem] if is_vague else [problem.problem, statements]
             problem = (UsageError if contradicts else ModelError)(
                 (": " if is_vague else "; ").join(filter(None, parts)),
                 where=problem.where,
@@ -211,8 +211,8 @@ def blame_bindings(
                 op=problem.op,
                 line=problem.line,
             )
-        found.append(problem)
-    return found
+        blamed.append(problem)
+    return blamed
 
 
 def _changed(

@@ -75,16 +75,17 @@ def by_cause(prepared: Prepared) -> list[XdlcError]:
     groups: dict[tuple[str, ...], tuple[XdlcError, list[str]]] = {}
     for soc, error in zip(prepared.failed, prepared.problems, strict=True):
         for problem in each_problem(error):
-            place = _without(soc, problem.where or "")
-            alike = re.sub(r"0x[0-9a-fA-F]+", "", _without(soc, problem.problem))
-            _, socs = groups.setdefault((alike, problem.fix or "", place), (problem, []))
-            socs.append(soc)
-    found = []
-    for (*_, place), (problem, socs) in groups.items():
-        merged = copy.copy(problem)
-        merged.where = place.replace(_SOC, ", ".join(socs)) or ", ".join(socs)
-        found.append(merged)
-    return found
+            place, text = _without(soc, problem.where or ""), _without(soc, problem.problem)
+            if _SOC not in place + text:
+                place = f"{_SOC}: {place}" if place else _SOC
+            merged = copy.copy(problem)
+            merged.where, merged.problem = place, text
+            alike = re.sub(r"0x[0-9a-fA-F]+", "", text)
+            groups.setdefault((alike, problem.fix or "", place), (merged, []))[1].append(soc)
+    for (*_, place), (merged, socs) in groups.items():
+        merged.where = place.replace(_SOC, ", ".join(socs)) or None
+        merged.problem = merged.problem.replace(_SOC, ", ".join(socs))
+    return [merged for merged, _ in groups.values()]
 
 
 _SOC = "\0"

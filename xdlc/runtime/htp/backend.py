@@ -292,23 +292,27 @@ def build_id() -> str:
 
 
 def _explain(error: BackendError, graph: Graph) -> None:
-    """Add the cause and a fix to what the compiler logs of a graph: its ops, and tensors of many axes."""
-    logged = error.problem.partition("; ")[2].split("; ")
-    explained = [each for line in (*logged, error.problem.partition("; ")[0]) for each in explain_line(line)]
-    known = next((each for each in explained if each.cause != _VAGUE), None)
+    """Add the cause and a fix to what the compiler logs of a graph: its ops, or tensors of many axes."""
+    code, _, log = error.problem.partition("; ")
+    of_code = explain_line(code)
+    vague = {_VAGUE, *(reason.cause for reason in of_code)}
+    logged = [
+        reason for line in log.split("; ") for reason in explain_line(line) if reason.cause not in vague
+    ]
+    reasons = logged or of_code
     ops = [op for op in graph.ops if f'"{op.name}"' in error.problem]
     names = ", ".join(f"{op.name!r} ({type_name(op)})" for op in ops[:3])
     named = f"; it names {names}" if ops else ""
-    if known is not None:
-        error.problem = f"{known.cause}{named}; {error.problem}"
-        error.fix = known.fix
+    if reasons:
+        error.problem = f"{reasons[0].cause}{named}; {error.problem}"
+        error.fix = reasons[0].fix
     deep = [tensor for tensor in graph.tensors.values() if tensor.rank > _USUAL_RANK and tensor.data is None]
-    if deep:
+    if deep and not logged:
         names = ", ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in deep[:3])
-        error.problem = f"{error.problem}; suspects are its {len(deep)} tensor(s) of 5 dimensions: {names}"
-        error.fix = "use tensors of at most 4 dimensions, like one cache for each layer" + (
-            f"; or {error.fix}" if error.fix else ""
-        )
+        count = f"{len(deep)} tensor(s) of more than {_USUAL_RANK} dimensions"
+        error.problem = f"{error.problem}; suspects are its {count}: {names}"
+        fix = f"use tensors of at most {_USUAL_RANK} dimensions, like one cache for each layer"
+        error.fix = f"{fix}; or {error.fix}" if error.fix else fix
 
 
 def _unsupported(graph: Graph, op: Op, code: int, log: Sequence[str]) -> UnsupportedOp:
