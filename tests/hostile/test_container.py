@@ -408,7 +408,11 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": []}', "malformed 'tensors'"),
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": 1}}', "malformed 'tensors'"),
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": {"t": [1]}}}', "malformed 'tensors'"),
-        ("xdlc.trace", b'{"version": 1, "graphs": {}, "factors": {"g": {"t": [1]}}}', "malformed 'factors'"),
+        (
+            "xdlc.trace",
+            b'{"version": 1, "graphs": {}, "weight_factors": {"g": {"t": [1]}}}',
+            "malformed 'weight_factors'",
+        ),
         (
             "xdlc.io",
             b'{"graphs": [{"inputs": [{"name": "x", "state": {"output": []}}]}]}',

@@ -11,7 +11,7 @@ from xdlc.ir import Model, Origin
 from xdlc.ir.metadata_forms import NOTE, fits
 
 TRACE = "xdlc.trace"
-TRACED = ("nodes", "tensors", "factors", "layers")
+TRACED = ("nodes", "tensors", "weight_factors", "layers")
 """Keys of ``Model.metadata`` that the record holds beside the origins of ops."""
 
 

@@ -294,7 +294,7 @@ def _add_metadata(
         model.metadata["tensors"] = {model.main.name: names}
     factors = weight_factors(model.main, found.statics)
     if factors:
-        model.metadata["factors"] = {model.main.name: factors}
+        model.metadata["weight_factors"] = {model.main.name: factors}
     if options.package_name is not None:
         rename_package(model, options.package_name, found.notices)
     name = os.fsencode(os.path.basename(os.fspath(imported.path))).decode("utf-8", "replace")

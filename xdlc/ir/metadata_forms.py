@@ -18,7 +18,7 @@ FORMS: Mapping[str, Any] = {
     "states": {"*": {"output": str}},
     "nodes": [(str, str, NOTE)],
     "tensors": {"*": {"*": [str]}},
-    "factors": {"*": {"*": [str]}},
+    "weight_factors": {"*": {"*": [str]}},
     "layers": {"*": int},
 }
 """The form by key: a type, a list or tuple of forms, or members that may be missing, ``*`` for all others."""

@@ -242,7 +242,7 @@ NAN = "AADAfwAAwH8AAMB/AADAfwAAwH8AAMB/AADAfwAAwH8="
 @pytest.mark.parametrize("record", [[], [""], ["AACAPw=="], ["AACAP"], ["\u00e4"], [NAN]])
 def test_factors_of_a_damaged_record_are_unknown(tmp_path, record):
     model = xdlc.convert(network(tmp_path / "m.onnx"))
-    model.metadata["factors"]["main"]["w"] = record
+    model.metadata["weight_factors"]["main"]["w"] = record
     with pytest.raises(UsageError, match=r"param_encodings 'w'.*bn"):
         xdlc.quantize(model, SAMPLES, quantization_overrides=file(scales_of(WEIGHT)), act_bitwidth=16)
 

@@ -76,7 +76,7 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
     else:
         is_1 = version == format_1.VERSION
         content = format_1.write(overrides) if is_1 else format_0.write(overrides, version)
-    merged = sorted(found.keys() & model.metadata.get("factors", {}).get(graph.name, {}).keys())
+    merged = sorted(found.keys() & model.metadata.get("weight_factors", {}).get(graph.name, {}).keys())
     return content | ({MERGED: merged} if merged else {})
 
 

@@ -60,7 +60,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         UsageError: For names that match nothing, all of them, with the nearest tensors; for weights whose
             values were changed so that no encoding follows.
     """
-    factors: dict[str, list[str]] = model.metadata.get("factors", {}).get(model.main.name, {})
+    factors: dict[str, list[str]] = model.metadata.get("weight_factors", {}).get(model.main.name, {})
     problems: list[XdlcError] = []
     graph, others = model.main, source_names(model)
     holders: dict[str, list[Tensor]] = {}
