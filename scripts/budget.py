@@ -18,15 +18,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 912
-FILES_OF_A_CONVERSION = 66
+MODULES = 913
+FILES_OF_A_CONVERSION = 67
 LINES = {
     "api": 2_290,
     "boundary": 1_675,
     "cli": 6_125,
     "container": 4_220,
     "converter": 54_735,
-    "ir": 3_665,
+    "ir": 3_675,
     "opdefs": 6_565,
     "passes": 6_500,
     "prepare": 4_140,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_975
+TOTAL = 139_990
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

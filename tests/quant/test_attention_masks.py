@@ -266,7 +266,7 @@ def test_bounding_changes_no_float_result(way, tmp_path):
     bounded = model.clone()
     bound_masks(bounded.main)
     for feed in feeds(model, WAYS[way][0], (6, 9, 12)):
-        np.testing.assert_array_equal(*(xdlc.run(each, feed)["y"] for each in (model, bounded)))
+        np.testing.assert_array_equal(*(xdlc.run(network, feed)["y"] for network in (model, bounded)))
 
 
 @pytest.mark.parametrize("way", ["causal -1e4", "mask times 1e9 less 1e9", "float input"])

@@ -87,11 +87,11 @@ def test_scores_close_to_their_threshold_decide_nothing(net):
     n = net(1, 80)
     y = n.neuron(n.x, SIGMOID, "y")
     n.done(y)
-    held = judge_of(n.graph, floats, {"y": OutputKind.SCORES})
+    judge = judge_of(n.graph, floats, {"y": OutputKind.SCORES})
     near = [np.float32([[0.55, 0.45, 0.99, 0.01] * 20]) for _ in range(4)]
     far = [np.float32([[0.45, 0.55, 0.45, 0.01] * 20]) for _ in range(4)]
-    assert held.score([{"y": array} for array in near]).kept == 1.0
-    assert held.score([{"y": array} for array in far]).kept == pytest.approx(0.5)
+    assert judge.score([{"y": array} for array in near]).kept == 1.0
+    assert judge.score([{"y": array} for array in far]).kept == pytest.approx(0.5)
 
 
 def test_background_does_not_hide_lost_classes(net):

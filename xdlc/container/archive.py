@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import IO
 
 from xdlc.errors import ContainerError
-from xdlc.ir.data import MappedFile, SummedFile, TensorData, is_float
+from xdlc.ir.data import MappedFile, TensorData, is_float
+from xdlc.ir.file_copies import SummedFile
 
 LOCAL = struct.Struct("<4sHHHIIIIHH")
 CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from xdlc.ir.data import ROWS_CHUNK, Array, ArrayData, Target, TensorData
+from xdlc.ir.data import ROWS_CHUNK, Array, ArrayData, TensorData
+from xdlc.ir.file_copies import Target
 
 
 class Repeated(TensorData):
@@ -44,9 +45,9 @@ class Repeated(TensorData):
         if not self.shape or self.nbytes <= ROWS_CHUNK * self.shape[0]:
             super().write_to(file)
             return
-        held = self.base.numpy()
+        rows = self.base.numpy()
         for index in range(self.shape[0]):
-            Repeated(ArrayData(held[index % len(held)]), self._multiples[1:]).write_to(file)
+            Repeated(ArrayData(rows[index % len(rows)]), self._multiples[1:]).write_to(file)
 
     def transpose(self, perm: Sequence[int]) -> TensorData:
         return Repeated(self.base.transpose(perm), [self._multiples[axis] for axis in perm])

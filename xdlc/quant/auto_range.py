@@ -89,7 +89,7 @@ def choose(job: Job, spread: Spread) -> Choice | None:
     kept = _evenly(spread.kept)
     judge = job.output_judge(kept)
     parts = [part for part in judge.parts if part.kind is not OutputKind.LABELS]
-    parts = [part for part in parts if any(part.of(each.floats).any() for each in kept)]
+    parts = [part for part in parts if any(part.of(sample.floats).any() for sample in kept)]
     if not parts:  # outputs of integers or zeros
         return None
     trials = _Trials(job, kept, judge, parts)
@@ -146,7 +146,7 @@ def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choic
     lagging = 0
     for choice in choices:
         powers[choice] = trials.powers(choice, count)
-        leader = max(powers, key=lambda each: _sqnr(powers[each]))
+        leader = max(powers, key=lambda rival: _sqnr(powers[rival]))
         lagging = lagging + 1 if _is_gain(powers[choice], powers[leader]) else 0
         if lagging == LAGGING:
             break
@@ -155,7 +155,7 @@ def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choic
 
 def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
     """Return the methods that may still be the best, in their order: min-max and another."""
-    reached = {choice: _sqnr(held) for choice, held in powers.items()}
+    reached = {choice: _sqnr(sums) for choice, sums in powers.items()}
     order = list(powers)
     leader = max(order, key=lambda choice: reached[choice])
     left = []
@@ -211,7 +211,7 @@ class _Trials:
         self, job: Job, kept: Sequence[KeptSample], judge: OutputJudge, parts: Sequence[Part]
     ) -> None:
         self._kept, self._judge, self._parts = kept, judge, parts
-        self._floats = [self._arrays(each.floats) for each in kept]
+        self._floats = [self._arrays(sample.floats) for sample in kept]
         parted = any(is_udo(op) for op in job.graph.ops)
         self._runs = _Each(job, self._judge.names) if parted else _One(job, self._judge.names)
         self._results: dict[Choice, list[Mapping[str, Array]]] = {}

@@ -32,6 +32,21 @@ class Noise:
     signal: float = 0.0
     noise: float = 0.0
 
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Array, Array]]) -> Noise:
+        """Return what pairs of wanted values and others have together."""
+        noise = cls()
+        for exact, rounded in pairs:
+            noise.add(exact, rounded)
+        return noise
+
+    @property
+    def kept(self) -> float:
+        """Share of the signal's power that the noise leaves, 0 to 1."""
+        if self.signal == 0.0:
+            return 1.0
+        return max(0.0, 1.0 - self.noise / self.signal) if math.isfinite(self.noise) else 0.0
+
     def add(self, wanted: Array, found: Array) -> None:
         """Count values; elements whose wanted value is not finite, as in masks, are omitted."""
         import numpy as np

@@ -69,10 +69,8 @@ def measure_figures(job: Job, results: Sequence[Mapping[str, Array]]) -> list[Fi
     for output in dict.fromkeys(tensor for tensor in job.graph.outputs if tensor.size):
         name, sqnr = judged_by(output).name, None
         if is_real(output):
-            noise = Noise()
-            for kept, rounded in zip(job.measured, results, strict=True):
-                noise.add(kept.floats[name], rounded[name])
-            sqnr = noise.db
+            pairs = zip(job.measured, results, strict=True)
+            sqnr = Noise.of((kept.floats[name], rounded[name]) for kept, rounded in pairs).db
         unseen = job.holds_out or job.has_own_list
         figures.append(Figure(output.name, len(results), unseen, sqnr, verdicts[output.name]))
     return figures

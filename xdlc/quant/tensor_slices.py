@@ -73,7 +73,7 @@ def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
     return tuple(part for part, _ in joined)
 
 
-def parts_of(tensor: Tensor, known: dict[Tensor, Parts] | None = None, depth: int = 0) -> Parts:
+def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int = 0) -> Parts:
     """Return the parts of a tensor, all on one axis and in its order; none if it is one whole.
 
     They follow from the graph alone, back through ops that move values or compute element by element: a
@@ -82,22 +82,22 @@ def parts_of(tensor: Tensor, known: dict[Tensor, Parts] | None = None, depth: in
 
     Args:
         tensor: Any tensor.
-        known: Parts found before; those of this one and of what it comes from are added.
+        memo: Parts found before; those of this one and of what it comes from are added.
         depth: Concats between this tensor and the first.
     """
-    known = {} if known is None else known
+    memo = {} if memo is None else memo
     chain: list[tuple[Tensor, Op, Tensor]] = []
-    while tensor not in known:
+    while tensor not in memo:
         op = tensor.producer
         source = None if op is None else _followed(op, tensor)
         if op is None or source is None:
-            known[tensor] = () if op is None or depth > _DEEPEST else _made(op, tensor, known, depth)
+            memo[tensor] = () if op is None or depth > _DEEPEST else _made(op, tensor, memo, depth)
             break
         chain.append((tensor, op, source))
         tensor = source
-    found = known[tensor]
+    found = memo[tensor]
     for result, op, source in reversed(chain):
-        found = known[result] = _carried(op, found, source, result) or _scaled(op, result)
+        found = memo[result] = _carried(op, found, source, result) or _scaled(op, result)
     return found
 
 
@@ -113,27 +113,27 @@ def _followed(op: Op, result: Tensor) -> Tensor | None:
     return None
 
 
-def _made(op: Op, result: Tensor, known: dict[Tensor, Parts], depth: int) -> Parts:
+def _made(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Parts:
     """Return the parts of the result of an op of several sources."""
     if op.type in _JOINS:
-        return _joined(op, result, known, depth)
+        return _joined(op, result, memo, depth)
     if op.type in _SCATTERS:
         return _filled(op, result)
     if single_name(op).startswith("ElementWise"):  # two that are parted alike, or one
         for tensor in op.inputs:
             if tensor is not None and not tensor.is_static and tensor.shape == result.shape:
-                found = parts_of(tensor, known, depth + 1)
+                found = parts_of(tensor, memo, depth + 1)
                 if found:
                     return found
     return ()
 
 
-def _joined(op: Op, result: Tensor, known: dict[Tensor, Parts], depth: int) -> Parts:
+def _joined(op: Op, result: Tensor, memo: dict[Tensor, Parts], depth: int) -> Parts:
     axis = int(op.param("axis", 0)) % max(result.rank, 1)
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     if len(inputs) == 1 and op.type == "Concat":
-        return parts_of(inputs[0], known, depth + 1)
-    below = [parts_of(tensor, known, depth + 1) for tensor in inputs] if op.type == "Concat" else []
+        return parts_of(inputs[0], memo, depth + 1)
+    below = [parts_of(tensor, memo, depth + 1) for tensor in inputs] if op.type == "Concat" else []
     # Levels of a detector, parted alike on another axis: boxes and scores are what is unlike.
     if below and all(below) and len({_bounds(parts) for parts in below}) == 1 and below[0][0].axis != axis:
         rows = zip(*below, strict=True)

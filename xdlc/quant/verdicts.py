@@ -109,15 +109,8 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 def sqnr(exact: Array, rounded: Array) -> float:
     """Return the SQNR of an array in dB, between -20 and 120."""
-    noise = _noise([(exact, rounded)])
+    noise = Noise.of([(exact, rounded)])
     return min(max(noise.db, _LOWEST), _HIGHEST) if noise.signal or noise.noise else _HIGHEST
-
-
-def _noise(pairs: Pairs) -> Noise:
-    noise = Noise()
-    for exact, rounded in pairs:
-        noise.add(exact, rounded)
-    return noise
 
 
 def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: bool) -> Verdict:
@@ -145,10 +138,9 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
         return Verdict(0.0, 0.0, "NaN or infinite", kind=kind)
     verdict = replace(_MEASURES[kind](pairs, threshold), kind=kind)
     if kind is OutputKind.CLASSES and verdict.doubt and not is_certain:
-        noise = _noise(pairs)
-        kept = max(0.0, 1.0 - noise.noise / noise.signal) if noise.signal else 1.0
-        words = f"{verdict.words}, {noise.db:.1f} dB"
-        return replace(verdict, kept=min(verdict.kept, kept), at_most=min(verdict.at_most, kept), words=words)
+        noise = Noise.of(pairs)
+        kept, at_most = min(verdict.kept, noise.kept), min(verdict.at_most, noise.kept)
+        return replace(verdict, kept=kept, at_most=at_most, words=f"{verdict.words}, {noise.db:.1f} dB")
     least = max(
         NEAR if threshold else 0.0, SAME * max(float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs)
     )
@@ -383,11 +375,10 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
     del threshold
     verdict = _of_variance(pairs)
     for channel in _small_channels(pairs):
-        noise = _noise([(exact[..., channel], rounded[..., channel]) for exact, rounded in pairs])
-        kept = max(0.0, 1.0 - noise.noise / noise.signal)
-        if kept < verdict.kept:
+        noise = Noise.of([(exact[..., channel], rounded[..., channel]) for exact, rounded in pairs])
+        if noise.kept < verdict.kept:
             place = f"channel {channel} of the last axis, whose values are small"
-            verdict = Verdict(kept, kept, f"{noise.db:.1f} dB", place=place)
+            verdict = Verdict(noise.kept, noise.kept, f"{noise.db:.1f} dB", place=place)
     return verdict
 
 
@@ -422,8 +413,7 @@ def _of_variance(pairs: Pairs) -> Verdict:
     varying = Noise(max(noise.signal - constant, LEAST_SPREAD**2 * noise.signal), noise.noise)
     if count < FEW:
         varying = noise
-    kept = max(0.0, 1.0 - noise.noise / varying.signal) if math.isfinite(noise.noise) else 0.0
-    return Verdict(kept, kept, f"{varying.db:.1f} dB about the mean")
+    return Verdict(varying.kept, varying.kept, f"{varying.db:.1f} dB about the mean")
 
 
 _MEASURES: dict[OutputKind, Callable[[Pairs, float], Verdict]] = {

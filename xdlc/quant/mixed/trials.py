@@ -288,12 +288,8 @@ def _distance(one: Levels, other: Levels) -> int:
 
 def _noises(names: Sequence[str], wanted: Sequence[Results], found: Sequence[Results]) -> list[Noise]:
     """Return signal and noise of each tensor, pooled over samples, but of those that are all zero."""
-    pooled = []
-    for name in names:
-        noise = Noise()
-        for exact, rounded in zip(wanted, found, strict=True):
-            noise.add(exact[name], rounded[name])
-        pooled.append(noise)
+    pairs = list(zip(wanted, found, strict=True))
+    pooled = [Noise.of((exact[name], rounded[name]) for exact, rounded in pairs) for name in names]
     return [noise for noise in pooled if noise.signal]
 
 

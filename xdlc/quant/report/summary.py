@@ -24,7 +24,7 @@ FEW = 3
 STARVED = 0.01
 """Share of its range that a tensor's values take at most where that is why it is lost."""
 CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
-"""Options beside which an accuracy changes nothing that would help."""
+"""Options that replace the ladder of ``accuracy``, and itself."""
 
 
 def summary(report: QuantReport) -> list[str]:
