@@ -56,6 +56,31 @@ class Writer:
         """Return a static number of shape [1]."""
         return self.constant(numpy.full(1, value, dtype.numpy))
 
+    def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+        """Insert a StridedSlice along an axis where it drops anything; of known numbers return a constant."""
+        if (start, stop) == (0, x.shape[axis]):
+            return x
+        if x.data is not None:
+            return self.constant(x.numpy().take(range(start, stop), axis))
+        ranges = [(start, stop, 1) if at == axis else (0, dim, 1) for at, dim in enumerate(x.shape)]
+        params: dict[str, ir.Param] = {"ranges": ir.static("", numpy.array(ranges, numpy.int32))}
+        shape = [end - begin for begin, end, _ in ranges]
+        return self.emit("StridedSlice", [x], shape, params, x.dtype, x.encoding)
+
+    def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """Insert a Concat of parts that have one type and encoding."""
+        shape = list(parts[0].shape)
+        shape[axis] = sum(part.shape[axis] for part in parts)
+        first = parts[0]
+        return self.emit("Concat", parts, shape, {"axis": ir.u32(axis)}, first.dtype, first.encoding)
+
+    def transposed(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        """Insert a Transpose where the order of axes differs."""
+        if list(perm) == list(range(x.rank)):
+            return x
+        shape = [x.shape[axis] for axis in perm]
+        return self.emit("Transpose", [x], shape, {"perm": ir.u32s(perm)}, x.dtype, x.encoding)
+
     def binary(self, operation: int, x: Tensor, y: Tensor, dtype: DType | None = None) -> Tensor:
         """Insert an ElementWiseBinary of broadcast operands; the result has the type of ``x`` by default."""
         shape = numpy.broadcast_shapes(x.shape, y.shape)
@@ -76,9 +101,13 @@ class Writer:
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Insert a Reshape where the shape differs; of known numbers return a constant."""
-        if x.data is not None:
-            return self.constant(x.numpy().reshape(shape))
-        return x if x.shape == tuple(shape) else self.emit("Reshape", [x], shape, None, x.dtype)
+        if x.shape == tuple(shape):
+            return x
+        if x.data is None:
+            return self.emit("Reshape", [x], shape, None, x.dtype, x.encoding)
+        constant = self.constant(x.numpy().reshape(shape))
+        constant.dtype, constant.encoding = x.dtype, x.encoding
+        return constant
 
     def finish(self, *results: Tensor | None) -> None:
         """Remove the op and compute its outputs as results; None for an output that nothing reads."""
