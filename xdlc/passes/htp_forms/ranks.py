@@ -20,6 +20,7 @@ _DEEP = {
 """Operations on floats of rank 5 that HTP has (SDK 2.51, SM8650)."""
 _FLAT = (enums.EQUAL, enums.MAXIMUM, enums.MINIMUM, enums.NOT_EQUAL, enums.SQUARED_DIFFERENCE)
 """Operations on two floats of rank 5 that it does not have."""
+_LOGICAL = (enums.AND, enums.OR, enums.XOR)
 
 
 @form(
@@ -47,57 +48,69 @@ def _has(op: Op, source: Tensor) -> bool:
         return operation in _DEEP[op.type]
     if op.type != "ElementWiseBinary":
         return True
-    return operation not in _FLAT or not source.dtype.is_float
+    return operation not in (*_LOGICAL, *(_FLAT if source.dtype.is_float else ()))
 
 
 @form("Transpose", reason=MISSING)
 def _transpose(w: Writer, op: Op, source: Tensor) -> bool:
-    perm = [int(axis) for axis in op.param("perm")]
+    """Fold axes that stay together; of more than five groups join the first two of the result before."""
     if source.rank < 6:
         return False
+    perm = [int(axis) for axis in op.param("perm")]
     places = {axis: place for place, axis in enumerate(perm)}
-    gaps = [places[axis] - axis for axis in range(source.rank)]
-    runs = _runs(source.shape, gaps)
+    runs = _runs(source.shape, [places[axis] - axis for axis in range(source.rank)])
+    ends = [next((axis for axis in run if source.shape[axis] != 1), run[0]) for run in runs]
+    order = sorted(range(len(runs)), key=lambda run: places[ends[run]])
+    x = w.reshape(source, _merged(source.shape, runs))
     if len(runs) > 5:
-        return False
-    first = [places[next((axis for axis in run if source.shape[axis] != 1), run[0])] for run in runs]
-    order = sorted(range(len(runs)), key=first.__getitem__)
-    flat = w.reshape(source, _merged(source.shape, runs))
-    w.finish(w.reshape(w.transposed(flat, order), op.outputs[0].shape))
+        moved = [run for run in range(len(runs)) if run != order[1]]
+        moved.insert(moved.index(order[0]) + 1, order[1])
+        x, order = w.transposed(x, moved), [moved.index(run) for run in order]
+    w.finish(w.reshape(w.transposed(x, order), op.outputs[0].shape))
     return True
 
 
 @form("Reshape", reason=MISSING)
 def _reshape(w: Writer, op: Op, source: Tensor) -> bool:
-    before = source.producer
-    if source.rank < 6 or before is None or before.type != "Reshape" or before.package != ir.NATIVE_PACKAGE:
+    """Read what another Reshape reads, and lower the ranks of inputs and outputs."""
+    result, before = op.outputs[0], source.producer
+    if result.rank > 5 and w.graph.is_output(result) and _is_reshaped(w, result):
+        result.shape = (result.size,)
+        return True
+    if source.rank < 6 or not _is_reshaped(w, source):
         return False
-    first, unread = before.inputs[0], w.graph.sole_consumer(source) is op
-    if first is None:
+    if before is None:
+        source.shape = (source.size,)
+        return True
+    if before.type != "Reshape" or before.package != ir.NATIVE_PACKAGE or w.graph.is_output(source):
         return False
-    if first.shape == op.outputs[0].shape and not w.graph.is_output(op.outputs[0]):
-        w.graph.replace(op.outputs[0], first)
-        w.graph.remove(op)
-    else:
-        w.graph.set_inputs(op, [first])
-    if unread:
+    w.graph.set_inputs(op, before.inputs)
+    if not w.graph.consumers(source):
         w.graph.remove(before)
     return True
 
 
+def _is_reshaped(w: Writer, x: Tensor) -> bool:
+    """Return whether nothing but Reshapes reads a tensor."""
+    return all(op.type == "Reshape" and op.package == ir.NATIVE_PACKAGE for op in w.graph.consumers(x))
+
+
 @form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", reason=MISSING)
 def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
-    axes = {int(axis) for axis in op.param("axes")}
-    runs = _runs(source.shape, [axis in axes for axis in range(source.rank)])
-    if source.rank < (5 if op.type in ("ReduceMax", "ReduceMin") else 6) or len(runs) > 4:
+    """Reduce one axis, to which neighbours fold, or axes that a Transpose brings together."""
+    axes, result = sorted(int(axis) for axis in op.param("axes")), op.outputs[0]
+    if source.rank < (5 if op.type in ("ReduceMax", "ReduceMin") else 6) or not axes:
         return False
-    reduced = [
-        place for place, run in enumerate(runs) if any(axis in axes and source.shape[axis] > 1 for axis in run)
-    ] or [0]
-    folded = _merged(source.shape, runs)
-    shape = [1 if place in reduced else dim for place, dim in enumerate(folded)]
-    params = {**op.params, "axes": ir.u32s(reduced), "keep_dims": ir.b8(True)}
-    _finish(w, op, [w.reshape(source, folded)], shape, params)
+    if source.rank == 5 and len(axes) == 1:
+        return False
+    x, start = source, axes[0]
+    if axes[-1] - start >= len(axes):
+        start = source.rank - len(axes)
+        x = w.transposed(source, [*(axis for axis in range(source.rank) if axis not in axes), *axes])
+    sizes = [math.prod(x.shape[:start]), math.prod(x.shape[start : start + len(axes)])]
+    flat = w.reshape(x, (*sizes, x.size // math.prod(sizes)))
+    params = {**op.params, "axes": ir.u32s([1]), "keep_dims": ir.b8(True)}
+    _finish(w, op, [flat], (sizes[0], 1, flat.shape[2]), params)
     return True
 
 

@@ -11,13 +11,16 @@ from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import MISSING, form
 
+_COMBINED = (0, 1, 2)
+"""Reductions that ScatterNd of HTP has: NONE, ADD, MUL."""
+
 
 @form("ScatterElements", reason=MISSING)
 def _places(w: Writer, op: Op, source: Tensor) -> bool:
     """Scatter into one row, by places that are the index times a step plus known numbers."""
     index, updates = op.inputs[1:3]
     axis, reduction = int(op.param("axis", 0)), int(op.param("reduction", 0))
-    if index is None or updates is None or not (axis or reduction):
+    if index is None or updates is None or not (axis or reduction) or reduction not in _COMBINED:
         return False
     steps = numpy.append(numpy.cumprod(source.shape[:0:-1])[::-1], 1).astype(INT32.numpy)
     others = [numpy.arange(dim) if at != axis else numpy.zeros(dim) for at, dim in enumerate(index.shape)]
