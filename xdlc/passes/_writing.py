@@ -56,30 +56,16 @@ class Writer:
         """Return a static number of shape [1]."""
         return self.constant(numpy.full(1, value, dtype.numpy))
 
-    def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-        """Insert a StridedSlice along an axis where it drops anything; of known numbers return a constant."""
-        if (start, stop) == (0, x.shape[axis]):
-            return x
-        if x.data is not None:
-            return self.constant(x.numpy().take(range(start, stop), axis))
-        ranges = [(start, stop, 1) if at == axis else (0, dim, 1) for at, dim in enumerate(x.shape)]
-        params: dict[str, ir.Param] = {"ranges": ir.static("", numpy.array(ranges, numpy.int32))}
-        shape = [end - begin for begin, end, _ in ranges]
-        return self.emit("StridedSlice", [x], shape, params, x.dtype, x.encoding)
+    def like(self, x: Tensor, array: Array) -> Tensor:
+        """Return a static tensor of numbers in the type and encoding of another."""
+        name = self.graph.unique_name(f"{self.op.name}_constant")
+        return self.graph.add_tensor(ir.static(name, array, x.dtype, x.encoding))
 
     def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         """Insert a Concat of parts that have one type and encoding."""
-        shape = list(parts[0].shape)
+        shape, first = list(parts[0].shape), parts[0]
         shape[axis] = sum(part.shape[axis] for part in parts)
-        first = parts[0]
         return self.emit("Concat", parts, shape, {"axis": ir.u32(axis)}, first.dtype, first.encoding)
-
-    def transposed(self, x: Tensor, perm: Sequence[int]) -> Tensor:
-        """Insert a Transpose where the order of axes differs."""
-        if list(perm) == list(range(x.rank)):
-            return x
-        shape = [x.shape[axis] for axis in perm]
-        return self.emit("Transpose", [x], shape, {"perm": ir.u32s(perm)}, x.dtype, x.encoding)
 
     def binary(self, operation: int, x: Tensor, y: Tensor, dtype: DType | None = None) -> Tensor:
         """Insert an ElementWiseBinary of broadcast operands; the result has the type of ``x`` by default."""
@@ -103,11 +89,37 @@ class Writer:
         """Insert a Reshape where the shape differs; of known numbers return a constant."""
         if x.shape == tuple(shape):
             return x
-        if x.data is None:
-            return self.emit("Reshape", [x], shape, None, x.dtype, x.encoding)
-        constant = self.constant(x.numpy().reshape(shape))
-        constant.dtype, constant.encoding = x.dtype, x.encoding
-        return constant
+        if x.data is not None:
+            return self.like(x, x.numpy().reshape(shape))
+        return self.emit("Reshape", [x], shape, None, x.dtype, x.encoding)
+
+    def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Insert a Tile that broadcasts a tensor to a shape; of known numbers return a constant."""
+        if x.shape == tuple(shape):
+            return x
+        if x.data is not None:
+            return self.like(x, numpy.broadcast_to(x.numpy(), shape))
+        x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
+        multiples = ir.u32s(numpy.floor_divide(shape, x.shape))
+        return self.emit("Tile", [x], shape, {"multiples": multiples}, x.dtype, x.encoding)
+
+    def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+        """Insert a StridedSlice along an axis where it drops anything; of known numbers return a constant."""
+        if (start, stop) == (0, x.shape[axis]):
+            return x
+        if x.data is not None:
+            return self.like(x, x.numpy().take(range(start, stop), axis))
+        ranges = numpy.array([(0, dim, 1) for dim in x.shape], numpy.int32)
+        ranges[axis] = (start, stop, 1)
+        shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
+        return self.emit("StridedSlice", [x], shape, {"ranges": ir.static("", ranges)}, x.dtype, x.encoding)
+
+    def transposed(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        """Insert a Transpose where the order of axes differs."""
+        if list(perm) == list(range(x.rank)):
+            return x
+        shape = [x.shape[axis] for axis in perm]
+        return self.emit("Transpose", [x], shape, {"perm": ir.u32s(perm)}, x.dtype, x.encoding)
 
     def finish(self, *results: Tensor | None) -> None:
         """Remove the op and compute its outputs as results; None for an output that nothing reads."""

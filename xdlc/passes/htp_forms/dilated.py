@@ -25,9 +25,7 @@ def _spread(w: Writer, op: Op, source: Tensor) -> bool:
     shape = ((numpy.array(array.shape[:axes]) - 1) * dilation + 1).tolist()
     spread = numpy.full((*shape, *array.shape[axes:]), -zero, array.dtype)
     spread[tuple(slice(None, None, int(step)) for step in dilation)] = array
-    held = w.constant(spread)
-    held.dtype, held.encoding = weight.dtype, weight.encoding
     params = {**op.params, "dilation": ir.u32s([1] * axes)}
-    inputs = [source, held, *op.inputs[2:]]
+    inputs = [source, w.like(weight, spread), *op.inputs[2:]]
     w.graph.replace_op(op, Op(op.type, inputs, op.outputs, params, name=op.name, origin=op.origin))
     return True
