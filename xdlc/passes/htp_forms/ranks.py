@@ -28,13 +28,13 @@ _LOGICAL = (enums.AND, enums.OR, enums.XOR)
 )
 def _elements(w: Writer, op: Op, source: Tensor) -> bool:
     result = op.outputs[0]
-    rank = result.rank
-    if rank < 5 or (rank == 5 and _has(op, source)):
+    rank, most = result.rank, 5 if _has(op, source) else 4
+    if rank <= most:
         return False
     shapes = [((1,) * (rank - each.rank) + each.shape) for each in op.inputs if each is not None]
     repeats = [tuple(shape[axis] != result.shape[axis] for shape in shapes) for axis in range(rank)]
     runs = _runs(result.shape, repeats)
-    if len(runs) > 4:
+    if len(runs) > most:
         return False
     inputs = [w.reshape(each, _merged(shape, runs)) for each, shape in zip(filter(None, op.inputs), shapes, strict=True)]
     _finish(w, op, inputs, _merged(result.shape, runs), op.params)
