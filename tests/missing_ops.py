@@ -6,7 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xdlc.ir import HOST_PACKAGE, Graph, Param, Tensor, b8, dtype, f32, i32, make_op, static, string, u32, u32s
+from xdlc.ir import (
+    HOST_PACKAGE,
+    Graph,
+    Param,
+    Tensor,
+    b8,
+    dtype,
+    f32,
+    i32,
+    make_op,
+    static,
+    string,
+    u32,
+    u32s,
+)
 from xdlc.opdefs import elementwise_enums as enums
 
 Case = tuple[Graph, dict[str, np.ndarray]]
@@ -49,9 +63,7 @@ def neuron(operation: int, x: np.ndarray, **params: Param) -> Case:
     return one_op("ElementWiseNeuron", [x], x.shape, operation=u32(operation), **params)
 
 
-def binary(
-    operation: int, x: np.ndarray, y: np.ndarray | Tensor, result: dtype.DType | None = None
-) -> Case:
+def binary(operation: int, x: np.ndarray, y: np.ndarray | Tensor, result: dtype.DType | None = None) -> Case:
     shape = np.broadcast_shapes(x.shape, y.shape)
     return one_op("ElementWiseBinary", [x, y], shape, result, operation=u32(operation))
 
@@ -101,7 +113,11 @@ def rooted() -> Case:
 def dilated(stride: int, dilation: int) -> Case:
     size = (15 - 2 * dilation) // stride + 1
     weight = static("w", floats(3, 3, 1, 8))
-    params = {"stride": u32s([stride] * 2), "dilation": u32s([dilation] * 2), "pad_amount": u32s([[0, 0]] * 2)}
+    params = {
+        "stride": u32s([stride] * 2),
+        "dilation": u32s([dilation] * 2),
+        "pad_amount": u32s([[0, 0]] * 2),
+    }
     return one_op("DepthWiseConv2d", [floats(1, 16, 16, 8), weight], (1, size, size, 8), **params)
 
 
@@ -164,7 +180,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "sign-int": lambda: unary(enums.SIGN, integers(9)),
     "pow-0": lambda: binary(enums.POWER, np.float32([0, 0, 1, 2]), np.float32([0, 1, 0, 3])),
     "prod": lambda: one_op("ReduceProd", [floats(3, 7, 5)], (3, 5), axes=u32s([1]), keep_dims=b8(False)),
-    "prod-2": lambda: one_op("ReduceProd", [floats(3, 4, 5)], (1, 4, 1), axes=u32s([0, 2]), keep_dims=b8(True)),
+    "prod-2": lambda: one_op(
+        "ReduceProd", [floats(3, 4, 5)], (1, 4, 1), axes=u32s([0, 2]), keep_dims=b8(True)
+    ),
     "sum-exclusive": lambda: sums(exclusive=True, reverse=False),
     "sum-reverse": lambda: sums(exclusive=False, reverse=True),
     "sum-both": lambda: sums(exclusive=True, reverse=True),
@@ -173,7 +191,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "scatter-known": lambda: scattered(1, 2, known=True),
     "depthwise": lambda: dilated(3, 2),
     "depthwise-2": lambda: dilated(2, 3),
-    "deconvolution": lambda: transposed(2),
+    "deconvolution": lambda: transposed(1),
+    "deconvolution-2": lambda: transposed(2),
     "pad-reflect": lambda: padded(1),
     "pad-symmetric": lambda: padded(2),
     "tanh-5": lambda: neuron(enums.TANH, floats(*VOLUME)),

@@ -110,7 +110,7 @@ def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]
 
 
 def _is_mask(graph: Graph, tensor: Tensor, masks: Masks) -> bool:
-    """Return whether a Softmax alone reads an input, clamped perhaps, besides the largest value of each row."""
+    """Return whether a Softmax alone reads an input, maybe clamped, but for the largest of each row."""
     readers = graph.consumers(tensor)
     is_clamped = any(single_name(op) == "ElementWiseMaximum" for op in readers)
     return tensor in masks.hiding or (

@@ -78,7 +78,7 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
 
 
 def mapped(source: Iterable[Any], function: Callable[[Any, int], Sample]) -> Iterable[Sample]:
-    """Return what a function makes of each item and its number, with the length and repetition of the source."""
+    """Return what a function makes of each item and its number, as often as the source can be read."""
     if iter(source) is source:
         return (function(item, number) for number, item in enumerate(source))
     return (_Sized if isinstance(source, Sized) else _Each)(source, function)

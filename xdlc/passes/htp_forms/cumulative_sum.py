@@ -26,7 +26,9 @@ def _plain(w: Writer, op: Op, source: Tensor) -> bool:
 
     x = turned(source)
     if exclusive:
-        zero = w.constant(numpy.zeros([1 if at == axis else dim for at, dim in enumerate(x.shape)], x.dtype.numpy))
+        zero = w.constant(
+            numpy.zeros([1 if at == axis else dim for at, dim in enumerate(x.shape)], x.dtype.numpy)
+        )
         x = w.joined([zero, w.sliced(x, axis, 0, size - 1)], axis) if size > 1 else zero
     w.finish(turned(w.emit("CumulativeSum", [x], x.shape, {"axis": ir.u32(axis)}, x.dtype)))
     return True

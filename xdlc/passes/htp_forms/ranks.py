@@ -36,7 +36,10 @@ def _elements(w: Writer, op: Op, source: Tensor) -> bool:
     runs = _runs(result.shape, repeats)
     if len(runs) > most:
         return False
-    inputs = [w.reshape(each, _merged(shape, runs)) for each, shape in zip(filter(None, op.inputs), shapes, strict=True)]
+    inputs = [
+        w.reshape(each, _merged(shape, runs))
+        for each, shape in zip(filter(None, op.inputs), shapes, strict=True)
+    ]
     _finish(w, op, inputs, _merged(result.shape, runs), op.params)
     return True
 
@@ -98,7 +101,7 @@ def _is_reshaped(w: Writer, x: Tensor) -> bool:
 @form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", reason=MISSING)
 def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
     """Reduce one axis, to which neighbours fold, or axes that a Transpose brings together."""
-    axes, result = sorted(int(axis) for axis in op.param("axes")), op.outputs[0]
+    axes = sorted(int(axis) for axis in op.param("axes"))
     if source.rank < (5 if op.type in ("ReduceMax", "ReduceMin") else 6) or not axes:
         return False
     if source.rank == 5 and len(axes) == 1:
@@ -120,7 +123,7 @@ def _last(w: Writer, op: Op, source: Tensor) -> bool:
     name = "axis" if "axis" in op.params else "axes"
     axes = sorted(int(axis) for axis in numpy.reshape(op.param(name, ()), -1))
     first = source.rank - len(axes)
-    if source.rank < 5 or (op.type == "Softmax" and source.rank == 5) or axes != list(range(first, source.rank)):
+    if source.rank < (6 if op.type == "Softmax" else 5) or axes != list(range(first, source.rank)):
         return False
     shape = (math.prod(source.shape[:first]), *source.shape[first:])
     places = range(1, len(shape))
@@ -143,7 +146,9 @@ def _channels(w: Writer, op: Op, source: Tensor) -> bool:
     return True
 
 
-def _finish(w: Writer, op: Op, inputs: Sequence[Tensor | None], shape: Sequence[int], params: Mapping[str, ir.Param]) -> None:
+def _finish(
+    w: Writer, op: Op, inputs: Sequence[Tensor | None], shape: Sequence[int], params: Mapping[str, ir.Param]
+) -> None:
     result = op.outputs[0]
     folded = w.emit(op.type, inputs, shape, params, result.dtype, result.encoding)
     w.finish(w.reshape(folded, result.shape))

@@ -18,9 +18,7 @@ WRONG, MISSING = "HTP computes this {} wrongly", "HTP does not support this {}"
 _FORMS: dict[tuple[str, str], list[tuple[str, Form]]] = {}
 
 
-def form(
-    *types: str, reason: str = WRONG, package: str = ir.NATIVE_PACKAGE
-) -> Callable[[Form], Form]:
+def form(*types: str, reason: str = WRONG, package: str = ir.NATIVE_PACKAGE) -> Callable[[Form], Form]:
     """Register a function as a form of ops of some types."""
 
     def register(function: Form) -> Form:
