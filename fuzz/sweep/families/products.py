@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fuzz.sweep.draft import Draft, family
+from fuzz.sweep.families._activations import activation
 
 
 @family("matmul")
@@ -34,8 +35,7 @@ def gemm(d: Draft) -> None:
     bias = [d.constant(d.floats([columns], -0.5, 0.5))] if d.flag(0.7) else []
     result = d.node("Gemm", d.input((rows, inner), -1, 1), weight, *bias, transB=turned)
     if d.flag(0.4):
-        d.opset = 20
-        d.node(d.pick("Relu", "Sigmoid", "Tanh", "Gelu", "HardSwish", "Softmax"), result)
+        activation(d, result)
 
 
 @family("attention")
@@ -56,7 +56,7 @@ def block(d: Draft) -> None:
     channels = d.size(65)
     x = d.input((1, channels, d.between(3, 9), d.between(3, 9)))
     weight = d.weight(channels, channels, 3, 3)
-    kind = d.pick("residual", "swish", "gate", "pad", "norm")
+    kind = d.pick("residual", "gate", "pad", "norm")
     if kind == "gate":
         mean = d.node("GlobalAveragePool", x)
         d.node("Mul", x, d.node("Sigmoid", d.node("Conv", mean, d.weight(channels, channels, 1, 1))))
@@ -68,8 +68,6 @@ def block(d: Draft) -> None:
     result = d.node("Conv", x, weight, pads=[1] * 4)
     if kind == "residual":
         d.node("Relu", d.node("Add", result, x))
-    elif kind == "swish":
-        d.node("Mul", result, d.node("Sigmoid", result))
     else:
         scales = [d.constant(d.floats([channels], 0.5, 1.5)) for _ in range(2)]
         d.node("InstanceNormalization", result, *scales, epsilon=1e-2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fuzz.sweep.draft import Draft, Unfit, family
+from fuzz.sweep.families._activations import activation
 
 
 def _space(d: Draft, axes: int) -> tuple[int, ...]:
@@ -52,8 +53,8 @@ def convolution(d: Draft) -> None:
     if d.flag(0.6):
         weights.append(d.constant(d.floats([filters], -0.5, 0.5)))
     result = d.node("Conv", d.input((d.pick(1, 1, 1, 2), channels, *space)), *weights, **attributes)
-    if d.flag(0.25):
-        d.node(d.pick("Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Elu"), result)
+    if d.flag(0.4):
+        activation(d, result)
 
 
 @family("transposed_convolution")
