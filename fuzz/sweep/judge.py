@@ -114,7 +114,7 @@ def _without_named(cases: Sequence[Draft], error: XdlcError) -> list[Sequence[Dr
 def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[str | None]:
     """Run cases in one network, and return for each how far HTP is from the host; None if close."""
     model = _model(cases, mode)
-    sample, native = feeds(cases, 0), mode != "float"
+    sample, native = feeds(cases, 0), MODES[mode] == 8
     host = xdlc.run(model, sample, native=native)
     htp = xdlc.run(model, sample, runtime="htp", soc=soc, native=native)
     losses: list[str | None] = []
@@ -151,13 +151,9 @@ def _loss(host: Any, htp: Any, mode: str) -> str | None:
     if not np.isfinite(right[np.isfinite(left)]).all():
         return "not finite"
     power, noise = float((left**2).sum()), float((off[np.isfinite(left)] ** 2).sum())
-    if host.dtype.kind == "u":
-        decibels = (
-            10 * np.log10((left - left.mean()).var() * left.size / noise)
-            if noise and np.ptp(left) > 8
-            else 99
-        )
-        return f"{decibels:.1f} dB" if decibels < DECIBELS and off.max() > STEPS else None
+    if mode != "float":
+        decibels = 10 * np.log10(power / noise) if noise else np.inf
+        return f"{decibels:.1f} dB" if decibels < DECIBELS else None
     loss = (noise / power) ** 0.5 if power else noise**0.5
     return f"{loss:.2g}" if loss > FLOAT_LOSS else None
 

@@ -42,7 +42,20 @@ def pool(
     return build
 
 
+def depthwise(channels: int, each: int, kernel: list[int], strides: list[int]) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        weight = d.weight(channels * each, 1, *kernel)
+        d.node("Conv", d.input((1, channels, 18, 9)), weight, group=channels, strides=strides)
+
+    return build
+
+
 CASES = {
+    ("several results of a channel", "w8a8"): [
+        depthwise(2, 2, [1, 5], [1, 1]),
+        depthwise(15, 3, [3, 3], [2, 2]),
+        depthwise(32, 2, [3, 3], [1, 2]),
+    ],
     ("swish", "w8a16"): [swish(9, 9), swish(12, 40), swish(16, 7), swish(33, 3)],
     ("log", "w8a16"): [log(1.5, 3.3), log(0.5, 0.9), log(0.99, 1.01), log(0.05, 8)],
     ("cumulative sum", "w8a8"): [cumulative(0), cumulative(1)],
