@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 913
+MODULES = 943
 FILES_OF_A_CONVERSION = 67
 LINES = {
     "api": 2_290,
@@ -28,16 +28,16 @@ LINES = {
     "converter": 54_735,
     "ir": 3_675,
     "opdefs": 6_565,
-    "passes": 6_500,
+    "passes": 7_490,
     "prepare": 4_140,
-    "quant": 19_620,
+    "quant": 19_710,
     "runtime": 17_105,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_990
+TOTAL = 141_070
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

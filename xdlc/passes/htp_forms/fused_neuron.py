@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, SIGMOID, TANH
+from xdlc.opdefs.traits import traits
 from xdlc.passes._match import is_binary
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
-_PRODUCTS = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "TransposeConv2d")
 _LOWEST = -65504.0
 
 
@@ -34,4 +34,4 @@ def _is_fused(w: Writer, op: Op, x: Tensor) -> bool:
     if before.type in ("Reshape", "Transpose") and first is not None:
         return _is_fused(w, before, first)
     is_sum = is_binary(before, ADD) and all(each is not None and each.data is None for each in before.inputs)
-    return is_sum or before.type in _PRODUCTS
+    return is_sum or traits(before).macs not in ("", "matmul")
