@@ -9,6 +9,7 @@ from xdlc.converter.nhwc.recurrent import Finish, LstmWeights
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.graphs import Operator
+from xdlc.converter.tflite.ops._integer_lstm import integer_inputs, integer_weights, rounding_of
 from xdlc.converter.tflite.quantized import real_value, stored_value
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.tflite.tensors import TensorInfo
@@ -20,12 +21,12 @@ _BASIC = 1
 _GATES = "ifco"
 
 
-def _real(node: Node, g: Operators) -> list[Value | None]:
-    """Return the inputs as float values."""
+def _real(node: Node, g: Operators, tensors: Sequence[TensorInfo | None] = ()) -> list[Value | None]:
+    """Return the inputs as float values, with the quantization of other tensors if there are any."""
     operator: Operator = node.message
     return [
         value if value is None or info is None else real_value(g, value, info)
-        for value, info in zip(node.inputs, operator.inputs, strict=True)
+        for value, info in zip(node.inputs, tensors or operator.inputs, strict=True)
     ]
 
 
@@ -104,13 +105,15 @@ def _sequence_lstm(node: Node, g: Operators) -> list[Value]:
 
 def _full_lstm(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
     operator: Operator = node.message
-    values = _real(node, g)
+    rounding = rounding_of(node, g) if operator.outputs[0].quantization is not None else None
+    values = _real(node, g, integer_inputs(node) if rounding else ())
     weights = _weights(node, values, 1, 20)
+    weights = integer_weights(node, g, weights, rounding) if rounding else weights
     states = [_at(node, values, index) for index in (18, 19)]
     tensors = [operator.inputs[index] for index in (18, 19)]
     x = _at(node, values, 0)
     x = recurrent.front(g, x) if once else _swapped(g, x, swap=swap)
-    every, *last = recurrent.lstm(g, x, weights, states, _rounded(g, tensors))
+    every, *last = recurrent.lstm(g, x, weights, states, rounding)
     every = last[0] if once else _swapped(g, every, swap=swap)
     return [
         stored_value(g, every, operator.outputs[0]),
@@ -156,9 +159,7 @@ def _two_lstms(node: Node, g: Operators) -> list[Value]:
             source = sources[2]
         else:
             source = sources[index]
-        tensors = [operator.inputs[position] for position in (first, first + 1)]
-        finish = _rounded(g, tensors)
-        runs.append(recurrent.lstm(g, source, weights, states, finish, reverse=bool(index)))
+        runs.append(recurrent.lstm(g, source, weights, states, reverse=bool(index)))
     return _both(node, g, runs, (35, 36, 37, 38), swap=swap)
 
 
