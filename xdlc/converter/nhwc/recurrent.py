@@ -292,15 +292,16 @@ def scanned(
         return context.values.tensor(f"{stem}~{name}") if name in held else None
 
     def iteration(values: Sequence[object]) -> list[Value]:
-        index, _, *before = values
+        index, flag, *before = values
         assert isinstance(index, Value)
+        assert isinstance(flag, Value)
         row = g("Gather", [context.values.tensor(f"{stem}~input"), index], axis=0)
         after = step(row, [value for value in before if isinstance(value, Value)], at)
-        return [g.builder.const(np.asarray(True)), *after, *([] if rows else after[:1])]
+        return [flag, *after, *([] if rows else after[:1])]
 
     names = [f"state{index}" for index in range(len(states))]
     made = [f"row{index}" for index in range(max(rows, 1))]
-    ends = ["go_on", *(f"{name}_next" for name in names), *made]
+    ends = ["flag", *(f"{name}_next" for name in names), *made]
     body = Computed(["index", "flag", *names], ends, iteration)
     count = g.builder.const(np.asarray(dims(x)[0], np.int64))
     results = g.apply("Loop", [count, None, *states], {"body": body}, len(states) + len(made))

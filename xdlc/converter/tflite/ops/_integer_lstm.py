@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def integer_inputs(node: Node) -> list[TensorInfo | None]:
         elif weight is not None:
             _rescale(tensors, 12 + index, x * _scale(node, weight))
     if tensors[16] is not None:
-        _rescale(tensors, 17, _scale(node, tensors[16]) * _steps(node, operator.intermediates[4]).scale)
+        _rescale(tensors, 17, _scale(node, tensors[16]) * steps_of(node, operator.intermediates[4]).scale)
     return tensors
 
 
@@ -55,25 +54,17 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
             "has 5",
             "convert the model again with a current converter, or without quantization",
         )
-    output, cell = _steps(node, operator.outputs[0]), _steps(node, operator.inputs[19])
+    output, cell = steps_of(node, operator.outputs[0]), steps_of(node, operator.inputs[19])
     norms = operator.inputs[20:24]
     scales = [0.0 if norm is None else _scale(node, norm) for norm in norms] or [0.0] * 4
-    sums = [_steps(node, tensor) if any(scales) else SUMS for tensor in between[:4]]
+    sums = [steps_of(node, tensor) if any(scales) else SUMS for tensor in between[:4]]
     hidden = output
     if operator.inputs[16] is not None:
-        hidden = _steps(node, between[4])
+        hidden = steps_of(node, between[4])
         hidden = hidden._replace(zero=-hidden.zero)  # so does LiteRT store them
 
-    def round(value: Value, steps: Steps) -> Value:
-        low, high = (limit - steps.zero for limit in _limits(steps.bits))
-        if not low <= 0 <= high:
-            value = clipped(g, value, low * steps.scale, high * steps.scale)
-            steps = Steps(steps.scale)
-        parameters = Quantization(np.asarray([steps.scale], np.float32), np.asarray([steps.zero], np.int64))
-        return rounded_value(g, value, parameters, np.dtype(f"int{steps.bits}"))
-
     return Rounding(
-        round,
+        partial(rounded, g),
         dict(zip("ifco", (entry._replace(zero=0, bits=16) for entry in sums), strict=True)),
         dict(zip("ifco", (max(1, int(_GUARD * scale)) for scale in scales), strict=True)),
         cell,
@@ -83,26 +74,28 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
 
 
 def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Rounding) -> LstmWeights:
-    """Return weights with whole steps as bounds, and peepholes as the kernel multiplies them."""
-    units, batch = weights.inputs["f"], node.message.inputs[19].shape[0]
-    outputs = node.message.inputs[18].shape[-1]
+    """Return weights with whole steps as bounds, and peepholes up to the number of outputs, as LiteRT reads."""
+    outputs, units = (node.message.inputs[index].shape[-1] for index in (18, 19))
+    mask = g.builder.const((np.arange(units) < outputs).astype(np.float32))
+    peepholes = {
+        gate: value if value is None or outputs == units else g("Mul", [value, mask])
+        for gate, value in weights.peepholes.items()
+    }
     return weights._replace(
         cell_clip=_whole(weights.cell_clip, rounding.cell),
         clip=_whole(weights.clip, rounding.output),
-        peepholes={
-            gate: value
-            if value is None or units is None or outputs == units.shape[0]
-            else g.builder.const(_spread(value.numpy(), batch, outputs))
-            for gate, value in weights.peepholes.items()
-        },
+        peepholes=peepholes,
     )
 
 
-def _spread(weights: Any, batch: int, outputs: int) -> Any:
-    """Return the factors of the cell [batch, units]: LiteRT takes rows of as many elements as the outputs."""
-    factors = np.zeros(batch * weights.size, weights.dtype)
-    factors[: batch * outputs] = np.resize(weights[:outputs], batch * outputs)
-    return factors.reshape(batch, weights.size)
+def rounded(g: Operators, value: Value, steps: Steps) -> Value:
+    """Return values rounded to integers; to those of 16 bits if none of their type is zero."""
+    low, high = (limit - steps.zero for limit in _limits(steps.bits))
+    if not low <= 0 <= high:
+        value = clipped(g, value, low * steps.scale, high * steps.scale)
+        steps = Steps(steps.scale)
+    parameters = Quantization(np.asarray([steps.scale], np.float32), np.asarray([steps.zero], np.int64))
+    return rounded_value(g, value, parameters, np.dtype(f"int{steps.bits}"))
 
 
 def _limits(bits: int) -> tuple[int, int]:
@@ -121,10 +114,10 @@ def _rescale(tensors: list[TensorInfo | None], index: int, scale: float) -> None
 
 
 def _scale(node: Node, tensor: TensorInfo | None) -> float:
-    return _steps(node, tensor).scale
+    return steps_of(node, tensor).scale
 
 
-def _steps(node: Node, tensor: TensorInfo | None) -> Steps:
+def steps_of(node: Node, tensor: TensorInfo | None) -> Steps:
     """Return the integers of a tensor.
 
     Raises:

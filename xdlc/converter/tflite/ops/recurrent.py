@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdlc.converter.nhwc import recurrent
-from xdlc.converter.nhwc.recurrent import Finish, LstmWeights
+from xdlc.converter.nhwc.recurrent import PARTS, SUMS, Finish, LstmWeights, Steps
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.graphs import Operator
-from xdlc.converter.tflite.ops._integer_lstm import integer_inputs, integer_weights, rounding_of
+from xdlc.converter.tflite.ops._integer_lstm import (
+    integer_inputs,
+    integer_weights,
+    rounded,
+    rounding_of,
+    steps_of,
+)
 from xdlc.converter.tflite.quantized import real_value, stored_value
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.tflite.tensors import TensorInfo
@@ -132,11 +138,21 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
     if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
         raise node.problem("an LSTM of the basic kernel has neither clips nor another activation than TANH")
     joined = g("Concat", [x, hidden], axis=1)
+    state = operator.inputs[4] if operator.outputs[0].quantization is not None else None
+    memory_steps = None if state is None else steps_of(node, state)
+
+    def kept(value: Value, *places: Steps | None) -> Value:
+        for steps in places if state is not None else ():
+            value = value if steps is None else rounded(g, value, steps)
+        return value
+
     total = g("Add", [g("MatMul", [joined, g("Transpose", [weight], perm=[1, 0])]), bias])
+    total = kept(total, SUMS)
     taken, new, forget, shown = g.apply("Split", [total], {"axis": 1, "num_outputs": 4}, 4)
-    kept = g("Mul", [g("Sigmoid", [forget]), cell])
-    memory = g("Add", [kept, g("Mul", [g("Sigmoid", [taken]), g("Tanh", [new])])])
-    result = g("Mul", [g("Sigmoid", [shown]), g("Tanh", [memory])])
+    taken, forget, shown = (kept(g("Sigmoid", [gate]), PARTS) for gate in (taken, forget, shown))
+    added = kept(g("Mul", [taken, kept(g("Tanh", [new]), PARTS)]), PARTS, memory_steps)
+    memory = kept(g("Add", [kept(g("Mul", [forget, cell]), memory_steps), added]), memory_steps)
+    result = kept(g("Mul", [shown, kept(g("Tanh", [memory]), PARTS)]), PARTS)
     made = [result, memory, joined, total]
     return [stored_value(g, value, info) for value, info in zip(made, operator.outputs, strict=False)]
 
