@@ -45,7 +45,7 @@ def lowered(b: Builder, source: Tensor, target: Tensor, function: str) -> bool:
         return False
     value, order = b.read_stored(source)
     index = b.cast(value, "int32")
-    b.write_stored(target, b.node("Gather", [b.constant(_table(function, bits)), index]), order)
+    b.write_stored(target, b.node("Gather", [b.constant(table(function, bits)), index]), order)
     return True
 
 
@@ -62,7 +62,7 @@ def _integer_bits(source: Tensor, target: Tensor, function: str) -> int | None:
 
 
 @functools.cache
-def _table(function: str, bits: int) -> Array:
+def table(function: str, bits: int) -> Array:
     """Return the results for all unsigned 16-bit integers, whose zero is 32768."""
     import numpy as np
 
