@@ -42,20 +42,23 @@ def integer_lstm(
 
     def weight(name: str, shape: tuple[int, ...], scale: float, dtype: Any = np.int8) -> int:
         most = np.iinfo(dtype).max
-        return made.tensor(name, dtype=dtype, data=random.integers(-most, most + 1, shape), scale=scale / most)
+        data = random.integers(-most, most + 1, shape)
+        return made.tensor(name, dtype=dtype, data=data, scale=scale / most)
 
     scales = {gate: gain * (1 + index / 8) / np.sqrt(width) for index, gate in enumerate(gates)}
     inputs = [x]
     inputs += [weight(f"w{g}", (units, width), scales[g]) if g in gates else -1 for g in "ifco"]
-    inputs += [weight(f"r{g}", (units, out), 1.7 * gain / np.sqrt(out)) if g in gates else -1 for g in "ifco"]
+    most = 1.7 * gain / np.sqrt(out)
+    inputs += [weight(f"r{g}", (units, out), most) if g in gates else -1 for g in "ifco"]
     inputs += [weight(f"p{g}", (units,), 0.5, np.int16) if peephole and g in gates else -1 for g in "ifo"]
     for g in "ifco":
         scale = 1.5 / 32767 / 1024 if normed else 0.02 * scales.get(g, 1) / 127
         bias = np.rint((random.normal(size=units) / 4 + forget * (g == "f")) / scale)
         inputs.append(made.tensor(f"b{g}", dtype=np.int32, data=bias, scale=scale) if g in gates else -1)
     projection = weight("p", (out, units), 1.5 / np.sqrt(units)) if outputs else -1
-    bias = made.tensor("pb", dtype=np.int32, data=random.integers(-99, 99, out), scale=1e-4) if outputs else -1
-    inputs += [projection, bias]
+    inputs.append(projection)
+    bias = random.integers(-99, 99, out)
+    inputs.append(made.tensor("pb", dtype=np.int32, data=bias, scale=1e-4) if outputs else -1)
     inputs.append(made.tensor("h", [batch, out], np.int8, is_variable=True, **result))
     inputs.append(made.tensor("c", [batch, units], np.int16, scale=2.0**cell, is_variable=True))
     if normed:

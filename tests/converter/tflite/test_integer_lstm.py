@@ -1,4 +1,4 @@
-"""Integer LSTMs: every step of the integers of LiteRT's kernel, from formulas of their own and from LiteRT."""
+"""Integer LSTMs beside the integers of LiteRT's kernel: from formulas of their own, and from LiteRT."""
 
 import numpy as np
 import pytest
@@ -42,9 +42,8 @@ def kernel(random_of, x, **form):
     w = {g: random.integers(-127, 128, (units, width)) for g in gates}
     r = {g: random.integers(-127, 128, (units, units)) for g in gates}
     scales = {g: (1 + index / 8) / np.sqrt(width) / 127 for index, g in enumerate(gates)}
-    bias = {
-        g: np.rint((random.normal(size=units) / 4 + (g == "f")) / (0.02 * scales[g])).astype(int) for g in gates
-    }
+    steps = {g: (random.normal(size=units) / 4 + (g == "f")) / (0.02 * scales[g]) for g in gates}
+    bias = {g: np.rint(steps[g]).astype(int) for g in gates}
     h, c = np.zeros((len(x), units)), np.zeros((len(x), units))
     rows = []
     for step in range(x.shape[1]):
@@ -82,7 +81,8 @@ def litert(path, feeds):
         for place in engine.get_input_details():
             engine.set_tensor(place["index"], feed[place["name"]])
         engine.invoke()
-        results.append({each["name"]: engine.get_tensor(each["index"]) for each in engine.get_output_details()})
+        places = engine.get_output_details()
+        results.append({each["name"]: engine.get_tensor(each["index"]) for each in places})
     return results
 
 
@@ -115,7 +115,8 @@ def test_an_integer_lstm_runs_on_htp(tmp_path, form):
 def basic_lstm(path, random, batch=2, units=8, width=8):
     """Write an LSTM of the basic kernel."""
     made, bytes_of = TinyModel(), {"scale": 1 / 128, "zero": 128}
-    x, h = (made.tensor(name, [batch, size], np.uint8, **bytes_of) for name, size in (("x", width), ("h", units)))
+    x = made.tensor("x", [batch, width], np.uint8, **bytes_of)
+    h = made.tensor("h", [batch, units], np.uint8, **bytes_of)
     weights = random.integers(0, 256, (4 * units, width + units))
     w = made.tensor("w", dtype=np.uint8, data=weights, scale=0.01, zero=120)
     b = made.tensor("b", dtype=np.int32, data=random.integers(-9000, 9000, 4 * units), scale=0.01 / 128)

@@ -23,7 +23,7 @@ _GUARD = 10_000
 
 
 def integer_inputs(node: Node) -> list[TensorInfo | None]:
-    """Return the inputs with the scales that the kernel reads biases with, whatever the file states of them."""
+    """Return the inputs, biases with the scales that the kernel reads them with."""
     operator: Operator = node.message
     tensors = list(operator.inputs)
     x = _scale(node, operator.inputs[0])
@@ -50,8 +50,7 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
     between = operator.intermediates
     if len(between) != 5:
         raise node.problem(
-            f"an integer LSTM with {len(between)} intermediate tensors: LiteRT's kernel with gates of 16 bits "
-            "has 5",
+            f"an LSTM of integers with {len(between)} intermediate tensors; LiteRT's kernel has 5",
             "convert the model again with a current converter, or without quantization",
         )
     output, cell = steps_of(node, operator.outputs[0]), steps_of(node, operator.inputs[19])
@@ -74,7 +73,7 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
 
 
 def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Rounding) -> LstmWeights:
-    """Return weights with whole steps as bounds, and peepholes up to the number of outputs, as LiteRT reads."""
+    """Return weights with whole steps as bounds, and peepholes for as many units as there are outputs."""
     outputs, units = (node.message.inputs[index].shape[-1] for index in (18, 19))
     mask = g.builder.const((np.arange(units) < outputs).astype(np.float32))
     peepholes = {

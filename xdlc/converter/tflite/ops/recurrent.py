@@ -159,7 +159,6 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
 
 @handler("BIDIRECTIONAL_SEQUENCE_LSTM", ignores=_IGNORED, wraps=False)
 def _two_lstms(node: Node, g: Operators) -> list[Value]:
-    operator: Operator = node.message
     values = _real(node, g)
     swap = not node.attr("time_major", True)
     forward, backward = _weights(node, values, 1), _weights(node, values, 18)
