@@ -7,7 +7,7 @@ import xdlc
 from tests.converter.tflite.integer_lstms import integer_lstm
 from tests.converter.tflite.models import TinyModel
 from tests.htp_models import needs_htp
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.fixed_point_functions import table
 
 FORMS = {
@@ -165,3 +165,13 @@ def test_integers_of_another_kernel_are_refused(tmp_path, intermediates):
     path = integer_lstm(tmp_path / "m.tflite", np.random.default_rng(0), intermediates=intermediates)
     with pytest.raises(UnsupportedOp, match="intermediate"):
         xdlc.convert(path)
+
+
+@pytest.mark.parametrize("missing", [18, 19])
+def test_an_lstm_without_a_state_is_refused(tmp_path, missing):
+    made = TinyModel()
+    x, y = made.tensor("x", [1, 2, 3], np.int8, scale=0.1), made.tensor("y", [1, 2, 4], np.int8, scale=0.1)
+    inputs = [x, *[-1] * (missing - 1)]
+    made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], fused_activation_function=4)
+    with pytest.raises(ModelError, match="input 18 is missing"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))

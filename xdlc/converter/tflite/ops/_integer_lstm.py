@@ -102,7 +102,7 @@ def _limits(bits: int) -> tuple[int, int]:
 
 
 def _whole(bound: float, steps: Steps) -> float:
-    return min(int(bound / steps.scale), _limits(steps.bits)[1]) * steps.scale
+    return int(min(bound / steps.scale, _limits(steps.bits)[1])) * steps.scale if bound > 0 else 0.0
 
 
 def _rescale(tensors: list[TensorInfo | None], index: int, scale: float) -> None:

@@ -111,6 +111,8 @@ def _sequence_lstm(node: Node, g: Operators) -> list[Value]:
 
 def _full_lstm(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
     operator: Operator = node.message
+    for index in (0, 18, 19):
+        _at(node, node.inputs, index)
     rounding = rounding_of(node, g) if operator.outputs[0].quantization is not None else None
     values = _real(node, g, integer_inputs(node) if rounding else ())
     weights = _weights(node, values, 1, 20)
