@@ -27,7 +27,7 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     counted = bool(op.param("count_pad_for_edges", False))
     before, channels = source.producer, source.shape[-1]
     if not result.dtype.is_float:
-        return False
+        return channels == 1 and pads.any() and not counted and _two_channels(w, op, source)
     is_padded = before is not None and before.type == "Pad" and before.package == ir.NATIVE_PACKAGE
     if before is not None and is_padded and channels == 1 and not pads.any():
         amounts = before.param("pad_amount").astype(int)
@@ -50,4 +50,17 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
         share = 1 / covered(source.shape[1:3], result.shape[1:3], kernel, stride, pads)
         mean = w.binary(MULTIPLY, mean, w.constant(share[None, ..., None].astype(result.dtype.numpy)))
     w.finish(mean)
+    return True
+
+
+def _two_channels(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pool a channel twice, for that of a single one counts the padding."""
+    result = op.outputs[0]
+    twice = (*source.shape[:-1], 2)
+    both = w.emit("Concat", [source] * 2, twice, {"axis": ir.u32(3)}, source.dtype, source.encoding)
+    shape = (*result.shape[:-1], 2)
+    means = w.emit("PoolAvg2d", [both], shape, op.params, result.dtype, result.encoding)
+    ranges = numpy.array([(0, dim, 1) for dim in result.shape], numpy.int32)
+    params: dict[str, ir.Param] = {"ranges": ir.static("", ranges)}
+    w.finish(w.emit("StridedSlice", [means], result.shape, params, result.dtype, result.encoding))
     return True
