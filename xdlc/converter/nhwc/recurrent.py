@@ -86,7 +86,7 @@ class Rounding(NamedTuple):
     Attributes:
         round: Returns a value rounded to what integers hold.
         sums: Integers of the sums of products by gate.
-        guards: Variance of a layer norm by gate that stands for one below a step squared, in steps squared.
+        guards: Variance of a layer norm by gate in place of one below a step squared, in steps squared.
         cell: Integers of the cell, without a zero.
         hidden: Integers of the output gate times the activated cell.
         output: Integers of the projected hidden state.
@@ -103,7 +103,7 @@ class Rounding(NamedTuple):
 SUMS = Steps(2.0**-12)
 """Integers that gates of an integer kernel are activated from."""
 PARTS = Steps(2.0**-15)
-"""Integers of activated gates; the largest stands for 1."""
+"""Integers of activated gates; the largest is what 1 becomes."""
 _NORMS = Steps(2.0**-10)
 """Integers of values that a layer norm has divided by their deviation."""
 
