@@ -208,3 +208,49 @@ def test_an_operator_that_contradicts_itself_is_refused(tmp_path, op, given, con
     outs = [((1,), np.float32)] * (2 if op == "SPLIT" else 1)
     with pytest.raises((ModelError, UnsupportedOp)):
         converted(tmp_path, op, given, outs, constants, **options)
+
+
+# Two unit squares that share a half of each (a third of their union), one apart, one on top of the first.
+BOXES = np.float32([[0, 0, 1, 1], [0, 0.5, 1, 1.5], [5, 5, 6, 6], [0, 0, 1, 1]])
+SCORES = np.float32([0.9, 0.8, 0.7, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("overlap", "count", "chosen"),
+    [
+        (0.5, 3, [0, 1, 2]),
+        (float(np.float32(0.5) / np.float32(1.5)), 3, [0, 2]),  # at the limit they are dropped
+        (1.0, 6, [0, 1, 2]),
+        (0.0, 3, [0]),
+        (0.5, 0, []),
+    ],
+)
+@pytest.mark.parametrize("sigma", [None, 0.0, 1e3])
+def test_boxes_that_overlap_up_to_a_limit_are_kept(tmp_path, overlap, count, chosen, sigma):
+    given = [BOXES, SCORES, np.int32(count), np.float32(overlap), np.float32(0.1)]
+    outs = [([count], np.int32), ([], np.int32)]
+    if sigma is not None:
+        given.append(np.float32(sigma))
+        outs.insert(1, ([count],))
+    type = f"NON_MAX_SUPPRESSION_V{4 if sigma is None else 5}"
+    model, feeds = converted(tmp_path, type, given, outs, range(2, len(given)))
+    found = xdlc.run(model, feeds, native=True)
+    padding = [0] * (count - len(chosen))
+    assert found["y0"].tolist() == chosen + padding
+    assert found[f"y{len(outs) - 1}"] == len(chosen)
+    if sigma is not None:
+        np.testing.assert_allclose(found["y1"], [*SCORES[chosen], *padding], atol=1e-3)
+
+
+def test_a_product_of_16_and_8_bits_is_that_of_the_numbers(tmp_path):
+    """LiteRT has no kernel of it and leaves the result zero."""
+    random = np.random.default_rng(0)
+    x, weights = random.integers(-9999, 9999, (2, 3, 8)), random.integers(-127, 128, (8, 5))
+    made = TinyModel()
+    a = made.tensor("x", x.shape, np.int16, scale=1e-4)
+    y = made.tensor("y", [2, 3, 5], np.int16, scale=1e-4)
+    made.op("BATCH_MATMUL", [a, made.tensor("w", dtype=np.int8, data=weights, scale=0.002)], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [a], [y]))
+    found = xdlc.run(model, {"x": x.astype(np.int16)}, native=True)["y"]
+    want = np.clip(np.rint(x @ weights * 0.002), -32768, 32767)
+    np.testing.assert_allclose(found, want, atol=1)

@@ -20,9 +20,12 @@ def _suppressed(node: Node, g: Operators) -> list[Value]:
     boxes, scores, *given = values_of(node)
     limits = [float(known(value, "a limit").reshape(-1)[0]) for value in given]
     count, overlap, threshold = int(limits[0]), limits[1], limits[2]
-    if node.type.endswith("V5") and limits[3] > 0:
+    # LiteRT drops boxes at the limit too, others only those above it: at 0 it keeps the best box alone.
+    overlap = float(np.nextafter(np.float32(overlap), np.float32(-1))) if overlap > 0 else -1.0
+    if node.type.endswith("V5") and limits[3] > 0 and count:
         return list(detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, limits[3]))
-    chosen = detection.suppressed(g, boxes, scores, count, overlap, threshold)
+    most = min(count, 1) if overlap < 0 else count
+    chosen = detection.suppressed(g, boxes, scores, most, max(overlap, 0.0), threshold)
     padded, valid = detection.padded_choice(g, chosen, count)
     if node.type.endswith("V4"):
         return [padded, valid]
