@@ -66,7 +66,13 @@ def _swapped(g: Operators, x: Value, *, swap: bool) -> Value:
 
 
 def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int | None = None) -> LstmWeights:
-    """Return the weights of an LSTM, of which the first is the input at a position."""
+    """Return the weights of an LSTM, of which the first is the input at a position.
+
+    Raises:
+        ModelError: If a gate other than the input gate lacks weights, or that one half of them.
+    """
+    for index in (1, 2, 3, 5, 6, 7, *((0, 4) if values[first] is not None else ())):
+        _at(node, values, first + index)
 
     def gates(start: int | None, names: str) -> dict[str, Value | None]:
         if start is None:
