@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
@@ -17,6 +16,7 @@ from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
+from xdlc.runtime.child import TemporaryFolder
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -244,7 +244,7 @@ def _source(
 
         def folder() -> Path:
             try:
-                folders.append(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
+                folders.append(stack.enter_context(TemporaryFolder()))
             except OSError as error:
                 problem, fix = (
                     f"no temporary folder can be made: {error.strerror}",

@@ -328,5 +328,5 @@ def _dry_run(
         click.echo(line)
     if target is not None:
         replace_text(target, as_json(report))
-        click.echo(f"written: {target}")
+        show(f"written: {target}")
     click.get_current_context().exit(report.exit_code)

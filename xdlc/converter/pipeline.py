@@ -58,6 +58,8 @@ class Options:
         package_name: Op package of all native operations instead of QNN's own.
         boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
         udos: UDO definitions.
+        failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
+            by name; they are omitted.
     """
 
     input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Options:
     package_name: str | None = None
     boundary: BoundaryOptions = field(default_factory=BoundaryOptions)
     udos: UdoSet = field(default_factory=UdoSet)
+    failed_passes: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse options that fit no model.
@@ -166,6 +169,8 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
+    for failure in options.failed_passes.values():
+        found.notices.append(f"{failure}: the model is converted without it; please report this bug")
     wanted = _apply_boundary(imported, found, options.boundary) if options.boundary else {}
     removed = _optimized(model, options, imported.encoded_io)
     if wanted and not found.problems:
@@ -216,10 +221,12 @@ def _add_notes(model: ir.Model, found: Diagnostics) -> None:
 def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str, str]:
     """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
     removed: dict[str, str] = {}
-    skipped = {"fold_batchnorm"} if options.disable_batchnorm_folding else set()
-    chosen = [
-        _with_udos(entry, options.udos) for entry in passes.stage("converter") if entry.name not in skipped
-    ]
+    skipped = {*options.failed_passes, *(["fold_batchnorm"] if options.disable_batchnorm_folding else ())}
+    converting, storing = (
+        [entry for entry in passes.stage(name) if entry.name not in skipped]
+        for name in ("converter", "storage")
+    )
+    chosen = [_with_udos(entry, options.udos) for entry in converting]
     inner = [_keeping_signature(entry) for entry in chosen]
     main = [*inner, ReinterpretIo()] if encoded_io else chosen
     runs_graphs = len(model.graphs) > 1
@@ -227,7 +234,7 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
         if runs_graphs:
             transpose_outside(graph, model.graphs)
         passes.run(graph, main if graph is model.main else inner, removed=removed)
-        passes.run(graph, passes.stage("storage"))
+        passes.run(graph, storing)
     if runs_graphs:
         remove_uncalled(model)
     return removed

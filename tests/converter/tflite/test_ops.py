@@ -60,6 +60,8 @@ def check(path, want, op, given, constants=(), rtol=1e-5, **options):
         (X[:, -1], "STRIDED_SLICE", [X, const(0, -1), const(0, 9), const(1, 1)], (1, 2, 3),
          {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}),
         (X[:, 1:3], "STRIDED_SLICE", [X, const(0, 1), const(2, 2), const(1, 1)], (1, 2, 3), {"offset": True}),
+        (X[0, 1:3], "STRIDED_SLICE", [X, const(1, 1), const(2, 3), const(1, 1)], (1, 2, 3),
+         {"begin_mask": 1, "shrink_axis_mask": 1}),
         (X[1], "STRIDED_SLICE", [X, const(1).reshape(1), const(2).reshape(1), const(1).reshape(1)], (3,),
          {"shrink_axis_mask": 1}),
         (X[..., None, 0], "STRIDED_SLICE", [X, const(0, 0, 0), const(0, 0, 1), const(1, 1, 1)], (1, 2, 3),
@@ -100,6 +102,49 @@ def test_a_dense_layer_views_its_input_as_rows(tmp_path, keep):
     want = X @ weight.T if keep else X.reshape(-1, 12) @ weight.T
     check(tmp_path, want, "FULLY_CONNECTED", [X, weight, None], (1,), keep_num_dims=keep)
     check(tmp_path, want, "FULLY_CONNECTED", [X, weight], keep_num_dims=keep)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_dropped_axis_may_ignore_its_begin(tmp_path, axis, step):
+    """As LiteRT; TensorFlow takes the element at begin."""
+    begin, steps = np.array([1, 1], np.int32), np.array([1, 1], np.int32)
+    steps[axis] = step
+    want = X.take(0 if step > 0 else -1, axis)[1:]
+    masks = {"begin_mask": 1 << axis, "end_mask": 3, "shrink_axis_mask": 1 << axis}
+    check(tmp_path, want, "STRIDED_SLICE", [X, begin, begin + 1, steps], (1, 2, 3), **masks)
+
+
+def test_an_input_of_4_bits_is_refused(tmp_path):
+    made = TinyModel()
+    x = made.tensor("x", [4], np.int8)
+    made.op("RELU", [x], [made.tensor("y", [4], np.int8)])
+    made.graphs[0].tensors[x].type = 17
+    with pytest.raises(UnsupportedOp, match="int4") as caught:
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [1]))
+    assert "m.tflite" in caught.value.where
+
+
+@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize("perm", [[0, 3, 1, 2], [0, 2, 3, 1], [3, 1, 2, 0]])
+def test_a_transpose_before_a_resize(tmp_path, kind, perm):
+    image = RANDOM.normal(size=(2, 4, 4, 3)).astype(np.float32)
+    made = TinyModel()
+    x, t = made.tensor("x", image.shape), made.tensor("t", [image.shape[axis] for axis in perm])
+    shape = [image.shape[perm[0]], 8, 8, image.shape[perm[3]]]
+    made.op("TRANSPOSE", [x, made.tensor("p", data=np.array(perm, np.int32))], [t])
+    y = made.tensor("y", shape)
+    made.op(kind, [t, made.tensor("s", data=np.array([8, 8], np.int32))], [y])
+    found = xdlc.run(xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y])), {"x": image})["y"]
+    assert found.shape == tuple(shape)
+    source = image.transpose(perm)
+    steps = np.arange(8) * source.shape[1] // 8, np.arange(8) * source.shape[2] // 8
+    same = (
+        np.flatnonzero(np.arange(8) * source.shape[1] % 8 == 0),
+        np.flatnonzero(np.arange(8) * source.shape[2] % 8 == 0),
+    )
+    want = source[:, steps[0]][:, :, steps[1]]
+    np.testing.assert_allclose(found[:, same[0]][:, :, same[1]], want[:, same[0]][:, :, same[1]], atol=1e-6)
 
 
 def test_convolutions_add_activations_and_nothing_else(tmp_path):

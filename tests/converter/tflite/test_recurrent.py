@@ -132,6 +132,18 @@ def test_an_lstm_without_an_activation_is_refused(tmp_path):
         xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
 
 
+@pytest.mark.parametrize("form", [{}, {"normed": True}])
+@pytest.mark.parametrize("place", [2, 3, 4, 5, 6, 7, 8])
+def test_an_lstm_without_weights_is_refused(tmp_path, form, place):
+    lstm, made = Lstm(**form), TinyModel()
+    x = made.tensor("x", X.shape)
+    lstm_model(made, lstm, x, tmp_path)
+    operator = made.graphs[0].operators[-1]
+    operator.inputs = [-1 if index == place else tensor for index, tensor in enumerate(operator.inputs)]
+    with pytest.raises(ModelError, match=f"input {place} is missing"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [operator.outputs[0]]))
+
+
 def test_an_svdf_of_integers_rounds_as_its_tensors(tmp_path):
     made = TinyModel()
     x, y = made.tensor("x", [1, 2], np.int8, scale=0.5), made.tensor("y", [1, 1], np.int8, scale=0.25)

@@ -203,13 +203,17 @@ def _bound(
     """Return the arguments that a handler takes.
 
     Raises:
-        ModelError: If one is of another type than its schema states.
+        ModelError: If one is of another type than its schema states, or contradicts the type of the result.
         UnsupportedOp: If another one is set, or one that must be known depends on dynamic dimensions.
     """
     arguments = schema(node.type) if not node.domain else None
     kinds = {each.name: each for each in arguments or ()}
     given = {}
     for name, value in node.arguments.items():
+        if name == "dtype" and not node.domain and isinstance(value, ScalarType) and any(node.dtypes[:1]):
+            dtype = stated_dtype(value)
+            if dtype not in (None, node.dtypes[0]):
+                raise node.invalid(f"its argument dtype is {dtype}, and its result {node.dtypes[0]}")
         if names.get(name, name) in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
             found = _resolved(node, name, value, is_tensor or name in symbolic)
