@@ -230,12 +230,3 @@ def _glu(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
 def _logit(self: Term, eps: float | None) -> Term:
     x = self if eps is None or eps < 0 else self.most(eps).least(1 - eps)
     return (x / (1.0 - x))("Log")
-
-
-@aten("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout", "native_dropout", layout=ANY)
-def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool | None) -> list[Value]:
-    """Return the input, and, for the native form, that all of it is kept."""
-    if train and p:
-        raise node.problem("dropout of training is random", "call model.eval() before the export")
-    x = Term(g, input)
-    return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]

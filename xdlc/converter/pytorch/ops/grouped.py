@@ -1,9 +1,9 @@
 """Handlers of products of rows with one matrix for each group: experts of a mixture.
 
 Rows are sorted by group, and ``offs`` holds the end of each group.  Where there are at least as many rows as
-groups, each row is written into the columns of its group in a wide matrix of zeros, [S, E * K], and one product
-with all weights, [E * K, N], reads each weight once.  Where there are fewer rows, the weights of their groups
-are gathered, and the other weights are not read.
+groups, each row is written into the columns of its group in a wide matrix of zeros, [S, E * K], and one
+product with all weights, [E * K, N], reads each weight once.  Where there are fewer rows, the weights of
+their groups are gathered, and the other weights are not read.
 """
 
 from __future__ import annotations
