@@ -55,7 +55,7 @@ _SHARED = (
     click.option(
         "--random",
         type=click.Choice(["as-input"]),
-        help="Make the random numbers that the model draws inputs of the DLC, each with a notice. Default: the "
+        help="Make the random numbers that the model draws inputs of the DLC, each with notice. Default: the "
         "host draws them, or the model is refused.",
     ),
     click.option(

@@ -60,7 +60,7 @@ class RandomInputs:
                 "the random numbers that become an input have no known shape",
                 fix="bind the dimensions of the inputs with --input_dim",
             )
-        if context.frame.around:
+        if context.builder.graph is not next(iter(context.graphs.values())):
             raise UnsupportedOp(
                 "random numbers in a branch or a loop cannot be an input",
                 fix="unroll the loop with --unroll_loops, or move them out of it",

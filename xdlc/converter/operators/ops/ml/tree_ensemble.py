@@ -125,7 +125,7 @@ def _forest(node: Node, kind: str, targets: int) -> _trees.Forest:
         (index.get((tree, a), -1), index.get((tree, c), -1)) if mode != "LEAF" else (-1, -1)
         for tree, a, c, mode in zip(trees, true, false, modes, strict=True)
     ]
-    children = {child for pair in branches for child in pair}
+    children = [child for pair in branches for child in pair if child >= 0]
     return _trees.Forest(
         features=features,
         thresholds=[[value] for value in thresholds.tolist()],
@@ -138,12 +138,15 @@ def _forest(node: Node, kind: str, targets: int) -> _trees.Forest:
     )
 
 
-def _roots(node: Node, trees: Sequence[int], children: set[int]) -> list[int]:
+def _roots(node: Node, trees: Sequence[int], children: Sequence[int]) -> list[int]:
     """Return the node of each tree that no branch leads to."""
-    roots = {tree: at for at, tree in reversed(list(enumerate(trees))) if at not in children}
-    if len(roots) != len(set(trees)):
-        raise node.invalid("a tree has no root")
-    return list(roots.values())
+    inner = set(children)
+    roots = [at for at in range(len(trees)) if at not in inner]
+    if len({trees[root] for root in roots}) != len(set(trees)) or len(roots) != len(set(trees)):
+        raise node.invalid("a tree has no root, or several")
+    if len(inner) != len(children):
+        raise node.invalid("a node has two parents")
+    return roots
 
 
 def _numbered_forest(node: Node, targets: int) -> _trees.Forest:
