@@ -166,7 +166,7 @@ def _numbered_forest(node: Node, targets: int) -> _trees.Forest:
     if any(not 0 <= mode < len(_trees.MODES) for mode in modes):
         raise node.invalid("a node has a mode that does not exist")
     if any(array.dtype == np.float64 for array in (splits, weights)):
-        raise node.problem("its numbers are double, whose digits float32 has not")
+        raise node.problem("its numbers are double, which float32 does not hold")
     sets = iter(_sets(members))
     count = len(modes)
     return _trees.Forest(
