@@ -18,14 +18,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 913
+MODULES = 932
 FILES_OF_A_CONVERSION = 67
 LINES = {
-    "api": 2_290,
+    "api": 2_294,
     "boundary": 1_675,
-    "cli": 6_125,
+    "cli": 6_129,
     "container": 4_220,
-    "converter": 54_735,
+    "converter": 56_115,
     "ir": 3_675,
     "opdefs": 6_565,
     "passes": 6_500,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_990
+TOTAL = 141_401
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
