@@ -128,6 +128,7 @@ def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, re
     return classes if self.rank == 2 else reshape(g, classes, (num_samples,))
 
 
+_EVAL = "call model.eval() before the export"
 _DROPPED = ("dropout", "feature_dropout", "native_dropout")
 
 
@@ -140,8 +141,10 @@ def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool |
     x, type = Term(g, input), operator(node)
     if not (train and p):
         return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]
-    if type not in _DROPPED:
-        raise node.problem("alpha dropout of training is random", "call model.eval() before the export")
+    if type not in _DROPPED or not g.random_inputs:
+        raise node.problem(
+            "dropout of training is random", f"{_EVAL}, or {FIX}" if type in _DROPPED else _EVAL
+        )
     shape = dims(input)
     if type == "feature_dropout":
         shape = (*shape[:2], *[1] * (len(shape) - 2))
