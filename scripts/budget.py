@@ -18,14 +18,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 933
+MODULES = 952
 FILES_OF_A_CONVERSION = 68
 LINES = {
-    "api": 2_295,
+    "api": 2_300,
     "boundary": 1_680,
-    "cli": 6_130,
+    "cli": 6_135,
     "container": 4_225,
-    "converter": 55_135,
+    "converter": 56_540,
     "ir": 3_750,
     "opdefs": 6_565,
     "passes": 6_810,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 141_075
+TOTAL = 142_490
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

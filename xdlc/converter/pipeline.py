@@ -15,6 +15,7 @@ from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
 from xdlc.converter.operators.control_flow.unread import drop_unread
+from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.weight_factors import weight_factors
@@ -55,6 +56,7 @@ class Options:
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
             which no accelerator runs; 0 keeps all loops.
+        random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
         boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
         udos: UDO definitions.
@@ -68,6 +70,7 @@ class Options:
     out_name: Sequence[str] | None = None
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
+    random: str | None = None
     package_name: str | None = None
     boundary: BoundaryOptions = field(default_factory=BoundaryOptions)
     udos: UdoSet = field(default_factory=UdoSet)
@@ -83,6 +86,8 @@ class Options:
             raise UsageError(
                 f"unroll_loops is {self.unroll_loops}", fix="give a number of iterations, from 0 on"
             )
+        if self.random not in (None, AS_INPUT):
+            raise UsageError(f"random is {self.random!r}", fix=f"omit it, or use {AS_INPUT!r}")
         if self.package_name is not None:
             check_package_name(self.package_name)
         if self.boundary:
@@ -98,6 +103,7 @@ class Options:
             "batch": self.batch,
             "out_name": ",".join(self.out_name) if self.out_name else None,
             "unroll_loops": self.unroll_loops if self.unroll_loops != UNROLL_LOOPS else None,
+            "random": self.random,
             "disable_batchnorm_folding": "true" if self.disable_batchnorm_folding else None,
             "package_name": self.package_name,
         }

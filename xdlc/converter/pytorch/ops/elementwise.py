@@ -242,12 +242,3 @@ def _logit(self: Term, eps: float | None) -> Term:
     if eps is not None and eps >= 0:  # of limits that cross the lower one wins
         x = self.most(eps).least(1 - eps) if eps <= 0.5 else (self < eps).where(eps, self.least(1 - eps))
     return (x / (1.0 - x))("Log")
-
-
-@aten("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout", "native_dropout", layout=ANY)
-def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool | None) -> list[Value]:
-    """Return the input, and, for the native form, that all of it is kept."""
-    if train and p:
-        raise node.problem("dropout of training is random", "call model.eval() before the export")
-    x = Term(g, input)
-    return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]

@@ -9,6 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc import detection, spectra
 from xdlc.converter.nhwc.shapes import cast, ints, known, number
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler
@@ -56,9 +57,10 @@ def _random(node: Node, g: Operators) -> Value:
     given = values_of(node)
     seeds = [int(node.attr(name, 0)) for name in ("seed", "seed2")]
     seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
-    g.context.diagnostics.notices.append(
-        f"{node.own_name!r} makes random numbers, which differ from those of TensorFlow Lite"
-    )
+    if not g.random_inputs:
+        g.context.diagnostics.notices.append(
+            f"{node.own_name!r} makes random numbers, which differ from those of TensorFlow Lite: {FIX}"
+        )
     if node.type == "MULTINOMIAL":
         (count,) = ints(given[1], "the number of samples")
         return cast(g, g("Multinomial", [given[0]], sample_size=count, dtype=6, **seed), dtype_of(node))
