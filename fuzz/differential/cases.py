@@ -1,0 +1,93 @@
+"""What a case of every framework does: engine, conversion, run, ways."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.differential.frameworks import Framework, Refused, Undefined, foreign
+from fuzz.differential.judging import Difference, compare
+from fuzz.differential.networks import FILE, Network
+from fuzz.differential.reducing import smaller
+from fuzz.differential.ways import WAYS, Trip, run
+from fuzz.targets import Files, Target
+from xdlc.errors import UnsupportedOp, XdlcError
+
+
+def reason(error: XdlcError) -> str:
+    """Return why xdlc refuses a network, without names and numbers."""
+    problem = str(error).split("\n")[0].split(": ", 1)[-1]
+    return re.sub(r"'[^']*'|\"[^\"]*\"|-?\d[\d.e+-]*", "_", problem)[:70]
+
+
+def judged(framework: Framework, network: Network, folder: Path) -> str:
+    """Take a network through xdlc and compare it with the engine; return the verdict.
+
+    Raises:
+        Difference: If xdlc is wrong.
+    """
+    feeds = network.feeds()
+    try:
+        with foreign(), np.errstate(all="ignore"):
+            wanted = framework.evaluate(network, feeds)
+    except Undefined as why:
+        return f"undefined: {why}"
+    except Refused as refusal:
+        return _refused(framework, network, folder, str(refusal))
+    try:
+        model = framework.convert(network, folder, feeds)
+        ours = run(model, feeds, network, "float")
+    except XdlcError as error:
+        return f"refused by xdlc: {reason(error)}"
+    word = compare(framework, network, feeds, ours, wanted, "float")
+    trip = Trip(framework, network, model, feeds, wanted, folder)
+    for way in network.ways:
+        try:
+            word = WAYS[way](trip)
+        except (UnsupportedOp, Refused, Undefined):
+            continue
+    return word
+
+
+def _refused(framework: Framework, network: Network, folder: Path, refusal: str) -> str:
+    try:
+        model = framework.convert(network, folder, network.feeds())
+        run(model, network.feeds(), network, "float")
+    except (XdlcError, Difference):
+        return "refused by both"
+    if network.edge:
+        raise Difference("the engine refuses", network, refusal)
+    return "refused by the engine alone"
+
+
+def target(
+    name: str, start: Callable[[], Framework], generate: Callable[[random.Random], Network], *engine: str, seconds: int = 5
+) -> Target:
+    """Return the target of a generator of networks.
+
+    Args:
+        name: Name of the target.
+        start: Imports the engine and returns the framework.
+        generate: Makes a network.
+        engine: Modules that the engine needs.
+        seconds: Processor time of a case.
+    """
+
+    def network_of(rng: random.Random) -> Files:
+        with foreign():
+            files = generate(rng).files()
+        return files
+
+    def once(folder: Path, rng: random.Random) -> str:
+        return judged(start(), Network.read({FILE: (folder / FILE).read_bytes()}), folder)
+
+    def reductions(files: Files) -> list[Files]:
+        with foreign():
+            lot = [each.files() for each in smaller(start(), Network.read(files))]
+        return lot
+
+    return Target(name, tuple, once, (FILE,), network_of, engine=engine, smaller=reductions, seconds=seconds)
