@@ -44,11 +44,13 @@ from xdlc.errors import XdlcError
 
 WALL = 90
 """Seconds after which a case ends in any event."""
+TURN = 120
+"""Seconds of a worker; another goes on, so that findings are on the disk soon."""
 MEGABYTES = 500
 """Memory that a case may add to the most so far."""
 ADDRESSES = 6 << 30
 """Address space of a worker, in bytes."""
-REDUCTION = 30
+REDUCTION = 10
 """Seconds in which a finding is made smaller."""
 PACKAGE = str(Path(xdlc.__file__).parent) + os.sep
 
@@ -214,6 +216,8 @@ class Campaign:
                 faulthandler.register(end_of_all, crash, chain=True)
             signal.signal(signal.SIGPROF, over)
             words: Counter[str] = Counter()
+            deadline = min(deadline, time.monotonic() + TURN)
+            reduced: set[str] = set()
             while number < end and time.monotonic() < deadline:
                 self._number[:8] = number.to_bytes(8, "little")
                 before, files = peak(), {}
@@ -229,7 +233,8 @@ class Campaign:
                     else:
                         words["finding"] += 1
                         entry = _entry(number, error, files)
-                        if self.plan.target.smaller:
+                        if self.plan.target.smaller and name_of(error) not in reduced:
+                            reduced.add(name_of(error))
                             print(json.dumps({"pending": entry}), file=log)
                             entry = _entry(number, *self._smallest(error, files))
                         finding = entry["finding"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from fuzz.differential import ways
 from fuzz.differential.frameworks import Framework, Refused, Undefined
-from fuzz.differential.networks import Array, Network, Node, Tensor
+from fuzz.differential.networks import Array, Grid, Network, Node, Tensor
 
 LARGEST = 1e3
 """Largest number of a value, so that sums and powers of a few more nodes stay finite."""
@@ -32,7 +32,7 @@ class Grower:
         self.rng, self.framework = rng, framework
         self.network = Network(framework.name, {}, {}, (), (), **fields)
         self.values: dict[str, Array] = {}
-        self.grids: dict[str, tuple[float, int] | None] = {}
+        self.grids: dict[str, Grid | None] = {}
         self.constants: dict[str, Tensor] = {}
         self._count = 0
 
@@ -48,7 +48,7 @@ class Grower:
         self.values[name], self.grids[name] = tensor.array(), tensor.quantization
         return name
 
-    def constant(self, content: Any, dtype: str = "float32", grid: tuple[float, int] | None = None) -> str:
+    def constant(self, content: Any, dtype: str = "float32", grid: Grid | None = None) -> str:
         """Return the name of a new constant: a ``Tensor`` or its numbers."""
         name = self.name("c")
         array = content if isinstance(content, Tensor) else Tensor.of(np.asarray(content, dtype), grid)
@@ -73,10 +73,11 @@ class Grower:
         inputs: Sequence[str],
         attributes: Mapping[str, Any] | None = None,
         count: int = 1,
-        grids: Sequence[tuple[float, int] | None] = (),
+        grids: Sequence[Grid | None] = (),
+        types: Sequence[str] = (),
     ) -> bool:
         """Add a node if the engine computes it, and its results are usual numbers; return whether it does."""
-        node = Node(op, tuple(inputs), tuple(self.name() for _ in range(count)), dict(attributes or {}), tuple(grids))
+        node = Node(op, tuple(inputs), tuple(self.name() for _ in range(count)), dict(attributes or {}), tuple(grids), tuple(types))
         added = {name: self.constants[name] for name in inputs if name in self.constants}
         network = replace(self.network, constants=self.network.constants | added)
         values = [

@@ -15,6 +15,7 @@ import numpy as np
 from fuzz.targets import Files
 
 Array = np.ndarray[Any, Any]
+Grid = tuple[float | tuple[float, ...], int]
 FILE = "network.json"
 
 
@@ -28,7 +29,7 @@ class Tensor:
         values: Numbers in the order of memory; None: drawn.
         seed: Number of the series that they are drawn from.
         scale: Standard deviation of floats; integers are from 0 to 3.
-        quantization: Scale and zero point of a quantized tensor.
+        quantization: Scale, or scales by channel, and zero point of a quantized tensor.
     """
 
     dtype: str
@@ -36,10 +37,10 @@ class Tensor:
     values: tuple[Any, ...] | None = None
     seed: int = 0
     scale: float = 1.0
-    quantization: tuple[float, int] | None = None
+    quantization: Grid | None = None
 
     @classmethod
-    def of(cls, array: Any, quantization: tuple[float, int] | None = None) -> Tensor:
+    def of(cls, array: Any, quantization: Grid | None = None) -> Tensor:
         """Return the tensor that holds an array."""
         array = np.asarray(array)
         return cls(array.dtype.name, array.shape, tuple(array.ravel().tolist()), quantization=quantization)
@@ -67,14 +68,16 @@ class Node:
         outputs: Names of its results.
         attributes: Its attributes; ``"@1"`` stands for the second input where arguments have names.
         quantization: Scale and zero point of each result (TFLite).
+        types: Datatypes of the results where they differ from that of the first input (TFLite).
         domain: Domain of the type (ONNX).
     """
 
     op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
-    quantization: tuple[tuple[float, int] | None, ...] = ()
+    quantization: tuple[Grid | None, ...] = ()
+    types: tuple[str, ...] = ()
     domain: str = ""
 
 

@@ -79,6 +79,8 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
     except states.NotImplemented as error:
         raise Undefined("no kernel of onnxruntime") from error
     except (states.Fail, states.InvalidGraph, states.InvalidArgument, states.RuntimeException, ValueError) as error:
+        if "No Op registered" in str(error) or "is under development" in str(error):  # a version that it lacks
+            raise Undefined("no such operator in onnxruntime") from error
         raise Refused(str(error).replace("\n", " ")[:300]) from error
     if not all(isinstance(each, np.ndarray) for each in results):
         raise Undefined("no tensor")
