@@ -43,9 +43,11 @@ def judged(framework: Framework, network: Network, folder: Path) -> str:
         return _refused(framework, network, folder, str(refusal))
     try:
         model = framework.convert(network, folder, feeds)
-        ours = run(model, feeds, network, "float")
+        ours = run(framework, model, feeds, network, "float")
     except XdlcError as error:
         return f"refused by xdlc: {reason(error)}"
+    except Undefined as why:
+        return f"undefined: {why}"
     word = compare(framework, network, feeds, ours, wanted, "float")
     trip = Trip(framework, network, model, feeds, wanted, folder)
     for way in network.ways:
@@ -59,8 +61,8 @@ def judged(framework: Framework, network: Network, folder: Path) -> str:
 def _refused(framework: Framework, network: Network, folder: Path, refusal: str) -> str:
     try:
         model = framework.convert(network, folder, network.feeds())
-        run(model, network.feeds(), network, "float")
-    except (XdlcError, Difference):
+        run(framework, model, network.feeds(), network, "float")
+    except (XdlcError, Difference, Undefined):
         return "refused by both"
     return f"refused by the engine alone: {network.ops()[:40]}: {_bare(refusal)[-90:]}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +60,10 @@ class Framework(ABC):
     @abstractmethod
     def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:
         """Return the network as xdlc reads it; files go to the folder."""
+
+    def named(self, network: Network, outputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of a converted model by the names of the network."""
+        return dict(outputs)
 
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs by the engine, by name.

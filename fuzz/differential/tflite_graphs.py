@@ -100,7 +100,7 @@ def convolution(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     rng, options = grower.rng, _window(grower) | _relu(grower)
     high, wide = rng.choice((1, 2, 3)), rng.choice((1, 2, 3))
     if rng.random() < 0.2:
-        options |= {"dilation_h_factor": rng.choice((1, 2)), "dilation_w_factor": rng.choice((1, 2))}
+        options |= {"dilation_hfactor": rng.choice((1, 2)), "dilation_wfactor": rng.choice((1, 2))}
     if rng.random() < 0.4:
         times = rng.choice((1, 2))
         kernel = grower.kernel(1, high, wide, shape[3] * times, axis=3)

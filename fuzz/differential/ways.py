@@ -18,19 +18,23 @@ from xdlc.errors import BackendError, ModelError, UnsupportedOp, XdlcError
 SOC = "sm8650"
 LOSS = 12.0
 """Decibels that quantizing may lose beyond rounding each value to its own grid."""
+LARGEST = 1e4
+"""Largest number of an output of a network that is quantized."""
 ENOUGH = 30.0
 """Decibels of signal to noise that are never too few."""
 
 
-def run(model: xdlc.Model, feeds: dict[str, Array], network: Network, kind: str) -> dict[str, Array]:
-    """Return the outputs of a converted model by name.
+def run(
+    framework: Framework, model: xdlc.Model, feeds: dict[str, Array], network: Network, kind: str
+) -> dict[str, Array]:
+    """Return the outputs of a converted model by the names of the network.
 
     Raises:
         Difference: If it does not run.
         UnsupportedOp: If an op does not run on the host.
     """
     try:
-        return dict(xdlc.run(model, feeds))
+        return framework.named(network, xdlc.run(model, feeds))
     except UnsupportedOp:
         raise
     except XdlcError as error:
@@ -63,7 +67,7 @@ class Trip:
 
     def judge(self, model: xdlc.Model, kind: str) -> str:
         """Run a model and compare it with the engine."""
-        ours = run(model, self.feeds, self.network, kind)
+        ours = run(self.framework, model, self.feeds, self.network, kind)
         return compare(self.framework, self.network, self.feeds, ours, self.wanted, kind)
 
     def saved(self) -> str:
@@ -95,7 +99,7 @@ class Trip:
             return "no form in ONNX"
         from fuzz.differential.onnx_engine import outputs_of
 
-        theirs = outputs_of(path.read_bytes(), self.feeds)
+        theirs = self.framework.named(self.network, outputs_of(path.read_bytes(), self.feeds))
         compare(self.framework, self.network, self.feeds, theirs, self.wanted, "to-onnx")
         try:
             back = xdlc.convert(path, notify=lambda _: None)
@@ -111,13 +115,15 @@ class Trip:
         floats = [name for name, each in self.wanted.items() if each.dtype == np.float32 and each.size > 1]
         if not floats or any(each.dtype != np.float32 for each in self.feeds.values()):
             return "nothing to quantize"
+        if any(not np.abs(each).max(initial=0) < LARGEST for each in (*self.feeds.values(), *self.wanted.values())):
+            return "too large to quantize"
         try:
             model = xdlc.quantize(self.model, [self.feeds], act_bitwidth=bits, notify=lambda _: None)
         except UnsupportedOp:
             return "not quantized"
         except (ModelError, BackendError) as error:
             raise Difference("quantize refuses", self.network, str(error)) from error
-        ours = run(model, self.feeds, self.network, f"quantized to {bits} bits")
+        ours = run(self.framework, model, self.feeds, self.network, f"quantized to {bits} bits")
         apart = spread(self.framework, self.network, self.feeds, 0.0, steps=min(1 << bits, 1 << 12) // 2)
         for name in floats:
             other = self.wanted[name].astype(np.float64)
@@ -136,10 +142,12 @@ class Trip:
     def htp(self) -> str:
         """Run the model on the emulation of HTP, and compare it with the host to float16."""
         try:
-            ours = dict(xdlc.run(self.model, self.feeds, runtime="htp", soc=SOC))
+            ours = self.framework.named(
+                self.network, xdlc.run(self.model, self.feeds, runtime="htp", soc=SOC)
+            )
         except XdlcError as error:
             return f"refused by HTP, {type(error).__name__}"
-        host = run(self.model, self.feeds, self.network, "host")
+        host = run(self.framework, self.model, self.feeds, self.network, "host")
         if any(np.abs(each).max(initial=0) > 1e4 for each in host.values() if each.dtype.kind == "f"):
             return "too large for float16"
         halves = {
@@ -153,7 +161,7 @@ class Trip:
         feeds = self.network.other_feeds()
         with foreign():
             theirs = self.framework.evaluate(self.network, feeds)
-        ours = run(self.model, feeds, self.network, "of other sizes")
+        ours = run(self.framework, self.model, feeds, self.network, "of other sizes")
         return compare(self.framework, self.network, feeds, ours, theirs, "of other sizes")
 
 
