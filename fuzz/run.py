@@ -210,6 +210,8 @@ class Campaign:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
         for stream in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+        if self.plan.target.start:
+            self.plan.target.start()
         with self._log.open("w", buffering=1) as log, self._crash.open("w") as crash:
             faulthandler.enable(crash)
             for end_of_all in (signal.SIGXCPU, signal.SIGALRM):

@@ -93,4 +93,6 @@ def target(
             lot = [each.files() for each in smaller(start(), Network.read(files))]
         return lot
 
-    return Target(name, tuple, once, (FILE,), network_of, engine=engine, smaller=reductions, seconds=seconds)
+    return Target(
+        name, tuple, once, (FILE,), network_of, engine=engine, smaller=reductions, seconds=seconds, start=start
+    )

@@ -46,6 +46,7 @@ class Target:
         engine: Modules that it needs beside xdlc.
         smaller: Makes cases that are a step smaller, larger steps first; some may be none.
         seconds: Processor time of a case.
+        start: Loads the engine in a worker, before its first case.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Target:
     engine: tuple[str, ...] = ()
     smaller: Callable[[Files], Iterable[Files]] | None = None
     seconds: int = 5
+    start: Callable[[], object] | None = None
 
     def missing(self) -> str:
         """Return a module that it needs and that is not installed; empty if there is none."""
