@@ -334,13 +334,13 @@ def main() -> int:
         "readers": sorted(name for name, each in known.items() if not each.engine),
         "differential": sorted(name for name, each in known.items() if each.engine),
     }
-    names = groups.get(given.targets) or given.targets.split(",")
+    names = [name for word in given.targets.split(",") for name in groups.get(word, [word])]
     if unknown := set(names) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join([*groups, *sorted(known)])}")
     if without := {name: gone for name in names if (gone := known[name].missing())}:
         for name, gone in without.items():
             print(f"{name}: left out, {gone} is not installed")
-        if given.targets not in groups:
+        if set(without) & set(given.targets.split(",")):
             parser.error("install the extra test-frameworks")
         names = [name for name in names if name not in without]
     if given.case:

@@ -87,6 +87,25 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
     return dict(zip([each.name for each in session.get_outputs()], results, strict=True))
 
 
+def _check_window(node: Node, arrays: dict[str, Array]) -> None:
+    """Refuse a kernel that is larger than its padded input: onnxruntime rounds the count of places towards zero.
+
+    Raises:
+        Undefined: If it is.
+    """
+    kernel, first = node.attributes.get("kernel_shape"), arrays.get(node.inputs[0] if node.inputs else "")
+    if not isinstance(kernel, list) or first is None or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        return
+    count = len(kernel)
+    pads = node.attributes.get("pads") or [0] * (2 * count)
+    rates = node.attributes.get("dilations") or [1] * count
+    if first.ndim != count + 2 or len(pads) != 2 * count or len(rates) != count or node.op == "ConvTranspose":
+        return
+    for axis, size in enumerate(first.shape[2:]):
+        if size + pads[axis] + pads[axis + count] < (kernel[axis] - 1) * rates[axis] + 1:
+            raise Undefined("a kernel larger than its input")
+
+
 class Onnx(Framework):
     """ONNX models."""
 
@@ -95,6 +114,7 @@ class Onnx(Framework):
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one node by onnxruntime; constants stay constants."""
         arrays = {name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None}
+        _check_window(node, arrays)
         fixed = {name: network.constants[name] for name in arrays if name in network.constants}
         fed = {name: each for name, each in arrays.items() if name not in fixed}
         part = Network(
@@ -110,7 +130,10 @@ class Onnx(Framework):
 
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs of the whole model by onnxruntime."""
-        return self._outputs(network, feeds)
+        outputs = self._outputs(network, feeds)
+        if any("kernel_shape" in node.attributes for node in network.nodes):
+            self.walk(network, feeds)
+        return outputs
 
     def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:
         """Convert the file of the model."""

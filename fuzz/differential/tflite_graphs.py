@@ -315,7 +315,8 @@ def moved(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     return grower.add("BATCH_MATMUL", [x, grower.kernel(*shape[:-2], shape[-1], rng.choice((1, 3)))], grids=[grower.grid()])
 
 
-def _network(rng: random.Random, *, is_int8: bool) -> Tflite:
+def begun(rng: random.Random, *, is_int8: bool) -> Tflite:
+    """Return a network of one input."""
     grower = Tflite(rng, engine())
     grower.is_int8 = is_int8
     dtype = "int8" if is_int8 else "float32"
@@ -325,12 +326,12 @@ def _network(rng: random.Random, *, is_int8: bool) -> Tflite:
 
 def floats(rng: random.Random) -> Network:
     """Return a float network."""
-    return grow(_network(rng, is_int8=False), RECIPES, rng.choice((1, 2, 3, 4, 6)))
+    return grow(begun(rng, is_int8=False), RECIPES, rng.choice((1, 2, 3, 4, 6)))
 
 
 def integers(rng: random.Random) -> Network:
     """Return a network of int8."""
-    network = grow(_network(rng, is_int8=True), RECIPES, rng.choice((1, 2, 3, 4)))
+    network = grow(begun(rng, is_int8=True), RECIPES, rng.choice((1, 2, 3, 4)))
     return replace(network, ways=tuple(way for way in network.ways if way in ("saved", "optimized")))
 
 

@@ -18,6 +18,8 @@ DTYPES = ("#float32", "#int64", "#int32", "#bool", "#float64", "#float16", "#uin
 IGNORED = {"out", "generator", "device", "pin_memory", "layout", "memory_format", "non_blocking", "copy"}
 OMITTED = {"rand", "randn", "randint", "dropout", "bernoulli", "multinomial", "normal", "randperm", "empty", "rrelu", "uniform"}
 """Operators whose results are random, or not initialized."""
+UNDEFINED = {"searchsorted", "bucketize", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex"}
+"""Operators that need more of their arguments than a type: sorted numbers, a matrix of which kind."""
 
 
 @cache
@@ -31,7 +33,7 @@ def operators() -> tuple[str, ...]:
     for domain, name in sorted(aten.all()):
         name = name.removeprefix("aten::")
         packet = None if domain or not name.isidentifier() else getattr(torch.ops.aten, name, None)
-        if packet is None or any(name.startswith(word) for word in OMITTED) or name.endswith("_"):
+        if packet is None or name in UNDEFINED or any(name.startswith(word) for word in OMITTED) or name.endswith("_"):
             continue
         for overload in packet.overloads():
             schema = getattr(packet, overload)._schema
@@ -51,7 +53,7 @@ def arguments(grower: Grower, op: str, *, share: float = 0.4) -> tuple[list[str]
     """
     rng, inputs, attributes = grower.rng, [], {}
     for each in operator(op)._schema.arguments:
-        if each.name in IGNORED or (each.has_default_value() and rng.random() > share):
+        if each.name in IGNORED or (each.name == "sorted" and "topk" in op) or (each.has_default_value() and rng.random() > share):
             if not each.has_default_value() and each.name == "out":
                 return None
             continue
