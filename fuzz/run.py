@@ -157,15 +157,18 @@ class Campaign:
         self.cases = 0
         self.words: Counter[str] = Counter()
         self.findings: dict[str, tuple[int, int]] = {}
-        self._work_folder = tempfile.TemporaryDirectory(prefix="fuzz-")
-        self._case = Path(self._work_folder.name) / "case"
-        self._case.mkdir()
-        self._log, self._crash = (self._case.with_name(name) for name in ("log", "crash"))
+        self._case = self._log = self._crash = Path()
         self._number = mmap.mmap(-1, 8)
         """The case that runs, shared with the worker."""
 
     def run(self, cases: int, seconds: float) -> None:
         """Run a number of cases, or as many as a time allows."""
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+            self._case, self._log, self._crash = (Path(name) / part for part in ("case", "log", "crash"))
+            self._case.mkdir()
+            self._run(cases, seconds)
+
+    def _run(self, cases: int, seconds: float) -> None:
         number, deadline = 0, time.monotonic() + seconds
         while number < cases and time.monotonic() < deadline:
             FOREIGN[0] = 0
