@@ -4,7 +4,7 @@
 
     python -m fuzz.run list
     python -m fuzz.run all --seconds 60                  # each target 60 s
-    python -m fuzz.run readers --seconds 60              # damaged input; differential: networks with an oracle
+    python -m fuzz.run readers --seconds 60              # or differential: those with an oracle
     python -m fuzz.run tflite,keras --cases 200000 --seed 7 --work w
     python -m fuzz.run tflite --case w/findings/tflite-1a2b3c4d   # one case again, with its traceback
 
@@ -71,7 +71,9 @@ class Plan:
         self.target, self.seed = target, seed
         self.seeds, rng = list(target.seeds()), random.Random(seed)
         self._is_whole = bool(target.engine)
-        self.seeds += [target.generate(rng) for _ in range(60)] if target.generate and not self._is_whole else []
+        self.seeds += (
+            [target.generate(rng) for _ in range(60)] if target.generate and not self._is_whole else []
+        )
         self._pool: dict[str, list[bytes]] = {}
         for files in self.seeds:
             for name, content in files.items():
@@ -245,10 +247,14 @@ class Campaign:
                         finding = entry["finding"]
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 number += 1
-                if is_large := peak() - before > (MEGABYTES << 10) * (1 + bool(self.plan.target.engine)):
+                is_large = peak() - before > MEGABYTES << 10
+                if is_large and not self.plan.target.engine:  # which may use as much in the same process
                     finding = finding or f"memory: {(peak() - before) >> 17 << 7} MB"
                 if finding:
-                    print(json.dumps(entry or {"number": number - 1, "finding": finding, "detail": ""}), file=log)
+                    print(
+                        json.dumps(entry or {"number": number - 1, "finding": finding, "detail": ""}),
+                        file=log,
+                    )
                 if finding or number % 100 == 0 or number == end or time.monotonic() > deadline:
                     print(json.dumps({"words": words}), file=log)
                     words.clear()
@@ -294,7 +300,9 @@ class Campaign:
         if "files" in entry:
             files = {name: content.encode("latin-1") for name, content in entry["files"].items()}
         elif self.plan.target.engine:  # to make the case anew could end this process
-            files = {name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed}
+            files = {
+                name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed
+            }
         else:
             files = self.plan.case(number)
         size = sum(map(len, files.values()))

@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_675,
     "cli": 6_125,
     "container": 4_220,
-    "converter": 54_735,
+    "converter": 54_745,
     "ir": 3_675,
     "opdefs": 6_565,
     "passes": 6_500,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 139_990
+TOTAL = 140_015
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -1,1 +1,1 @@
-"""Targets that have an oracle: random valid networks, and values at the edge, by xdlc and by another engine."""
+"""Targets that have an oracle: networks, and values at the edge, by xdlc and by another engine."""

@@ -68,7 +68,11 @@ def _refused(framework: Framework, network: Network, folder: Path, refusal: str)
 
 
 def target(
-    name: str, start: Callable[[], Framework], generate: Callable[[random.Random], Network], *engine: str, seconds: int = 5
+    name: str,
+    start: Callable[[], Framework],
+    generate: Callable[[random.Random], Network],
+    *engine: str,
+    seconds: int = 5,
 ) -> Target:
     """Return the target of a generator of networks.
 
@@ -82,17 +86,23 @@ def target(
 
     def network_of(rng: random.Random) -> Files:
         with foreign():
-            files = generate(rng).files()
-        return files
+            return generate(rng).files()
 
     def once(folder: Path, rng: random.Random) -> str:
         return judged(start(), Network.read({FILE: (folder / FILE).read_bytes()}), folder)
 
     def reductions(files: Files) -> list[Files]:
         with foreign():
-            lot = [each.files() for each in smaller(start(), Network.read(files))]
-        return lot
+            return [each.files() for each in smaller(start(), Network.read(files))]
 
     return Target(
-        name, tuple, once, (FILE,), network_of, engine=engine, smaller=reductions, seconds=seconds, start=start
+        name,
+        tuple,
+        once,
+        (FILE,),
+        network_of,
+        engine=engine,
+        smaller=reductions,
+        seconds=seconds,
+        start=start,
     )

@@ -77,11 +77,19 @@ class Grower:
         types: Sequence[str] = (),
     ) -> bool:
         """Add a node if the engine computes it, and its results are usual numbers; return whether it does."""
-        node = Node(op, tuple(inputs), tuple(self.name() for _ in range(count)), dict(attributes or {}), tuple(grids), tuple(types))
+        node = Node(
+            op,
+            tuple(inputs),
+            tuple(self.name() for _ in range(count)),
+            dict(attributes or {}),
+            tuple(grids),
+            tuple(types),
+        )
         added = {name: self.constants[name] for name in inputs if name in self.constants}
         network = replace(self.network, constants=self.network.constants | added)
         values = [
-            None if not name else self.values[name] if name in self.values else added[name].array() for name in inputs
+            None if not name else self.values[name] if name in self.values else added[name].array()
+            for name in inputs
         ]
         try:
             with np.errstate(all="ignore"):

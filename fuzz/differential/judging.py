@@ -71,7 +71,7 @@ def spread(
         relative: Relative error of a result.
         steps: Steps of which each float may be off that has as many between its least and its largest.
     """
-    rng, draw = np.random.default_rng(0), 0
+    rng, is_first = np.random.default_rng(0), True
 
     def change(array: Array, step: float, rate: float = relative) -> Array:
         array = np.asarray(array)
@@ -82,7 +82,7 @@ def spread(
         if array.dtype.kind != "f" or not array.size:
             return array
         with np.errstate(all="ignore"):
-            if steps and draw == 0 and np.isfinite(array).all():  # the grid of a calibrated range
+            if steps and is_first and np.isfinite(array).all():  # the grid of a calibrated range
                 least, most = min(float(array.min()), 0.0), max(float(array.max()), 0.0)
                 grid = (most - least) / steps / 2 or 1.0
                 return (np.round(array / grid) * grid).astype(array.dtype)
@@ -99,6 +99,7 @@ def spread(
     with foreign():
         base = framework.walk(network, dict(feeds))
     for draw in range(DRAWS):
+        is_first = draw == 0
         # Inputs are exact: they change by half a rounding, which moves ties of comparisons.
         moved = {name: change(each, 0.0, relative / 2) for name, each in feeds.items()}
         try:
@@ -108,7 +109,8 @@ def spread(
             return dict.fromkeys(network.outputs, np.inf)
         for name in network.outputs:
             a, b = (
-                np.asarray(framework.real(network, name, each[name])).astype(np.float64) for each in (values, base)
+                np.asarray(framework.real(network, name, each[name])).astype(np.float64)
+                for each in (values, base)
             )
             if a.shape != b.shape or (np.isfinite(a) != np.isfinite(b)).any():
                 apart[name] = np.inf
@@ -143,12 +145,17 @@ def compare(
     apart = spread(framework, network, feeds, relative)
     for name, detail in details.items():
         mine, other = (
-            np.asarray(framework.real(network, name, each[name])).astype(np.float64) for each in (ours, theirs)
+            np.asarray(framework.real(network, name, each[name])).astype(np.float64)
+            for each in (ours, theirs)
         )
         if mine.shape == other.shape:
             both = np.isfinite(mine) & np.isfinite(other)
             error = float(np.abs(mine - other)[both].max()) if both.any() else 0.0
-            if apart[name] == np.inf or ((np.isfinite(mine) == np.isfinite(other)).all() and error <= framework.margin * apart[name]):
+            if apart[name] == np.inf or (
+                (np.isfinite(mine) == np.isfinite(other)).all() and error <= framework.margin * apart[name]
+            ):
                 continue
-        raise Difference(f"wrong, {kind}", network, f"{name}: {detail}; the engine's own spread {apart[name]:.3g}")
+        raise Difference(
+            f"wrong, {kind}", network, f"{name}: {detail}; the engine's own spread {apart[name]:.3g}"
+        )
     return "unstable"

@@ -24,9 +24,23 @@ from fuzz.differential.networks import Array, Network, Node, Tensor
 SHAPES = ((2, 6), (1, 8, 4), (2, 5, 3), (1, 6, 6, 4), (1, 5, 8, 3), (2, 4, 4, 4), (1, 4, 4, 4, 2))
 MANY = {"Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract", "Attention"}
 """Layers that merge a list of values."""
-OMITTED = re.compile("Random|Noise|AlphaDropout|StochasticDepth|Discretization|Normalization$(?<=^Normalization)|TimeDistributed|^RNN$")
+OMITTED = re.compile(
+    "Random|Noise|AlphaDropout|StochasticDepth|Discretization|Normalization$(?<=^Normalization)|TimeDistributed|^RNN$"
+)
 """Layers that draw numbers, that hold layers, or that have to be fitted."""
-ACTIVATIONS = ("relu", "tanh", "sigmoid", "gelu", "softmax", "elu", "selu", "silu", "hard_sigmoid", "linear", None)
+ACTIVATIONS = (
+    "relu",
+    "tanh",
+    "sigmoid",
+    "gelu",
+    "softmax",
+    "elu",
+    "selu",
+    "silu",
+    "hard_sigmoid",
+    "linear",
+    None,
+)
 FIELDS: dict[str, tuple[Any, ...]] = {
     "units": (1, 3, 5),
     "filters": (1, 2, 4),
@@ -113,7 +127,18 @@ FIELDS: dict[str, tuple[Any, ...]] = {
 """Values of parameters by name."""
 INTEGERS = (0, 0, 1, 2, 3, 5, 7, -1, -2, -3, 64, 1 << 20, (1 << 31) - 1, -(1 << 31))
 FLOATS = (0.0, 1.0, -1.0, 0.5, -0.3, 2.0, -2.5, 1e-6, 1e6, -1e6, 1e30, float("inf"), float("nan"))
-ERRORS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError, ZeroDivisionError, OverflowError, AssertionError)
+ERRORS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    NotImplementedError,
+    ZeroDivisionError,
+    OverflowError,
+    AssertionError,
+)
 """Errors with which Keras and torch refuse a configuration."""
 
 
@@ -138,7 +163,7 @@ def types() -> tuple[str, ...]:
 
 @cache
 def parameters(op: str) -> tuple[dict[str, Any], int]:
-    """Return the parameters of a layer or operation with their defaults, and the number of tensors of an operation."""
+    """Return parameters of a layer or operation with their defaults, and the number of its tensors."""
     import keras
 
     space, name = op.split(".")
@@ -322,7 +347,20 @@ def _edge_value(rng: random.Random, value: Any) -> Any:
         return rng.choice((*INTEGERS, [value, value + 1], value + 1))
     if isinstance(value, float):
         return rng.choice((*FLOATS, -value))
-    return rng.choice((*INTEGERS[:8], *FLOATS[:8], *ACTIVATIONS, "same", "valid", "causal", "constant", "bilinear", "bicubic", "area"))
+    return rng.choice(
+        (
+            *INTEGERS[:8],
+            *FLOATS[:8],
+            *ACTIVATIONS,
+            "same",
+            "valid",
+            "causal",
+            "constant",
+            "bilinear",
+            "bicubic",
+            "area",
+        )
+    )
 
 
 TARGETS = (

@@ -55,7 +55,7 @@ class Tensor:
             return np.asarray(rng.standard_normal(self.shape) * self.scale).astype(kind)
         if kind == np.int8:
             return rng.integers(-127, 128, self.shape).astype(kind)
-        return np.asarray(rng.integers(0, 2 if kind == bool else 4, self.shape)).astype(kind)
+        return np.asarray(rng.integers(0, 2 if kind.kind == "b" else 4, self.shape)).astype(kind)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,9 @@ class Network:
             for each in fields["nodes"]
         )
         fields["sizes"] = _tuples(fields.get("sizes", {}))
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})
+        return cls(
+            **{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+        )
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +179,7 @@ def _text(fields: dict[str, Any]) -> str:
         return {
             key: value
             for key, value in part.items()
-            if value not in ((), {}, None) and value != defaults[key].default or key == "shape"
+            if (value not in ((), {}, None) and value != defaults[key].default) or key == "shape"
         }
 
     lines = []
@@ -186,7 +188,9 @@ def _text(fields: dict[str, Any]) -> str:
             inner = ",\n  ".join(json.dumps(plain(each)) for each in value)
             lines.append(f'"nodes": [\n  {inner}]')
         elif key in ("inputs", "constants"):
-            inner = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(plain(each))}" for name, each in value.items())
+            inner = ",\n  ".join(
+                f"{json.dumps(name)}: {json.dumps(plain(each))}" for name, each in value.items()
+            )
             lines.append(f'"{key}": {{\n  {inner}}}')
         else:
             lines.append(f'"{key}": {json.dumps(value)}')

@@ -1,4 +1,4 @@
-"""ONNX operators with values at the edge: the cases of the package onnx, with one attribute or number changed."""
+"""ONNX operators with values at the edge: the cases of the package onnx, with a few changes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,61 @@ from fuzz.differential.onnx_engine import engine
 
 MOST = 4000
 """Numbers of all tensors of a case."""
-INTEGERS = (0, 0, 1, 2, 3, 4, 5, 7, -1, -2, -3, -7, 64, 1 << 20, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63))
-FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.3, 2.0, -2.5, 1e-3, 1e-6, 1e-30, 1e6, -1e6, 1e30, float("inf"), float("nan"))
+INTEGERS = (
+    0,
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    -1,
+    -2,
+    -3,
+    -7,
+    64,
+    1 << 20,
+    (1 << 31) - 1,
+    -(1 << 31),
+    (1 << 63) - 1,
+    -(1 << 63),
+)
+FLOATS = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.3,
+    2.0,
+    -2.5,
+    1e-3,
+    1e-6,
+    1e-30,
+    1e6,
+    -1e6,
+    1e30,
+    float("inf"),
+    float("nan"),
+)
 WORDS = {
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "SAME"),
     "mode": (
-        *("constant", "reflect", "edge", "wrap", "linear", "nearest", "cubic", "bilinear", "DCR", "CRD", "avg", "max"),
+        *(
+            "constant",
+            "reflect",
+            "edge",
+            "wrap",
+            "linear",
+            "nearest",
+            "cubic",
+            "bilinear",
+            "DCR",
+            "CRD",
+            "avg",
+            "max",
+        ),
         *("zeros", "border", "reflection", "bicubic"),
     ),
     "padding_mode": ("zeros", "border", "reflection"),
@@ -40,10 +89,28 @@ WORDS = {
     "reduction": ("none", "sum", "mean", "add", "mul", "max", "min"),
     "approximate": ("none", "tanh"),
     "equation": ("ij,jk->ik", "ij->ji", "...i->...", "ii->i", "i,i"),
-    "activations": ("Tanh", "Relu", "Sigmoid", "Affine", "LeakyRelu", "HardSigmoid", "Elu", "Softsign", "Softplus"),
+    "activations": (
+        "Tanh",
+        "Relu",
+        "Sigmoid",
+        "Affine",
+        "LeakyRelu",
+        "HardSigmoid",
+        "Elu",
+        "Softsign",
+        "Softplus",
+    ),
     "": ("", "none", "sum", "linear", "constant", "nonsense"),
 }
-RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+RANDOM = {
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+    "Dropout",
+}
 
 
 @cache
@@ -51,7 +118,9 @@ def modules() -> tuple[str, ...]:
     """Return the names of the modules that hold the package's cases, one for each operator or so."""
     package = importlib.import_module("onnx.backend.test.case.node")
     names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
-    return tuple(name for name in names if not name.startswith(("_", "sequence", "optional", "image", "ai_onnx")))
+    return tuple(
+        name for name in names if not name.startswith(("_", "sequence", "optional", "image", "ai_onnx"))
+    )
 
 
 @cache
@@ -83,12 +152,16 @@ def network_of(model: Any, arrays: Any) -> Network | None:
             if plain is None:
                 return None
             attributes[name] = plain
-        nodes.append(Node(node.op_type, tuple(node.input), tuple(node.output), attributes, domain=node.domain))
+        nodes.append(
+            Node(node.op_type, tuple(node.input), tuple(node.output), attributes, domain=node.domain)
+        )
     if not 0 <= size <= MOST or any(node.domain or node.op in RANDOM for node in nodes):
         return None
     opset = min(next(each.version for each in model.opset_import if not each.domain), 24)
     constants = {each.name: Tensor.of(numpy_helper.to_array(each)) for each in model.graph.initializer}
-    return Network("onnx", inputs, constants, tuple(nodes), tuple(each.name for each in model.graph.output), opset=opset)
+    return Network(
+        "onnx", inputs, constants, tuple(nodes), tuple(each.name for each in model.graph.output), opset=opset
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -129,7 +202,9 @@ def changed(rng: random.Random, network: Network) -> Network:
         name = rng.choice(small)
         array = network.constants[name].array().copy()
         place = rng.randrange(array.size)
-        pool: tuple[Any, ...] = FLOATS if array.dtype.kind == "f" else (0, 1) if array.dtype == bool else INTEGERS
+        pool: tuple[Any, ...] = (
+            FLOATS if array.dtype.kind == "f" else (0, 1) if array.dtype == bool else INTEGERS
+        )
         near = [array.flat[place] + 1, array.flat[place] - 1] if array.dtype.kind == "i" else []
         value = rng.choice((*pool, *near))
         if array.dtype.kind in "iu":
@@ -143,7 +218,11 @@ def changed(rng: random.Random, network: Network) -> Network:
         attributes = onnx.defs.get_schema(node.op, network.opset, node.domain).attributes
     except onnx.defs.SchemaError:
         return network
-    names = [name for name, each in attributes.items() if each.type.name in ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")]
+    names = [
+        name
+        for name, each in attributes.items()
+        if each.type.name in ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")
+    ]
     if not names:
         return network
     name = rng.choice(names)
@@ -162,7 +241,9 @@ def _edge_value(rng: random.Random, name: str, type: str, now: Any) -> Any:
             return old
         return [_edge_value(rng, name, type[:-1], None) for _ in range(rng.choice((0, 1, 2, 2, 3, 4)))]
     if type == "INT":
-        return rng.choice((*INTEGERS, *((now + 1, now - 1) if isinstance(now, int) and abs(now) < 1 << 60 else ())))
+        return rng.choice(
+            (*INTEGERS, *((now + 1, now - 1) if isinstance(now, int) and abs(now) < 1 << 60 else ()))
+        )
     if type == "FLOAT":
         return float(rng.choice((*FLOATS, *((-now, now * 2) if isinstance(now, float) else ()))))
     return rng.choice(WORDS.get(name, WORDS[""]))

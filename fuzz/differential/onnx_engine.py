@@ -17,8 +17,6 @@ from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.networks import Array, Network, Node, Tensor
 
 
-
-
 def model_of(network: Network) -> Any:
     """Return the model of a network."""
     infos = []
@@ -28,7 +26,9 @@ def model_of(network: Network) -> Any:
             size if size == other else f"d{axis}_{size}"
             for axis, (size, other) in enumerate(zip(each.shape, sizes, strict=True))
         ]
-        infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(each.dtype)), shape))
+        infos.append(
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(each.dtype)), shape)
+        )
     nodes = [_node(each, f"n{index}", network.opset) for index, each in enumerate(network.nodes)]
     graph = helper.make_graph(
         nodes,
@@ -38,7 +38,9 @@ def model_of(network: Network) -> Any:
         [numpy_helper.from_array(each.array(), name) for name, each in network.constants.items()],
     )
     imports = [helper.make_opsetid("", network.opset)]
-    imports += [helper.make_opsetid(domain, 1) for domain in sorted({each.domain for each in network.nodes} - {""})]
+    imports += [
+        helper.make_opsetid(domain, 1) for domain in sorted({each.domain for each in network.nodes} - {""})
+    ]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
@@ -59,7 +61,7 @@ def _node(node: Node, name: str, opset: int) -> Any:
 
 
 def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
-    """Return the outputs of a model by onnxruntime without optimizations; feeds that it does not have are left out.
+    """Return the outputs of a model by onnxruntime without optimizations; other feeds are left out.
 
     Raises:
         Refused: If onnxruntime refuses it.
@@ -78,8 +80,16 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
         results = session.run(None, {name: each for name, each in feeds.items() if name in names})
     except states.NotImplemented as error:
         raise Undefined("no kernel of onnxruntime") from error
-    except (states.Fail, states.InvalidGraph, states.InvalidArgument, states.RuntimeException, ValueError) as error:
-        if "No Op registered" in str(error) or "is under development" in str(error):  # a version that it lacks
+    except (
+        states.Fail,
+        states.InvalidGraph,
+        states.InvalidArgument,
+        states.RuntimeException,
+        ValueError,
+    ) as error:
+        if "No Op registered" in str(error) or "is under development" in str(
+            error
+        ):  # a version that it lacks
             raise Undefined("no such operator in onnxruntime") from error
         raise Refused(str(error).replace("\n", " ")[:300]) from error
     if not all(isinstance(each, np.ndarray) for each in results):
@@ -88,7 +98,7 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
 
 
 def _check_window(node: Node, arrays: dict[str, Array]) -> None:
-    """Refuse a kernel that is larger than its padded input: onnxruntime rounds the count of places towards zero.
+    """Refuse a kernel that is larger than its padded input: onnxruntime rounds the count towards zero.
 
     Raises:
         Undefined: If it is.
@@ -113,7 +123,9 @@ class Onnx(Framework):
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one node by onnxruntime; constants stay constants."""
-        arrays = {name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None}
+        arrays = {
+            name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None
+        }
         _check_window(node, arrays)
         fixed = {name: network.constants[name] for name in arrays if name in network.constants}
         fed = {name: each for name, each in arrays.items() if name not in fixed}
@@ -140,7 +152,10 @@ class Onnx(Framework):
         path = folder / "network.onnx"
         path.write_bytes(model_of(network).SerializeToString())
         dims = {
-            name: [size if size == other else -1 for size, other in zip(network.inputs[name].shape, sizes, strict=True)]
+            name: [
+                size if size == other else -1
+                for size, other in zip(network.inputs[name].shape, sizes, strict=True)
+            ]
             for name, sizes in network.sizes.items()
         }
         return xdlc.convert(path, dims or None, notify=lambda _: None)

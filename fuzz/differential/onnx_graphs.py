@@ -1,4 +1,4 @@
-"""Random ONNX networks of ordinary operators, float and with QuantizeLinear, of fixed and of dynamic sizes."""
+"""Random ONNX networks of ordinary operators: of fixed and dynamic sizes, and quantized."""
 
 from __future__ import annotations
 
@@ -27,8 +27,33 @@ SHAPES = (
     (3, 1, 7),
 )
 UNARY = (
-    *("Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu"),
-    *("Mish", "Neg", "Relu", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Tanh"),
+    *(
+        "Abs",
+        "Ceil",
+        "Cos",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+        "LeakyRelu",
+    ),
+    *(
+        "Mish",
+        "Neg",
+        "Relu",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Softplus",
+        "Softsign",
+        "Tanh",
+    ),
     *("Atan", "Sinh", "Asinh", "Celu", "ThresholdedRelu", "Gelu"),
 )
 REDUCTIONS = (
@@ -135,7 +160,9 @@ def squeeze(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     axes = [axis for axis, size in enumerate(shape) if size == 1]
     if not axes:
         return False
-    return grower.add("Squeeze", [x, _ints(grower, [grower.rng.choice(axes)])] if grower.rng.random() < 0.8 else [x])
+    return grower.add(
+        "Squeeze", [x, _ints(grower, [grower.rng.choice(axes)])] if grower.rng.random() < 0.8 else [x]
+    )
 
 
 @recipe(1, 2, 3, 4, 5, share=2)
@@ -148,7 +175,11 @@ def cut(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
         first, last = sorted(rng.randrange(shape[axis] + 1) for _ in range(2))
         backwards = rng.random() < 0.2
         starts.append(last if backwards else first)
-        ends.append(rng.choice((first - shape[axis] - 1, -shape[axis] - 1)) if backwards else rng.choice((last, 1 << 40)))
+        ends.append(
+            rng.choice((first - shape[axis] - 1, -shape[axis] - 1))
+            if backwards
+            else rng.choice((last, 1 << 40))
+        )
         steps.append(-rng.choice((1, 2)) if backwards else rng.choice((1, 1, 2)))
     named = [axis - len(shape) * (rng.random() < 0.3) for axis in axes]
     return grower.add("Slice", [x, *(_ints(grower, each) for each in (starts, ends, named, steps))])
@@ -159,10 +190,11 @@ def concat(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     """Add a Concat of two or three values."""
     rng = grower.rng
     axis = rng.randrange(len(shape))
+    rest = np.delete(shape, axis).tolist()
     likely = [
         name
         for name, each in grower.values.items()
-        if is_float(each) and each.shape[:axis] + (0,) + each.shape[axis + 1 :] == shape[:axis] + (0,) + shape[axis + 1 :]
+        if is_float(each) and each.ndim == len(shape) and np.delete(each.shape, axis).tolist() == rest
     ]
     inputs = [x, *(rng.choice((*likely, grower.weight(*shape))) for _ in range(rng.choice((1, 1, 2))))]
     rng.shuffle(inputs)
@@ -197,7 +229,11 @@ def _window(grower: Grower, axes: int) -> dict[str, Any]:
 def convolution(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     """Add a Conv, in groups or depthwise too."""
     rng, window = grower.rng, _window(grower, len(shape) - 2)
-    group = rng.choice([size for size in range(1, shape[1] + 1) if shape[1] % size == 0]) if rng.random() < 0.4 else 1
+    group = (
+        rng.choice([size for size in range(1, shape[1] + 1) if shape[1] % size == 0])
+        if rng.random() < 0.4
+        else 1
+    )
     if rng.random() < 0.2:
         window["dilations"] = [rng.choice((1, 2)) for _ in shape[2:]]
     count = group * rng.choice((1, 2, 3))
@@ -227,13 +263,17 @@ def product(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     """Add a MatMul with a constant on either side, or of two values."""
     rng, size = grower.rng, grower.rng.choice((1, 2, 5))
     others = [
-        name for name, each in grower.values.items() if is_float(each) and each.ndim > 1 and each.shape[-2] == shape[-1]
+        name
+        for name, each in grower.values.items()
+        if is_float(each) and each.ndim > 1 and each.shape[-2] == shape[-1]
     ]
     if others and rng.random() < 0.4:
         return grower.add("MatMul", [x, rng.choice(others)])
     if rng.random() < 0.3:
         return grower.add("MatMul", [grower.weight(size, shape[-2]), x])
-    return grower.add("MatMul", [x, grower.weight(*(shape[:-2] if rng.random() < 0.2 else ()), shape[-1], size)])
+    return grower.add(
+        "MatMul", [x, grower.weight(*(shape[:-2] if rng.random() < 0.2 else ()), shape[-1], size)]
+    )
 
 
 @recipe(2)
@@ -271,7 +311,9 @@ def global_pool(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
 def normalization(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     """Add a normalization."""
     rng, count = grower.rng, shape[1]
-    op = rng.choice(("BatchNormalization", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "LRN"))
+    op = rng.choice(
+        ("BatchNormalization", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "LRN")
+    )
     if op == "BatchNormalization":
         variance = grower.constant(np.random.default_rng(rng.randrange(100)).uniform(0.5, 2, count))
         return grower.add(op, [x, *(grower.weight(count) for _ in range(3)), variance], {"epsilon": 1e-3})
@@ -291,7 +333,10 @@ def reduction(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     if rng.random() < 0.15:
         axis = rng.randrange(-len(shape), len(shape))
         return grower.add(rng.choice(("ArgMax", "ArgMin")), [x], {"axis": axis, "keepdims": keep})
-    axes = [axis - len(shape) * (rng.random() < 0.3) for axis in rng.sample(range(len(shape)), rng.randint(1, len(shape)))]
+    axes = [
+        axis - len(shape) * (rng.random() < 0.3)
+        for axis in rng.sample(range(len(shape)), rng.randint(1, len(shape)))
+    ]
     op = rng.choice(REDUCTIONS)
     if op == "ReduceSum" or grower.network.opset >= 18:
         return grower.add(op, [x, _ints(grower, axes)], {"keepdims": keep})
@@ -316,7 +361,11 @@ def resize(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
         attributes["nearest_mode"] = rng.choice(("floor", "round_prefer_floor", "ceil", "round_prefer_ceil"))
     factors = [1.0, 1.0, *(rng.choice((1.0, 2.0, 1.5, 0.5, 3.0)) for _ in shape[2:])]
     if rng.random() < 0.3:
-        return grower.add("Resize", [x, "", "", _ints(grower, [int(a * b) for a, b in zip(shape, factors, strict=True)])], attributes)
+        return grower.add(
+            "Resize",
+            [x, "", "", _ints(grower, [int(a * b) for a, b in zip(shape, factors, strict=True)])],
+            attributes,
+        )
     return grower.add("Resize", [x, "", grower.constant(factors)], attributes)
 
 
@@ -364,12 +413,16 @@ def selection(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
         limits = [grower.constant(rng.choice((-0.5, 0.0))), grower.constant(rng.choice((0.7, 6.0)))]
         return grower.add("Clip", [x, *limits[: rng.choice((1, 2))]])
     if kind == 1:
-        return grower.add("PRelu", [x, grower.weight(*((shape[1],) + (1,) * (len(shape) - 2) if len(shape) > 1 else shape))])
+        return grower.add(
+            "PRelu", [x, grower.weight(*((shape[1],) + (1,) * (len(shape) - 2) if len(shape) > 1 else shape))]
+        )
     if kind == 2:
         op = rng.choice(("Greater", "Less", "GreaterOrEqual", "LessOrEqual"))
         return grower.add(op, [x, grower.constant(rng.choice((0.1, 0.0)))])
     masks = [name for name, each in grower.values.items() if each.dtype == bool and each.shape == shape]
-    return bool(masks) and grower.add("Where", [rng.choice(masks), x, grower.constant(rng.choice((0.0, -1.0)))])
+    return bool(masks) and grower.add(
+        "Where", [rng.choice(masks), x, grower.constant(rng.choice((0.0, -1.0)))]
+    )
 
 
 @recipe(1, 2, 3, 4, 5)
@@ -394,7 +447,9 @@ def cumulative(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
         return grower.add("CumSum", [x, _ints(grower, rng.randrange(-len(shape), len(shape)))], flags)
     letters = "abc"[: len(shape)]
     result = "".join(rng.sample(letters + "d", rng.randint(1, len(letters) + 1)))
-    return grower.add("Einsum", [x, grower.weight(shape[-1], 3)], {"equation": f"{letters},{letters[-1]}d->{result}"})
+    return grower.add(
+        "Einsum", [x, grower.weight(shape[-1], 3)], {"equation": f"{letters},{letters[-1]}d->{result}"}
+    )
 
 
 @recipe(3)
@@ -402,7 +457,11 @@ def recurrence(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     """Add an LSTM, GRU or RNN over the first axis."""
     rng = grower.rng
     op, direction = rng.choice(("LSTM", "GRU", "RNN")), rng.choice(("forward", "reverse", "bidirectional"))
-    gates, ways, hidden = {"LSTM": 4, "GRU": 3, "RNN": 1}[op], 1 + (direction == "bidirectional"), rng.choice((1, 3))
+    gates, ways, hidden = (
+        {"LSTM": 4, "GRU": 3, "RNN": 1}[op],
+        1 + (direction == "bidirectional"),
+        rng.choice((1, 3)),
+    )
     inputs = [x, grower.weight(ways, gates * hidden, shape[2]), grower.weight(ways, gates * hidden, hidden)]
     if rng.random() < 0.6:
         inputs.append(grower.weight(ways, 2 * gates * hidden))
@@ -453,7 +512,9 @@ def dynamic(rng: random.Random) -> Network:
     for name, each in network.inputs.items():
         axes = {axis for axis in range(len(each.shape)) if rng.random() < (0.6 if axis == 0 else 0.3)}
         if axes:
-            sizes[name] = tuple(size + rng.choice((1, 2, 5)) * (axis in axes) for axis, size in enumerate(each.shape))
+            sizes[name] = tuple(
+                size + rng.choice((1, 2, 5)) * (axis in axes) for axis, size in enumerate(each.shape)
+            )
     return replace(network, sizes=sizes, ways=("resized", *network.ways) if sizes else network.ways)
 
 

@@ -44,7 +44,9 @@ def _candidates(network: Network, values: Mapping[str, Array]) -> Iterator[Netwo
             yield _changed(network, index, attributes=attributes)
         if node.inputs and len(node.inputs) > 1:
             yield _changed(network, index, inputs=node.inputs[:-1])
-    for size in sorted({size for each in network.inputs.values() for size in each.shape if size > 1}, reverse=True):
+    for size in sorted(
+        {size for each in network.inputs.values() for size in each.shape if size > 1}, reverse=True
+    ):
         for less in sorted({1, 2, size // 2, size - 1} - {0, size}):
             yield _resized(network, size, less)
     for part in ("inputs", "constants"):
@@ -69,7 +71,8 @@ def _without(network: Network, index: int, values: Mapping[str, Array]) -> Itera
     grids = {name: grid for name, grid in zip(node.outputs, node.quantization, strict=False) if name}
     exact = {name: Tensor.of(each, grids.get(name)) for name, each in zip(names, arrays, strict=True)}
     random = {
-        name: replace(each, values=None) if each.dtype.startswith("float") else each for name, each in exact.items()
+        name: replace(each, values=None) if each.dtype.startswith("float") else each
+        for name, each in exact.items()
     }
     for inputs in (random, exact):
         yield replace(network, nodes=rest, inputs=network.inputs | inputs)
@@ -123,7 +126,10 @@ def _resized(network: Network, size: int, less: int) -> Network:
         inputs={name: tensor(each) for name, each in network.inputs.items()},
         constants={name: tensor(each) for name, each in network.constants.items()},
         nodes=nodes,
-        sizes={name: tuple(less if one == size else one for one in sizes) for name, sizes in network.sizes.items()},
+        sizes={
+            name: tuple(less if one == size else one for one in sizes)
+            for name, sizes in network.sizes.items()
+        },
     )
 
 

@@ -18,7 +18,15 @@ from xdlc.converter.tflite.builtins import options_of
 INTEGERS = (0, 0, 1, 2, 3, 4, 5, 7, -1, -2, -7, 64, 1 << 20, (1 << 31) - 1, -(1 << 31))
 BYTES = (0, 1, 2, 3, 4, 5, 6, 7, 100, -1)
 FLOATS = (0.0, 1.0, -1.0, 0.5, -0.3, 2.0, -2.5, 1e-6, 1e6, 1e30, float("inf"), float("nan"))
-LIMITS = {"int": INTEGERS, "uint": INTEGERS, "long": INTEGERS, "byte": BYTES, "ubyte": BYTES, "float": FLOATS, "bool": (True, False)}
+LIMITS = {
+    "int": INTEGERS,
+    "uint": INTEGERS,
+    "long": INTEGERS,
+    "byte": BYTES,
+    "ubyte": BYTES,
+    "float": FLOATS,
+    "bool": (True, False),
+}
 
 
 def edge(rng: random.Random) -> Network:
@@ -41,7 +49,11 @@ def edge(rng: random.Random) -> Network:
 def changed(rng: random.Random, network: Network) -> Network:
     """Return the network with an option of its node, or a number of a constant of integers, at the edge."""
     node = network.nodes[-1]
-    lists = [name for name, each in network.constants.items() if each.dtype == "int32" and each.quantization is None]
+    lists = [
+        name
+        for name, each in network.constants.items()
+        if each.dtype == "int32" and each.quantization is None
+    ]
     if lists and rng.random() < 0.4:
         name = rng.choice(lists)
         array = network.constants[name].array().copy()
@@ -51,11 +63,16 @@ def changed(rng: random.Random, network: Network) -> Network:
             array.flat[place] = rng.choice((*INTEGERS[:11], near + 1, near - 1))
         return replace(network, constants=network.constants | {name: Tensor.of(array)})
     table = options_of(node.op)
-    fields = [field for field in table.FIELDS if field.kind in LIMITS] if table else []
+    # With "offset" LiteRT does not clamp begins and reads beyond the tensor.
+    fields = (
+        [field for field in table.FIELDS if field.kind in LIMITS and field.name != "offset"] if table else []
+    )
     if not fields:
         return network
     field = rng.choice(fields)
     value: Any = rng.choice(LIMITS[field.kind])
+    if field.kind == "float" and node.quantization and not np.isfinite(value):
+        value = 0.0  # LiteRT turns it into an integer, which is undefined in C++
     if field.kind in ("uint", "ubyte"):
         value = abs(value)
     return replace(network, nodes=(replace(node, attributes=node.attributes | {field.name: value}),))

@@ -31,7 +31,9 @@ def content_of(network: Network, shapes: Mapping[str, tuple[int, ...]]) -> bytes
     for name, each in network.constants.items():
         array = each.array()
         axis = array.ndim - 1 if name in last else 0
-        indices[name] = model.tensor(name, data=array, dtype=array.dtype, axis=axis, **_grid(each.quantization))
+        indices[name] = model.tensor(
+            name, data=array, dtype=array.dtype, axis=axis, **_grid(each.quantization)
+        )
         types[name] = each.dtype
     for node in network.nodes:
         first = next((types[name] for name in node.inputs if name), "float32")
@@ -58,7 +60,9 @@ class Tflite(Framework):
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one operator by LiteRT."""
-        arrays = {name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None}
+        arrays = {
+            name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None
+        }
         fixed = {name: network.constants[name] for name in arrays if name in network.constants}
         grids = grids_of(network)
         fed = {
@@ -72,8 +76,8 @@ class Tflite(Framework):
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs of the whole model.
 
-        Both sets of LiteRT's kernels compute it: SUM of int8 wraps in the reference kernels and saturates in the
-        others, NEG ignores zero points in one of them.
+        Both sets of LiteRT's kernels compute it: SUM of int8 wraps in the reference kernels and saturates
+        in the others.
         """
         shapes = self._shapes(network, feeds)
         outputs = self._outputs(network, feeds, shapes)
@@ -94,7 +98,10 @@ class Tflite(Framework):
         path = folder / "network.tflite"
         path.write_bytes(content_of(network, shapes))
         dims = {
-            name: [size if size == other else -1 for size, other in zip(network.inputs[name].shape, sizes, strict=True)]
+            name: [
+                size if size == other else -1
+                for size, other in zip(network.inputs[name].shape, sizes, strict=True)
+            ]
             for name, sizes in network.sizes.items()
         }
         return xdlc.convert(path, dims or None, notify=lambda _: None)
@@ -123,7 +130,9 @@ class Tflite(Framework):
     ) -> dict[str, Array]:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-        kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimized else OpResolverType.BUILTIN_REF
+        kernels = (
+            OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimized else OpResolverType.BUILTIN_REF
+        )
         content = content_of(network, shapes)
         try:
             engine = Interpreter(
@@ -140,7 +149,9 @@ class Tflite(Framework):
                 engine.set_tensor(detail["index"], feeds[name])
             engine.invoke()
             indices = [detail["index"] for detail in engine.get_output_details()]
-            return {name: engine.get_tensor(index) for name, index in zip(network.outputs, indices, strict=True)}
+            return {
+                name: engine.get_tensor(index) for name, index in zip(network.outputs, indices, strict=True)
+            }
         except (RuntimeError, ValueError) as error:
             raise Refused(str(error).replace("\n", " ")[:300]) from error
 

@@ -24,7 +24,20 @@ FIXED: dict[str, Grid] = {
 }
 """Scales that operators demand of their results."""
 UNARY = ("RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "ABS", "SOFTMAX")
-FLOAT_ONLY = ("ELU", "GELU", "EXP", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "NEG", "LOG_SOFTMAX", "SIGN")
+FLOAT_ONLY = (
+    "ELU",
+    "GELU",
+    "EXP",
+    "SQUARE",
+    "SIN",
+    "COS",
+    "FLOOR",
+    "CEIL",
+    "ROUND",
+    "NEG",
+    "LOG_SOFTMAX",
+    "SIGN",
+)
 RELUS = (0, 0, 1, 3)
 """Numbers of fused activations: none, ReLU, ReLU6."""
 
@@ -67,16 +80,22 @@ class Tflite(Grower):
     def like(self, x: str) -> list[str]:
         """Return the values of the shape and the scale of a value."""
         shape = self.values[x].shape
-        return [name for name, each in self.values.items() if each.shape == shape and self.grids[name] == self.grids[x]]
+        return [
+            name
+            for name, each in self.values.items()
+            if each.shape == shape and self.grids[name] == self.grids[x]
+        ]
 
 
 def recipe(*ranks: int, share: int = 1) -> Callable[[Body], Body]:
-    """Register a function that adds an operator behind a value of one of some ranks; default: any rank but 0."""
+    """Register a function that adds an operator behind a value of some ranks; default: any but 0."""
 
     def register(body: Body) -> Body:
         def step(grower: Tflite) -> bool:
             dtype = np.int8 if grower.is_int8 else np.float32
-            x = grower.pick(lambda each: each.dtype == dtype and (each.ndim in ranks if ranks else each.ndim > 0))
+            x = grower.pick(
+                lambda each: each.dtype == dtype and (each.ndim in ranks if ranks else each.ndim > 0)
+            )
             return x is not None and body(grower, x, grower.values[x].shape)
 
         RECIPES.extend([step] * share)
@@ -105,7 +124,9 @@ def convolution(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
         times = rng.choice((1, 2))
         kernel = grower.kernel(1, high, wide, shape[3] * times, axis=3)
         inputs = [x, kernel, grower.bias(shape[3] * times, x, kernel)]
-        return grower.add("DEPTHWISE_CONV_2D", inputs, options | {"depth_multiplier": times}, grids=[grower.grid()])
+        return grower.add(
+            "DEPTHWISE_CONV_2D", inputs, options | {"depth_multiplier": times}, grids=[grower.grid()]
+        )
     count = rng.choice((1, 2, 4))
     kernel = grower.kernel(count, high, wide, shape[3], axis=0)
     return grower.add("CONV_2D", [x, kernel, grower.bias(count, x, kernel)], options, grids=[grower.grid()])
@@ -121,7 +142,13 @@ def deconvolution(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
         size * options[stride] if options["padding"] == 0 else (size - 1) * options[stride] + window
         for size, stride, window in zip(shape[1:3], ("stride_h", "stride_w"), sizes, strict=True)
     ]
-    return grower.add("TRANSPOSE_CONV", [grower.ints([shape[0], *space, count]), kernel, x], options, grids=[grower.grid()], types=[grower.values[x].dtype.name])
+    return grower.add(
+        "TRANSPOSE_CONV",
+        [grower.ints([shape[0], *space, count]), kernel, x],
+        options,
+        grids=[grower.grid()],
+        types=[grower.values[x].dtype.name],
+    )
 
 
 @recipe(2, 3, 4, share=2)
@@ -130,15 +157,25 @@ def fully_connected(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     count = grower.rng.choice((1, 3, 5))
     kernel = grower.kernel(count, shape[-1], axis=0)
     options = {"keep_num_dims": grower.rng.random() < 0.5, **_relu(grower)}
-    return grower.add("FULLY_CONNECTED", [x, kernel, grower.bias(count, x, kernel)], options, grids=[grower.grid()])
+    return grower.add(
+        "FULLY_CONNECTED", [x, kernel, grower.bias(count, x, kernel)], options, grids=[grower.grid()]
+    )
 
 
 @recipe(share=4)
 def binary(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     """Add arithmetic with another value or a constant."""
     rng = grower.rng
-    same = [name for name, each in grower.values.items() if each.shape == shape and each.dtype == grower.values[x].dtype]
-    other = rng.choice(same) if rng.random() < 0.5 else grower.kernel(*(size if rng.random() < 0.5 else 1 for size in shape))
+    same = [
+        name
+        for name, each in grower.values.items()
+        if each.shape == shape and each.dtype == grower.values[x].dtype
+    ]
+    other = (
+        rng.choice(same)
+        if rng.random() < 0.5
+        else grower.kernel(*(size if rng.random() < 0.5 else 1 for size in shape))
+    )
     inputs = [x, other]
     rng.shuffle(inputs)
     op = rng.choice(("ADD", "SUB", "MUL"))
@@ -160,7 +197,11 @@ def unary(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     grid = None
     if grower.is_int8:
         grid = FIXED.get(op) or (grower.grids[x] if op == "ABS" or rng.random() < 0.3 else grower.grid())
-    options = {"LEAKY_RELU": {"alpha": 0.2}, "SOFTMAX": {"beta": 1.0}, "GELU": {"approximate": rng.random() < 0.5}}
+    options = {
+        "LEAKY_RELU": {"alpha": 0.2},
+        "SOFTMAX": {"beta": 1.0},
+        "GELU": {"approximate": rng.random() < 0.5},
+    }
     return grower.add(op, [x], options.get(op), grids=[grid])
 
 
@@ -191,7 +232,9 @@ def pad(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     rng = grower.rng
     pads = [[rng.choice((0, 1)), rng.choice((0, 1, 2))] for _ in shape]
     if rng.random() < 0.4:
-        return grower.add("MIRROR_PAD", [x, grower.ints(pads)], {"mode": rng.choice((0, 1))}, grids=[grower.grids[x]])
+        return grower.add(
+            "MIRROR_PAD", [x, grower.ints(pads)], {"mode": rng.choice((0, 1))}, grids=[grower.grids[x]]
+        )
     return grower.add("PAD", [x, grower.ints(pads)], grids=[grower.grids[x]])
 
 
@@ -200,7 +243,11 @@ def pool(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     """Add a pool."""
     rng = grower.rng
     sizes = {"filter_height": rng.choice((1, 2, 3)), "filter_width": rng.choice((1, 2, 3))}
-    op = rng.choice(("AVERAGE_POOL_2D", "MAX_POOL_2D") if grower.is_int8 else ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"))
+    op = rng.choice(
+        ("AVERAGE_POOL_2D", "MAX_POOL_2D")
+        if grower.is_int8
+        else ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D")
+    )
     return grower.add(op, [x], _window(grower) | sizes | _relu(grower), grids=[grower.grids[x]])
 
 
@@ -211,8 +258,13 @@ def reduction(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     if rng.random() < 0.2:
         inputs = [x, grower.ints(rng.randrange(-len(shape), len(shape)))]
         return grower.add(rng.choice(("ARG_MAX", "ARG_MIN")), inputs, {"output_type": 2}, types=["int32"])
-    axes = [axis - len(shape) * (rng.random() < 0.3) for axis in rng.sample(range(len(shape)), rng.randint(1, len(shape)))]
-    op = rng.choice(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", *(() if grower.is_int8 else ("REDUCE_PROD",))))
+    axes = [
+        axis - len(shape) * (rng.random() < 0.3)
+        for axis in rng.sample(range(len(shape)), rng.randint(1, len(shape)))
+    ]
+    op = rng.choice(
+        ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", *(() if grower.is_int8 else ("REDUCE_PROD",)))
+    )
     grid = grower.grids[x] if "REDUCE" in op else grower.grid()
     return grower.add(op, [x, grower.ints(axes)], {"keep_dims": rng.random() < 0.5}, grids=[grid])
 
@@ -225,7 +277,9 @@ def concatenation(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     if rng.random() < 0.3:
         options = {"values_count": len(inputs), "axis": rng.randrange(-len(shape) - 1, len(shape) + 1)}
         return grower.add("PACK", inputs, options, grids=[grower.grids[x]])
-    return grower.add("CONCATENATION", inputs, {"axis": rng.randrange(-len(shape), len(shape))}, grids=[grower.grids[x]])
+    return grower.add(
+        "CONCATENATION", inputs, {"axis": rng.randrange(-len(shape), len(shape))}, grids=[grower.grids[x]]
+    )
 
 
 @recipe(share=2)
@@ -302,7 +356,9 @@ def moved(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     if kind == 0:
         return grower.add("TILE", [x, grower.ints([rng.choice((1, 2)) for _ in shape])], grids=grids)
     if kind == 1:
-        return grower.add("PRELU", [x, grower.kernel(*[1] * (len(shape) - 2), shape[-1])], grids=[grower.grid()])
+        return grower.add(
+            "PRELU", [x, grower.kernel(*[1] * (len(shape) - 2), shape[-1])], grids=[grower.grid()]
+        )
     if kind == 2:
         op = rng.choice(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"))
         return len(shape) == 4 and grower.add(op, [x], {"block_size": 2}, grids=grids)
@@ -312,7 +368,9 @@ def moved(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
         return len(shape) == 4 and grower.add(op, [x, grower.ints(block), grower.ints(pads)], grids=grids)
     if len(shape) < 2:
         return False
-    return grower.add("BATCH_MATMUL", [x, grower.kernel(*shape[:-2], shape[-1], rng.choice((1, 3)))], grids=[grower.grid()])
+    return grower.add(
+        "BATCH_MATMUL", [x, grower.kernel(*shape[:-2], shape[-1], rng.choice((1, 3)))], grids=[grower.grid()]
+    )
 
 
 def begun(rng: random.Random, *, is_int8: bool) -> Tflite:

@@ -11,12 +11,76 @@ from fuzz.differential.networks import Tensor
 from fuzz.differential.torch_engine import operator
 
 SHAPES = ((2, 3), (4,), (1, 4, 3), (1, 4, 4, 4), (2, 4, 6, 5), (3, 3), (1, 2, 4, 4, 4), (1,), ())
-INTEGERS = (0, 0, 1, 2, 3, 4, 5, 7, -1, -2, -3, -7, 64, 1 << 20, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63))
-FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.3, 2.0, -2.5, 1e-3, 1e-6, 1e-30, 1e6, -1e6, 1e30, float("inf"), float("nan"))
-WORDS = ("none", "mean", "sum", "tanh", "floor", "trunc", "reflect", "replicate", "constant", "circular", "linear", "ij", "prod", "amax", "left")
+INTEGERS = (
+    0,
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    -1,
+    -2,
+    -3,
+    -7,
+    64,
+    1 << 20,
+    (1 << 31) - 1,
+    -(1 << 31),
+    (1 << 63) - 1,
+    -(1 << 63),
+)
+FLOATS = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.3,
+    2.0,
+    -2.5,
+    1e-3,
+    1e-6,
+    1e-30,
+    1e6,
+    -1e6,
+    1e30,
+    float("inf"),
+    float("nan"),
+)
+WORDS = (
+    "none",
+    "mean",
+    "sum",
+    "tanh",
+    "floor",
+    "trunc",
+    "reflect",
+    "replicate",
+    "constant",
+    "circular",
+    "linear",
+    "ij",
+    "prod",
+    "amax",
+    "left",
+)
 DTYPES = ("#float32", "#int64", "#int32", "#bool", "#float64", "#float16", "#uint8")
 IGNORED = {"out", "generator", "device", "pin_memory", "layout", "memory_format", "non_blocking", "copy"}
-OMITTED = {"rand", "randn", "randint", "dropout", "bernoulli", "multinomial", "normal", "randperm", "empty", "rrelu", "uniform"}
+OMITTED = {
+    "rand",
+    "randn",
+    "randint",
+    "dropout",
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "randperm",
+    "empty",
+    "rrelu",
+    "uniform",
+}
 """Operators whose results are random, or not initialized."""
 UNDEFINED = {"searchsorted", "bucketize", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex"}
 """Operators that need more of their arguments than a type: sorted numbers, a matrix of which kind."""
@@ -33,11 +97,18 @@ def operators() -> tuple[str, ...]:
     for domain, name in sorted(aten.all()):
         name = name.removeprefix("aten::")
         packet = None if domain or not name.isidentifier() else getattr(torch.ops.aten, name, None)
-        if packet is None or name in UNDEFINED or any(name.startswith(word) for word in OMITTED) or name.endswith("_"):
+        if (
+            packet is None
+            or name in UNDEFINED
+            or any(name.startswith(word) for word in OMITTED)
+            or name.endswith("_")
+        ):
             continue
         for overload in packet.overloads():
             schema = getattr(packet, overload)._schema
-            writes = any(each.alias_info is not None and each.alias_info.is_write for each in schema.arguments)
+            writes = any(
+                each.alias_info is not None and each.alias_info.is_write for each in schema.arguments
+            )
             if not writes and not any(word in overload for word in ("names", "generator", "Dimname")):
                 names.append(f"{name}.{overload}")
     return tuple(names)
@@ -53,7 +124,11 @@ def arguments(grower: Grower, op: str, *, share: float = 0.4) -> tuple[list[str]
     """
     rng, inputs, attributes = grower.rng, [], {}
     for each in operator(op)._schema.arguments:
-        if each.name in IGNORED or (each.name == "sorted" and "topk" in op) or (each.has_default_value() and rng.random() > share):
+        if (
+            each.name in IGNORED
+            or (each.name == "sorted" and "topk" in op)
+            or (each.has_default_value() and rng.random() > share)
+        ):
             if not each.has_default_value() and each.name == "out":
                 return None
             continue
@@ -61,7 +136,12 @@ def arguments(grower: Grower, op: str, *, share: float = 0.4) -> tuple[list[str]
         if kind.startswith("Optional[") and rng.random() < 0.4:
             attributes[each.name] = None
             continue
-        value = _value(grower, kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional") else kind, each.name, inputs)
+        value = _value(
+            grower,
+            kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional") else kind,
+            each.name,
+            inputs,
+        )
         if value is NotImplemented:
             return None
         attributes[each.name] = value
@@ -105,7 +185,11 @@ def _tensor(grower: Grower, name: str) -> str:
     shape = rng.choice(shapes) if shapes and rng.random() < 0.5 else rng.choice(SHAPES)
     if shape and rng.random() < 0.3:
         shape = rng.choice((shape[1:2] or shape, shape[-1:], (shape[-1], rng.choice((1, 2, shape[-1])))))
-    dtype = "int64" if "ind" in name or "target" in name else rng.choice(("float32",) * 6 + ("int64", "int32", "bool"))
+    dtype = (
+        "int64"
+        if "ind" in name or "target" in name
+        else rng.choice(("float32",) * 6 + ("int64", "int32", "bool"))
+    )
     tensor = Tensor(dtype, tuple(shape), None, rng.randrange(10**6))
     return grower.constant(tensor)
 
@@ -116,11 +200,16 @@ def edge_value(rng: random.Random, value: Any) -> Any:
         if not value or (rng.random() < 0.15 and not str(value[0]).startswith("@")):
             return rng.choice(([], value * 2, value[:1]))
         place = rng.randrange(len(value))
-        return [edge_value(rng, each) if index == place or rng.random() < 0.2 else each for index, each in enumerate(value)]
+        return [
+            edge_value(rng, each) if index == place or rng.random() < 0.2 else each
+            for index, each in enumerate(value)
+        ]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice((*INTEGERS, value + 1, value - 1, 10, 0.5) if rng.random() < 0.1 else (*INTEGERS, value + 1))
+        return rng.choice(
+            (*INTEGERS, value + 1, value - 1, 10, 0.5) if rng.random() < 0.1 else (*INTEGERS, value + 1)
+        )
     if isinstance(value, float):
         return rng.choice((*FLOATS, -value, 3, 0))
     if isinstance(value, str) and value.startswith("#"):

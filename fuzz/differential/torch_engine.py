@@ -110,7 +110,10 @@ class Torch(Framework):
             raise Refused(str(error).split("\n")[0][:300]) from error
         if not all(isinstance(each, torch.Tensor) for each in results):
             raise Undefined("no tensor")
-        if any(each.is_complex() or each.dtype == torch.bfloat16 or each.layout != torch.strided for each in results):
+        if any(
+            each.is_complex() or each.dtype == torch.bfloat16 or each.layout != torch.strided
+            for each in results
+        ):
             raise Undefined("no type of numpy's real numbers")
         return [each.detach().contiguous().numpy().copy() for each in results]
 

@@ -1,4 +1,4 @@
-"""Random PyTorch networks, and operators with arguments at the edge, through TorchScript, ``.pt2`` and modules."""
+"""Random PyTorch networks, and operators with arguments at the edge, by all three ways in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ IMAGES = ((1, 3, 8, 8), (2, 4, 6, 6), (1, 4, 16), (1, 48), (2, 6, 5), (1, 2, 4, 
 UNARY = (
     *("relu.default", "sigmoid.default", "tanh.default", "gelu.default", "silu.default", "hardswish.default"),
     *("elu.default", "softplus.default", "leaky_relu.default", "neg.default", "abs.default", "exp.default"),
-    *("floor.default", "round.default", "sin.default", "erf.default", "sign.default", "mish.default", "celu.default"),
+    *(
+        "floor.default",
+        "round.default",
+        "sin.default",
+        "erf.default",
+        "sign.default",
+        "mish.default",
+        "celu.default",
+    ),
 )
 
 
@@ -46,12 +54,13 @@ def unary(grower: Grower) -> bool:
     return x is not None and grower.add(grower.rng.choice(UNARY), [x], {"self": "@0"})
 
 
-
 def scalar(grower: Grower) -> bool:
     """Add arithmetic with a number."""
     x, rng = _value(grower), grower.rng
     op = rng.choice(("add.Scalar", "mul.Scalar", "div.Scalar", "sub.Scalar"))
-    return x is not None and grower.add(op, [x], {"self": "@0", "other": rng.choice((0.5, 2.0, -4.0, 255.0, 3))})
+    return x is not None and grower.add(
+        op, [x], {"self": "@0", "other": rng.choice((0.5, 2.0, -4.0, 255.0, 3))}
+    )
 
 
 def tensors(grower: Grower) -> bool:
@@ -61,7 +70,11 @@ def tensors(grower: Grower) -> bool:
         return False
     shape = grower.values[x].shape
     same = [name for name, each in grower.values.items() if each.shape == shape and each.dtype == np.float32]
-    other = rng.choice(same) if rng.random() < 0.5 else grower.weight(*(size if rng.random() < 0.5 else 1 for size in shape))
+    other = (
+        rng.choice(same)
+        if rng.random() < 0.5
+        else grower.weight(*(size if rng.random() < 0.5 else 1 for size in shape))
+    )
     op = rng.choice(("add.Tensor", "mul.Tensor", "sub.Tensor", "maximum.default", "minimum.default"))
     return grower.add(op, [x, other], {"self": "@0", "other": "@1"})
 
@@ -73,7 +86,9 @@ def view(grower: Grower) -> bool:
         return False
     shape = grower.values[x].shape
     if rng.random() < 0.5:
-        return grower.add("permute.default", [x], {"self": "@0", "dims": rng.sample(range(len(shape)), len(shape))})
+        return grower.add(
+            "permute.default", [x], {"self": "@0", "dims": rng.sample(range(len(shape)), len(shape))}
+        )
     rest, sizes = int(np.prod(shape)), []
     for _ in range(rng.choice((1, 2, 3))):
         sizes.append(rng.choice([size for size in range(1, rest + 1) if rest % size == 0]))
@@ -116,7 +131,9 @@ def linear(grower: Grower) -> bool:
         return False
     shape, count = grower.values[x].shape, rng.choice((1, 3, 5))
     if rng.random() < 0.3:
-        return grower.add("matmul.default", [x, grower.weight(shape[-1], count)], {"self": "@0", "other": "@1"})
+        return grower.add(
+            "matmul.default", [x, grower.weight(shape[-1], count)], {"self": "@0", "other": "@1"}
+        )
     inputs = [x, grower.weight(count, shape[-1]), grower.weight(count)]
     return grower.add("linear.default", inputs, {"input": "@0", "weight": "@1", "bias": "@2"})
 
@@ -172,7 +189,11 @@ def edge(kind: type[Torch], rng: random.Random) -> Network:
         node = grower.network.nodes[-1]
         for _ in range(12):
             attributes = dict(node.attributes)
-            names = [key for key, value in attributes.items() if value is not None and not str(value).startswith("@")]
+            names = [
+                key
+                for key, value in attributes.items()
+                if value is not None and not str(value).startswith("@")
+            ]
             for key in rng.sample(names, min(len(names), rng.choice((1, 1, 2)))):
                 attributes[key] = edge_value(rng, attributes[key])
             changed = replace(node, attributes=attributes)

@@ -103,7 +103,13 @@ def test_a_wrong_result_is_a_finding(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [([1.0], [1.0001]), ([1.0, 1e-3], [1.0, 2e-3]), ([np.nan], [1.0]), ([np.inf], [-np.inf]), ([[1.0]], [1.0])],
+    [
+        ([1.0], [1.0001]),
+        ([1.0, 1e-3], [1.0, 2e-3]),
+        ([np.nan], [1.0]),
+        ([np.inf], [-np.inf]),
+        ([[1.0]], [1.0]),
+    ],
 )
 def test_numbers_that_differ(ours: Any, theirs: Any):
     assert distance(np.asarray(ours, np.float32), np.asarray(theirs, np.float32))
@@ -159,5 +165,7 @@ def test_generators(target: Target, tmp_path: Path):
 
 
 def test_a_missing_engine_is_named():
-    assert Target("one", tuple, lambda folder, rng: "", engine=("no_such_engine",)).missing() == "no_such_engine"
+    assert (
+        Target("one", tuple, lambda folder, rng: "", engine=("no_such_engine",)).missing() == "no_such_engine"
+    )
     assert not Target("one", tuple, lambda folder, rng: "", engine=("numpy",)).missing()

@@ -17,9 +17,10 @@ NUMBERS = {"uint8": 0, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "bool
 SHAPE = (3,)
 KINDS = [("int64", "int64"), ("float32", "int32"), ("int32", "float32"), ("bool", "bool"), ("uint8", "uint8")]
 OTHERS = """
-    addr angle argwhere corrcoef cosine_similarity cov cumulative_trapezoid fft_hfft fft_irfft fft_irfft2 fft_irfftn ger
-    gradient igamma igammac inner isreal kron ldexp mvlgamma outer pairwise_distance poisson_nll_loss trace trapezoid
-    trapz triplet_margin_loss linalg_vander vander any all add mul div sum mean sqrt argmax clamp _shape_as_tensor
+    addr angle argwhere corrcoef cosine_similarity cov cumulative_trapezoid fft_hfft fft_irfft
+    fft_irfft2 fft_irfftn ger gradient igamma igammac inner isreal kron ldexp mvlgamma outer
+    pairwise_distance poisson_nll_loss trace trapezoid trapz triplet_margin_loss linalg_vander vander
+    any all add mul div sum mean sqrt argmax clamp _shape_as_tensor
 """
 
 

@@ -53,8 +53,8 @@ _PROMOTED = _names(
     maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
     __and__ __or__ __xor__ __lshift__ __rshift__ atan2 arctan2 hypot where cat concat concatenate stack hstack
     vstack dstack column_stack addcmul addcdiv lerp clamp clip clamp_min clamp_max xlogy copysign heaviside
-    logaddexp logaddexp2 gcd lcm nextafter dist block_diag cartesian_prod isclose ldexp row_stack _stack _add_relu
-    addr ger outer inner kron igamma igammac cosine_similarity
+    logaddexp logaddexp2 gcd lcm nextafter dist block_diag cartesian_prod isclose ldexp row_stack
+    _stack _add_relu addr ger outer inner kron igamma igammac cosine_similarity
     """
 )
 _REAL = _names(
@@ -62,10 +62,10 @@ _REAL = _names(
     div true_divide divide sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh
     tanh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh sigmoid erf erfc erfinv reciprocal
     atan2 arctan2 hypot lgamma digamma polygamma i0 sinc logit deg2rad rad2deg xlogy mean std var softmax
-    log_softmax logsumexp norm float_power log_sigmoid copysign nanmean std_mean var_mean angle corrcoef cov ldexp
-    trapezoid trapz cumulative_trapezoid gradient igamma igammac mvlgamma pairwise_distance cosine_similarity
-    cosine_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss fft_hfft fft_hfft2 fft_hfftn
-    fft_irfft fft_irfft2 fft_irfftn
+    log_softmax logsumexp norm float_power log_sigmoid copysign nanmean std_mean var_mean angle corrcoef cov
+    ldexp trapezoid trapz cumulative_trapezoid gradient igamma igammac mvlgamma pairwise_distance
+    cosine_similarity cosine_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss
+    fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn
     """
 )
 _SUMS = _names("sum prod cumsum cumprod nansum trace vander linalg_vander")
