@@ -4,10 +4,10 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench fuzz faults lock audit clean
+.PHONY: help demo test lint bench fuzz htp-sweep faults lock audit clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 $(VENV)/.made:
 	@scripts/make-venv "$(PYTHON)" $(VENV)
@@ -46,6 +46,10 @@ SECONDS := 60
 TARGETS := all
 fuzz: $(VENV)/.dev ## damaged input, and networks with an oracle: make fuzz SECONDS=60 TARGETS=readers,differential
 	$(BIN)/python -m fuzz.run $(TARGETS) --seconds $(SECONDS) --work .fuzz
+
+MINUTES := 60
+htp-sweep: $(VENV)/.dev ## compare HTP's emulation with the host: make htp-sweep MINUTES=60
+	$(BIN)/python -m fuzz.sweep.run --seconds $$((60 * $(MINUTES))) --work .fuzz
 
 TOOLS :=
 faults: $(VENV)/.dev ## let every change of the disk fail in every tool: make faults TOOLS=opt,convert

@@ -1,0 +1,1 @@
+"""Families of cases, a file for each."""

@@ -1,0 +1,183 @@
+"""Verdicts of the sweep: a network of several cases on the host and on the emulation of a SoC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import xdlc
+from fuzz.sweep.draft import SAMPLES, Draft, feeds, network, prefix
+from xdlc.errors import XdlcError, each_problem
+from xdlc.ir import Model
+from xdlc.runtime.htp.process import ChildDiedError
+
+MODES = {"float": None, "w8a8": 8, "w8a16": 16}
+"""Bits of activations by mode; None: floats."""
+FLOAT_LOSS = 1e-2
+"""Relative L2 distance of HTP's floats to the host's beyond which a case is looked at closely."""
+STEPS, SHARE = 2, 0.02
+"""8 bits: most steps off, and the share of elements that may be further off."""
+DECIBELS = 30
+"""16 bits: least SQNR of HTP against the host."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a case.
+
+    Attributes:
+        case: Name of the case.
+        operators: Its operators.
+        mode: Its mode.
+        soc: The SoC.
+        word: ``right``; ``float16`` (off by no more than the host's float16); ``refused`` by HTP, ``host``
+            (an op of it has no form for HTP), ``convert`` (refused on conversion or quantization);
+            ``ended`` (the library ended); ``wrong``; ``spoilt`` (right alone, wrong beside others).
+        detail: The error, or its size.
+    """
+
+    case: str
+    operators: str
+    mode: str
+    soc: str
+    word: str
+    detail: str = ""
+
+
+def judge(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
+    """Return the verdicts of cases, which are run in one network as far as HTP accepts it."""
+    sound, verdicts = [], []
+    for case in cases:
+        early = _refused_early(case, mode)
+        if early:
+            verdicts.append(Verdict(case.name, case.operators, mode, soc, *early))
+        elif mode == "float" or case.quantizable:
+            sound.append(case)
+    return verdicts + _together(sound, mode, soc)
+
+
+def _refused_early(case: Draft, mode: str) -> tuple[str, str] | None:
+    """Return word and reason of a case that does not come as far as HTP."""
+    try:
+        model = xdlc.convert(network([case]), notify=_ignore)
+    except XdlcError as error:
+        return "convert", _line(error)
+    host = [op.type for op in model.main.ops if op.package == "xdlc"]
+    return ("host", " ".join(host)) if host else None
+
+
+def _together(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
+    if not cases:
+        return []
+    try:
+        losses = _losses(cases, mode, soc)
+    except XdlcError as error:
+        if len(cases) == 1:
+            ends = any(isinstance(one, ChildDiedError) for one in each_problem(error))
+            word = "ended" if ends else "refused"
+            return [_verdict(cases[0], mode, soc, word, _line(error))]
+        parts = _without_named(cases, error)
+        return [verdict for part in parts for verdict in _together(part, mode, soc)]
+    verdicts = []
+    for case, loss in zip(cases, losses, strict=True):
+        if loss is None:
+            verdicts.append(_verdict(case, mode, soc, "right"))
+        elif len(cases) > 1:
+            alone = _together([case], mode, soc)[0]
+            is_spoilt = alone.word in ("right", "float16") and loss != "float16"
+            verdicts.append(_verdict(case, mode, soc, "spoilt", loss) if is_spoilt else alone)
+        elif mode == "float" and _within_float16(case, soc):
+            verdicts.append(_verdict(case, mode, soc, "float16", loss))
+        else:
+            verdicts.append(_verdict(case, mode, soc, "wrong", loss))
+    return verdicts
+
+
+def _verdict(case: Draft, mode: str, soc: str, word: str, detail: str = "") -> Verdict:
+    return Verdict(case.name, case.operators, mode, soc, word, detail)
+
+
+def _without_named(cases: Sequence[Draft], error: XdlcError) -> list[Sequence[Draft]]:
+    """Return cases that an error names alone and the others together; quarters if it names none or all."""
+    named = {int(number) for number in re.findall(r"\bk(\d+)_", str(error))}
+    if named and len(named) < len(cases):
+        others = [case for index, case in enumerate(cases) if index not in named]
+        return [*([case] for index, case in enumerate(cases) if index in named), others]
+    count = -(-len(cases) // 4)
+    return [cases[start : start + count] for start in range(0, len(cases), count)]
+
+
+def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[str | None]:
+    """Run cases in one network, and return for each how far HTP is from the host; None if close."""
+    model = _model(cases, mode)
+    sample, native = feeds(cases, 0), MODES[mode] == 8
+    host = xdlc.run(model, sample, native=native)
+    htp = xdlc.run(model, sample, runtime="htp", soc=soc, native=native)
+    losses: list[str | None] = []
+    for index, _ in enumerate(cases):
+        own = [name for name in host if name.startswith(prefix(index))]
+        found = [loss for name in own if (loss := _loss(host[name], htp[name], mode))]
+        losses.append(found[0] if found else None)
+    return losses
+
+
+def _model(cases: Sequence[Draft], mode: str) -> Model:
+    model = xdlc.convert(network(cases), notify=_ignore)
+    bits = MODES[mode]
+    if bits is None:
+        return model
+    samples = [feeds(cases, number) for number in range(SAMPLES)]
+    return xdlc.quantize(model, samples, act_bitwidth=bits, notify=_ignore)
+
+
+def _loss(host: Any, htp: Any, mode: str) -> str | None:
+    """Return how far a result is from the host's, if too far."""
+    if host.shape != htp.shape:
+        return f"shape {htp.shape} for {host.shape}"
+    if not host.size:
+        return None
+    left, right = (array.astype(np.float64) for array in (host, htp))
+    off = np.abs(right - left)
+    if host.dtype.kind in "biu" and mode == "float":
+        share = float((off != 0).mean())
+        return f"{share:.2%} of integers differ, by up to {off.max():g}" if share else None
+    if host.dtype in (np.uint8, np.int8):
+        share = float((off > STEPS).mean())
+        return f"{share:.2%} off by more than {STEPS} steps, up to {off.max():g}" if share > SHARE else None
+    if not np.isfinite(right[np.isfinite(left)]).all():
+        return "not finite"
+    power, noise = float((left**2).sum()), float((off[np.isfinite(left)] ** 2).sum())
+    if mode != "float":
+        decibels = 10 * np.log10(power / noise) if noise else np.inf
+        return f"{decibels:.1f} dB" if decibels < DECIBELS else None
+    loss = (noise / power) ** 0.5 if power else noise**0.5
+    return f"{loss:.2g}" if loss > FLOAT_LOSS else None
+
+
+def _within_float16(case: Draft, soc: str) -> bool:
+    """Return whether the host's own float16 is as far from float32 as a quarter of HTP's result is."""
+    sample = feeds([case], 0)
+    whole = xdlc.run(xdlc.convert(network([case]), notify=_ignore), sample)
+    half_model = xdlc.annotate(xdlc.convert(network([case]), notify=_ignore), float_bitwidth=16)
+    half = xdlc.run(half_model, sample)
+    htp = xdlc.run(half_model, sample, runtime="htp", soc=soc)
+    for name, values in whole.items():
+        exact, rounded, found = (each[name].astype(np.float64) for each in (whole, half, htp))
+        own = np.linalg.norm((rounded - exact)[np.isfinite(exact)])
+        if not np.linalg.norm((found - exact)[np.isfinite(exact)]) <= max(
+            4 * own, FLOAT_LOSS * np.linalg.norm(values)
+        ):
+            return False
+    return True
+
+
+def _ignore(line: str) -> None:
+    """Leave out a notice."""
+
+
+def _line(error: XdlcError) -> str:
+    return re.sub(r"\bk\d+_", "", str(error).split("\n")[0])[:300]

@@ -1,0 +1,83 @@
+"""Forms for HTP of faults that the sweep found: fixed-point products, logarithms, sums and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fuzz.sweep.draft import Draft
+from fuzz.sweep.judge import judge
+from tests.htp_models import needs_htp
+
+pytestmark = [pytest.mark.vendor, needs_htp]
+
+
+def swish(rows: int, columns: int) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        weight = d.weight(16, 3, 3, 3)
+        result = d.node("Conv", d.input((1, 3, rows, columns)), weight, pads=[1] * 4)
+        d.node("Mul", result, d.node("Sigmoid", result))
+
+    return build
+
+
+def log(low: float, high: float) -> Callable[[Draft], object]:
+    return lambda d: d.node("Log", d.input((50, 4), low, high))
+
+
+def cumulative(axis: int) -> Callable[[Draft], object]:
+    return lambda d: d.node("CumSum", d.input((12, 6), -0.2, 0.5), d.constant(axis, np.int64))
+
+
+def pool(
+    type: str, shape: tuple[int, ...], kernel: list[int], pads: list[int], **more: int
+) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        d.opset = 19
+        strides = [more.pop("stride", 1)] * len(kernel)
+        d.node(type, d.input(shape, -1, 2), kernel_shape=kernel, strides=strides, pads=pads, **more)
+
+    return build
+
+
+def depthwise(channels: int, each: int, kernel: list[int], strides: list[int]) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        weight = d.weight(channels * each, 1, *kernel)
+        d.node("Conv", d.input((1, channels, 18, 9)), weight, group=channels, strides=strides)
+
+    return build
+
+
+CASES = {
+    ("several results of a channel", "w8a8"): [
+        depthwise(2, 2, [1, 5], [1, 1]),
+        depthwise(15, 3, [3, 3], [2, 2]),
+        depthwise(32, 2, [3, 3], [1, 2]),
+    ],
+    ("swish", "w8a16"): [swish(9, 9), swish(12, 40), swish(16, 7), swish(33, 3)],
+    ("log", "w8a16"): [log(1.5, 3.3), log(0.5, 0.9), log(0.99, 1.01), log(0.05, 8)],
+    ("cumulative sum", "w8a8"): [cumulative(0), cumulative(1)],
+    ("average of one channel", "w8a8"): [
+        pool("AveragePool", (2, 1, 7, 9), [5, 3], [0, 1, 0, 1]),
+        pool("AveragePool", (1, 1, 7, 9), [3, 3], [1, 1, 1, 1], stride=2),
+    ],
+    ("counted volumes", "w8a16"): [
+        pool("AveragePool", (1, 3, 5, 8, 7), [3, 4, 3], [0] * 6, count_include_pad=1),
+        pool("AveragePool", (1, 3, 5, 8, 7), [3, 3, 3], [1] * 6, count_include_pad=1),
+    ],
+    ("even maximum", "float"): [
+        pool("MaxPool", (1, 4, 8, 32), [3, 2], [1, 1, 0, 1], stride=2),
+        pool("MaxPool", (1, 4, 9, 9), [1, 4], [0, 1, 0, 0], stride=2),
+    ],
+}
+
+
+@pytest.mark.parametrize(("what", "mode"), list(CASES))
+def test_htp_computes_what_the_host_computes(what, mode):
+    drafts = []
+    for number, build in enumerate(CASES[what, mode]):
+        drafts.append(Draft("form", number))
+        build(drafts[-1])
+    assert {verdict.word for verdict in judge(drafts, mode, "sm8650")} == {"right"}

@@ -1,0 +1,53 @@
+"""Convolutions with large kernels."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.elementwise_enums import ADD
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import form
+
+_LONGEST = 8
+
+
+@form("Conv2d")
+def _halves(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convolve with halves of a kernel of more than 8 rows or columns where both strides are 2."""
+    weight, result = op.inputs[1], op.outputs[0]
+    if weight is None or {result.dtype, weight.dtype} != {FLOAT32} or list(op.param("stride")) != [2, 2]:
+        return False
+    if numpy.any(op.param("dilation", 1) != 1):
+        return False
+    axis = int(numpy.argmax(weight.shape[:2]))
+    size = weight.shape[axis]
+    if size <= _LONGEST:
+        return False
+    pads, own = (numpy.array(op.param("pad_amount"), numpy.uint32) for _ in range(2))
+    own[axis], total = 0, None
+    if pads[axis].any():
+        around = numpy.zeros((4, 2), numpy.uint32)
+        around[1 + axis] = pads[axis]
+        shape = numpy.add(source.shape, around.sum(1)).tolist()
+        filled: dict[str, ir.Param] = {"scheme": ir.u32(0), "pad_amount": ir.u32s(around)}
+        source = w.emit("Pad", [source], shape, {**filled, "pad_constant_value": ir.f32(0.0)})
+    for first, last in ((0, size // 2), (size // 2, size)):
+        part = _sliced(w, source, 1 + axis, first, last + 2 * (result.shape[1 + axis] - 1))
+        inputs = [part, _sliced(w, weight, axis, first, last), *(op.inputs[2:] if first else ())]
+        made = w.emit("Conv2d", inputs, result.shape, {**op.params, "pad_amount": ir.u32s(own)})
+        total = made if total is None else w.binary(ADD, total, made)
+    w.finish(total)
+    return True
+
+
+def _sliced(w: Writer, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    if x.data is not None:
+        return w.constant(x.numpy().take(range(start, stop), axis))
+    ranges = [(start, stop, 1) if at == axis else (0, dim, 1) for at, dim in enumerate(x.shape)]
+    if (start, stop) == (0, x.shape[axis]):
+        return x
+    params: dict[str, ir.Param] = {"ranges": ir.static("", numpy.array(ranges, numpy.int32))}
+    return w.emit("StridedSlice", [x], [end - begin for begin, end, _ in ranges], params)

@@ -1,0 +1,29 @@
+"""Depthwise convolutions."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import form
+
+
+@form("DepthWiseConv2d")
+def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convolve one channel as a whole, which for each is the same."""
+    if source.shape[-1] != 1 or not source.dtype.is_float:
+        return False
+    params = {**op.params, "group": ir.u32(1)}
+    w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))
+    return True
+
+
+@form("DepthWiseConv2d")
+def _several_of_each(w: Writer, op: Op, source: Tensor) -> bool:
+    """Convolve groups of one channel where fixed point has several results of each: HTP has wrong ones."""
+    result = op.outputs[0]
+    if not source.dtype.is_fixed or result.shape[-1] == source.shape[-1]:
+        return False
+    params = {**op.params, "group": ir.u32(source.shape[-1])}
+    w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))
+    return True

@@ -1,0 +1,41 @@
+"""Repetitions of a last axis of 1."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import form
+
+
+@form("Tile")
+def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
+    """Multiply by ones where a last axis of 1 is repeated for a sum or product, which drops such a Tile."""
+    result = op.outputs[0]
+    if not source.rank or source.shape[-1] != 1 or result.shape[-1] == 1:
+        return False
+    if not (source.dtype.is_float or source.dtype.is_fixed) or not _is_summed(w.graph, result):
+        return False
+    ones = w.constant(numpy.ones(result.shape[-1], source.dtype.numpy))
+    if source.dtype.is_fixed:
+        ones.dtype, ones.encoding = source.dtype, ir.ScaleOffset(1.0, 0)
+    params: dict[str, ir.Param] = {"multiples": ir.u32s([*op.param("multiples")[:-1], 1])}
+    if max(op.param("multiples")[:-1], default=1) > 1:
+        source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype, source.encoding)
+    params = {"operation": ir.u32(MULTIPLY)}
+    inputs = [source, ones]
+    w.finish(w.emit("ElementWiseBinary", inputs, result.shape, params, result.dtype, result.encoding))
+    return True
+
+
+def _is_summed(graph: Graph, x: Tensor) -> bool:
+    """Return whether a sum, difference or product reads a tensor, by way of Reshapes or not."""
+    readers = list(graph.consumers(x))
+    for reader in readers:
+        if reader.type == "Reshape":
+            readers += graph.consumers(reader.outputs[0])
+    sums = (ADD, MULTIPLY, SUBTRACT)
+    return any(op.type == "ElementWiseBinary" and op.param("operation") in sums for op in readers)
