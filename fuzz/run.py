@@ -216,7 +216,9 @@ class Campaign:
         for stream in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
         if self.plan.target.start:
+            begin = time.monotonic()
             self.plan.target.start()
+            deadline += time.monotonic() - begin
         with self._log.open("w", buffering=1) as log, self._crash.open("w") as crash:
             faulthandler.enable(crash)
             for end_of_all in (signal.SIGXCPU, signal.SIGALRM):
