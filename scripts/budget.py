@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_540,
+    "converter": 56_560,
     "ir": 3_750,
     "opdefs": 6_565,
     "passes": 6_810,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 142_490
+TOTAL = 142_510
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

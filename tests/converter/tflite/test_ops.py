@@ -246,6 +246,13 @@ def test_random_numbers_are_the_hosts_with_a_notice(tmp_path):
         ("MAX_POOL_2D", [X.reshape(1, 2, 3, 4)], (), {"stride_w": 1, "stride_h": 1}),
         ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 1, 1, 3), np.float32)], (1,),
          {"stride_w": 1, "stride_h": 1}),
+        *(
+            (pool, [X.reshape(1, 2, 3, 4)], (),
+             {"padding": 1, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 4})
+            for pool in ("MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D")
+        ),
+        ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 3, 1, 4), np.float32)], (1,),
+         {"stride_w": 1, "stride_h": 1, "padding": 1}),
         ("REDUCE_WINDOW", [X, *(const(9, 1, 1, dtype="i8"),) * 4], (1, 2, 3, 4), {"reduce_function": 1}),
     ],
 )  # fmt: skip
