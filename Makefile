@@ -44,7 +44,7 @@ bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"
 
 SECONDS := 60
 TARGETS := all
-fuzz: $(VENV)/.dev ## feed every reader with damaged input: make fuzz SECONDS=60 TARGETS=tflite,keras
+fuzz: $(VENV)/.dev ## damaged input, and networks with an oracle: make fuzz SECONDS=60 TARGETS=readers,differential
 	$(BIN)/python -m fuzz.run $(TARGETS) --seconds $(SECONDS) --work .fuzz
 
 MINUTES := 60

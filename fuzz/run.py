@@ -4,11 +4,13 @@
 
     python -m fuzz.run list
     python -m fuzz.run all --seconds 60                  # each target 60 s
+    python -m fuzz.run readers --seconds 60              # or differential: those with an oracle
     python -m fuzz.run tflite,keras --cases 200000 --seed 7 --work w
     python -m fuzz.run tflite --case w/findings/tflite-1a2b3c4d   # one case again, with its traceback
 
 A worker process runs the cases of a target in a loop, within limits of processor time, address space and
 growth of memory for each; another takes its place after a crash.  Case N of a seed is always the same one.
+A finding of a target that can make cases smaller is kept in the smallest form that is wrong in the same way.
 """
 
 from __future__ import annotations
@@ -30,22 +32,26 @@ import traceback
 import warnings
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import xdlc
 from fuzz.mutate import mutate
-from fuzz.targets import Files, Target, load
+from fuzz.targets import FOREIGN, Files, Finding, Target, load
 from xdlc.errors import XdlcError
 
-SECONDS = 5
-"""Processor time of a case."""
 WALL = 90
 """Seconds after which a case ends in any event."""
+TURN = 120
+"""Seconds of a worker; another goes on, so that findings are on the disk soon."""
 MEGABYTES = 500
 """Memory that a case may add to the most so far."""
 ADDRESSES = 6 << 30
 """Address space of a worker, in bytes."""
+REDUCTION = 10
+"""Seconds in which a finding is made smaller."""
 PACKAGE = str(Path(xdlc.__file__).parent) + os.sep
 
 
@@ -64,7 +70,10 @@ class Plan:
     def __init__(self, target: Target, seed: int) -> None:
         self.target, self.seed = target, seed
         self.seeds, rng = list(target.seeds()), random.Random(seed)
-        self.seeds += [target.generate(rng) for _ in range(60)] if target.generate else []
+        self._is_whole = bool(target.engine)
+        self.seeds += (
+            [target.generate(rng) for _ in range(60)] if target.generate and not self._is_whole else []
+        )
         self._pool: dict[str, list[bytes]] = {}
         for files in self.seeds:
             for name, content in files.items():
@@ -75,6 +84,8 @@ class Plan:
         if number < len(self.seeds):
             return self.seeds[number]
         rng = random.Random(f"{self.target.name} {self.seed} {number}")
+        if self.target.generate and self._is_whole:
+            return self.target.generate(rng)
         files = self.target.generate(rng) if self.target.generate and rng.random() < 0.5 else None
         if files and rng.random() < 0.4:
             return files
@@ -114,12 +125,19 @@ def attempt(target: Target, folder: Path, files: Files) -> str:
         return f"refused {error.exit_code}"
 
 
-def place(error: BaseException) -> str:
-    """Return type and innermost lines of an error, by which findings are distinguished."""
+def kind(error: BaseException) -> str:
+    """Return what is wrong: type and innermost lines of an error, or what a target states."""
+    if isinstance(error, Finding):
+        return error.kind
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(PACKAGE)] or frames
     lines = [f"{frame.filename.removeprefix(PACKAGE)}:{frame.lineno}" for frame in own[-2:]]
     return " < ".join([type(error).__name__, *reversed(lines)])
+
+
+def name_of(error: BaseException) -> str:
+    """Return the name of a finding, by which findings are distinguished."""
+    return f"{error.kind}: {error.place}" if isinstance(error, Finding) else kind(error)
 
 
 def peak() -> int:
@@ -141,17 +159,21 @@ class Campaign:
         self.cases = 0
         self.words: Counter[str] = Counter()
         self.findings: dict[str, tuple[int, int]] = {}
-        self._work_folder = tempfile.TemporaryDirectory(prefix="fuzz-")
-        self._case = Path(self._work_folder.name) / "case"
-        self._case.mkdir()
-        self._log, self._crash = (self._case.with_name(name) for name in ("log", "crash"))
+        self._case = self._log = self._crash = Path()
         self._number = mmap.mmap(-1, 8)
         """The case that runs, shared with the worker."""
 
     def run(self, cases: int, seconds: float) -> None:
         """Run a number of cases, or as many as a time allows."""
+        with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+            self._case, self._log, self._crash = (Path(name) / part for part in ("case", "log", "crash"))
+            self._case.mkdir()
+            self._run(cases, seconds)
+
+    def _run(self, cases: int, seconds: float) -> None:
         number, deadline = 0, time.monotonic() + seconds
         while number < cases and time.monotonic() < deadline:
+            FOREIGN[0] = 0
             child = os.fork()
             if not child:
                 try:
@@ -161,16 +183,22 @@ class Campaign:
                     self._crash.write_text(traceback.format_exc())
                     os._exit(99)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            pending: dict[str, Any] = {}
             for line in self._log.read_text().splitlines():
-                held = json.loads(line)
-                self.words.update(held.get("words", {}))
-                if "finding" in held:
-                    self._keep(held["number"], held["finding"], held["detail"])
+                entry = json.loads(line)
+                self.words.update(entry.get("words", {}))
+                if "finding" in entry:
+                    self._keep(entry)
+                pending = entry.get("pending", {})
             number = int.from_bytes(self._number[:8], "little")
-            if status:
+            if status and FOREIGN[0] and not pending:
+                self.words["the engine crashed"] += 1
+                number += 1
+            elif status:
                 crash = self._crash.read_text()
                 where = [line.strip() for line in crash.splitlines() if PACKAGE in line][:1]
-                self._keep(number, " ".join([f"worker ended: {status}", *where]), crash)
+                finding = " ".join([f"worker ended: {status}", *where])
+                self._keep(pending or {"number": number, "finding": finding, "detail": crash})
                 self.words["finding"] += 1
                 number += 1
             self.cases = number
@@ -187,32 +215,48 @@ class Campaign:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
         for stream in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+        if self.plan.target.start:
+            begin = time.monotonic()
+            self.plan.target.start()
+            deadline += time.monotonic() - begin
         with self._log.open("w", buffering=1) as log, self._crash.open("w") as crash:
             faulthandler.enable(crash)
             for end_of_all in (signal.SIGXCPU, signal.SIGALRM):
                 faulthandler.register(end_of_all, crash, chain=True)
             signal.signal(signal.SIGPROF, over)
             words: Counter[str] = Counter()
+            deadline = min(deadline, time.monotonic() + TURN)
+            reduced: set[str] = set()
             while number < end and time.monotonic() < deadline:
                 self._number[:8] = number.to_bytes(8, "little")
-                before, files = peak(), self.plan.case(number)
-                resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 3 * SECONDS, -1))
-                signal.setitimer(signal.ITIMER_REAL, WALL)
-                signal.setitimer(signal.ITIMER_PROF, SECONDS)
-                finding = detail = ""
+                before, files = peak(), {}
+                finding, entry = "", {}
+                self._limit()
                 try:
+                    files = self.plan.case(number)
                     words[attempt(self.plan.target, self._case, files)] += 1
                 except (Exception, Hang) as error:
                     signal.setitimer(signal.ITIMER_PROF, 0)
-                    words["finding"] += 1
-                    finding, detail = place(error), "".join(traceback.format_exception(error))
+                    if FOREIGN[0]:
+                        words[f"the engine failed: {kind(error)}"] += 1
+                    else:
+                        words["finding"] += 1
+                        entry = _entry(number, error, files)
+                        if self.plan.target.smaller and name_of(error) not in reduced:
+                            reduced.add(name_of(error))
+                            print(json.dumps({"pending": entry}), file=log)
+                            entry = _entry(number, *self._smallest(error, files))
+                        finding = entry["finding"]
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 number += 1
-                if is_large := peak() - before > MEGABYTES << 10:
+                is_large = peak() - before > MEGABYTES << 10
+                if is_large and not self.plan.target.engine:  # which may use as much in the same process
                     finding = finding or f"memory: {(peak() - before) >> 17 << 7} MB"
                 if finding:
-                    line = {"number": number - 1, "finding": finding, "detail": detail[-6000:]}
-                    print(json.dumps(line), file=log)
+                    print(
+                        json.dumps(entry or {"number": number - 1, "finding": finding, "detail": ""}),
+                        file=log,
+                    )
                 if finding or number % 100 == 0 or number == end or time.monotonic() > deadline:
                     print(json.dumps({"words": words}), file=log)
                     words.clear()
@@ -220,25 +264,71 @@ class Campaign:
                     break  # the peak of a process never falls
             self._number[:8] = number.to_bytes(8, "little")
 
-    def _keep(self, number: int, finding: str, detail: str) -> None:
+    def _limit(self) -> None:
+        """Begin the time of a case."""
+        seconds = self.plan.target.seconds
+        FOREIGN[0] = 0
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 3 * seconds, -1))
+        signal.setitimer(signal.ITIMER_REAL, WALL)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+    def _smallest(self, error: BaseException, files: Files) -> tuple[BaseException, Files]:
+        """Return the smallest case that is wrong in the same way, with its error."""
+        target, deadline, progress = self.plan.target, time.monotonic() + REDUCTION, True
+        while progress and target.smaller:
+            progress = False
+            try:
+                self._limit()
+                for smaller in target.smaller(files):
+                    if time.monotonic() > deadline:
+                        break
+                    try:
+                        self._limit()
+                        attempt(target, self._case, smaller)
+                    except (Exception, Hang) as other:
+                        if progress := not FOREIGN[0] and kind(other) == kind(error):
+                            other.__context__ = None
+                            error, files = other, smaller
+                            break
+            except (Exception, Hang):  # the engine, out of the cases that it makes
+                break
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        return error, files
+
+    def _keep(self, entry: Mapping[str, Any]) -> None:
         """Count a finding, and keep its case if that is the smallest."""
-        files = self.plan.case(number)
+        number, finding = entry["number"], entry["finding"]
+        if "files" in entry:
+            files = {name: content.encode("latin-1") for name, content in entry["files"].items()}
+        elif self.plan.target.engine:  # to make the case anew could end this process
+            files = {
+                name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed
+            }
+        else:
+            files = self.plan.case(number)
         size = sum(map(len, files.values()))
         count, smallest = self.findings.get(finding, (0, size + 1))
         self.findings[finding] = count + 1, min(smallest, size)
         if size < smallest:
-            kept = self.folder / "findings" / f"{self.plan.target.name}-{zlib.crc32(finding.encode()):08x}"
-            kept.mkdir(parents=True, exist_ok=True)
-            put(kept, files)
-            kept.with_suffix(".log").write_text(
-                f"{finding}\ncase {number} of seed {self.plan.seed}\n{detail}"
+            folder = self.folder / "findings" / f"{self.plan.target.name}-{zlib.crc32(finding.encode()):08x}"
+            folder.mkdir(parents=True, exist_ok=True)
+            put(folder, files)
+            folder.with_suffix(".log").write_text(
+                f"{finding}\ncase {number} of seed {self.plan.seed}\n{entry['detail']}"
             )
+
+
+def _entry(number: int, error: BaseException, files: Files) -> dict[str, Any]:
+    detail = "".join(traceback.format_exception(error))[-6000:]
+    lines: dict[str, Any] = {"number": number, "finding": name_of(error), "detail": detail}
+    return lines | {"files": {name: each.decode("latin-1") for name, each in files.items()}}
 
 
 def main() -> int:
     """Run the command line; return 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.run", description=__doc__.split("\n")[0])
-    parser.add_argument("targets", help="names separated by commas; all; list")
+    parser.add_argument("targets", help="names separated by commas; all; readers; differential; list")
     parser.add_argument("--seconds", type=float, default=1e9, help="time for each target")
     parser.add_argument("--cases", type=int, default=1 << 40, help="number of cases of each target")
     parser.add_argument("--seed", type=int, default=0, help="number of the series of cases")
@@ -252,9 +342,20 @@ def main() -> int:
         return 0
     if not os.geteuid() and not given.allow_root:
         parser.error("run as another user, or with --allow_root: cases are not confined")
-    names = sorted(known) if given.targets == "all" else given.targets.split(",")
+    groups = {
+        "all": sorted(known),
+        "readers": sorted(name for name, each in known.items() if not each.engine),
+        "differential": sorted(name for name, each in known.items() if each.engine),
+    }
+    names = [name for word in given.targets.split(",") for name in groups.get(word, [word])]
     if unknown := set(names) - set(known):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join([*groups, *sorted(known)])}")
+    if without := {name: gone for name in names if (gone := known[name].missing())}:
+        for name, gone in without.items():
+            print(f"{name}: left out, {gone} is not installed")
+        if set(without) & set(given.targets.split(",")):
+            parser.error("install the extra test-frameworks")
+        names = [name for name in names if name not in without]
     if given.case:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
             print(attempt(known[names[0]], Path(folder), contents(given.case)))
@@ -268,9 +369,15 @@ def main() -> int:
         end = os.times()
         used = sum(end[2:4]) - sum(begin[2:4])
         total = campaign.cases
-        words = ", ".join(f"{word} {count}" for word, count in campaign.words.most_common())
+        verdicts: Counter[str] = Counter()
+        for word, count in campaign.words.items():
+            verdicts[word.partition(":")[0]] += count
+        words = ", ".join(f"{word} {count}" for word, count in verdicts.most_common())
         rate = total / max(used, 0.01)
         print(f"{name}: {total} cases, {rate:.0f}/s, {len(campaign.findings)} findings; {words}")
+        for word, count in campaign.words.most_common():
+            if ": " in word:
+                print(f"    {count} {word}")
         for finding, (count, size) in sorted(campaign.findings.items()):
             print(f"  {finding}: {count} times, smallest {size} bytes")
         sys.stdout.flush()

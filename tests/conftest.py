@@ -22,6 +22,8 @@ CHECK_TIMEOUT = 600
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+os.environ["XDLC_FAILED_PASSES_RAISE"] = "1"  # a pass that fails is omitted for users alone
+
 # Workers share the processors: how long an example takes says nothing.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")

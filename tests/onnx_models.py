@@ -32,6 +32,7 @@ def build(
     weights: Mapping[str, np.ndarray] | None,
     outputs: Sequence[str],
     opset: int,
+    domain_opset: int = 1,
 ) -> Any:
     """Return the model of some nodes."""
     inputs = [
@@ -46,7 +47,10 @@ def build(
         [onnx.ValueInfoProto(name=name) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()],
     )
-    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    imports = [
+        helper.make_opsetid("", opset),
+        *(helper.make_opsetid(domain, domain_opset) for domain in domains),
+    ]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
@@ -73,6 +77,7 @@ def check(
     weights: Mapping[str, np.ndarray] | None = None,
     *,
     opset: int = 17,
+    domain_opset: int = 1,
     outputs: Sequence[str] = ("y",),
     reference: bool = False,
     native: bool = True,
@@ -87,13 +92,14 @@ def check(
         feeds: Inputs by name.
         weights: Constants by name.
         opset: Version of the default domain.
+        domain_opset: Version of the other domains.
         outputs: Names of the outputs.
         reference: Compare with ONNX's reference implementation instead of onnxruntime.
         native: Demand that all ops are QNN's; otherwise some have to be host-only.
         rtol: Relative tolerance.
         atol: Absolute tolerance.
     """
-    model = build(nodes, feeds, weights, outputs, opset)
+    model = build(nodes, feeds, weights, outputs, opset, domain_opset)
     wanted = expected(model, feeds, reference)
     path = models.save(model)
     converted = xdlc.convert(path)

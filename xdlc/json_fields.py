@@ -21,15 +21,15 @@ _EMPTY: dict[str, Any] = {'"': "", "[": [], "{": {}}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def json_value(text: str) -> Any:
+def json_value(text: str, most: int = MAX_VALUES) -> Any:
     """Return the value of an untrusted JSON text of bounded size: its strings can be written as UTF-8.
 
     Raises:
-        ValueError: If it is no JSON, has more than ``MAX_VALUES`` values, nests them deeper than
-            ``MAX_DEPTH``, or has half of a surrogate pair in a string.
+        ValueError: If it is no JSON, has more than ``most`` values, nests them deeper than ``MAX_DEPTH``, or
+            has half of a surrogate pair in a string.
     """
-    if sum(map(text.count, ",[{")) > MAX_VALUES:
-        raise ValueError(f"it has more than {MAX_VALUES} values")
+    if sum(map(text.count, ",[{")) > most:
+        raise ValueError(f"it has more than {most} values")
     try:
         value = json.loads(text)
     except RecursionError as error:

@@ -182,3 +182,25 @@ def test_kernels_of_udos_are_profiled_by_their_own_time(tmp_path: Path) -> None:
         found = session.profile(feeds, runs=2)
     (custom,) = (op for op in found.ops if op.type == "Math::Scale")
     assert 0 < custom.seconds < found.seconds
+
+
+def test_a_callback_may_close_the_session(model: xdlc.Model) -> None:
+    session, raised = xdlc.Session(model), list[BaseException]()
+    closed = threading.Event()
+
+    def close(_: object) -> None:
+        try:
+            session.close()
+        except BaseException as error:
+            raised.append(error)
+        closed.set()
+
+    futures = [session.submit({"x": floats(1, 4)}) for _ in range(20)]
+    futures[10].add_done_callback(close)
+    assert closed.wait(10)
+    concurrent.futures.wait(futures, 10)
+    assert not raised
+    assert all(future.done() for future in futures)
+    with pytest.raises(UsageError, match="closed"):
+        session.submit({"x": floats(1, 4)})
+    session.close()

@@ -301,3 +301,12 @@ def test_flags_of_the_tool_that_runs_afterwards_are_named_too(models: Models) ->
     fix = re.search(r"nearest: (\d+)", result.stderr)
     assert fix is not None
     assert CliRunner().invoke(GROUP, [*words, fix[1], "--dry_run"]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["N\rX.onnx", "N\u200bX.onnx", "N\u2013X.onnx", "N\u00a0X.onnx"])
+def test_names_of_existing_files_stay(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    given = ["-i", str(tmp_path / name)], [f"--input_network={tmp_path / name}"]
+    for words in given:
+        found, notices = understood(words, click.Context(command("convert"), info_name="convert"))
+        assert (found, notices) == (words, [])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xdlc.container import flatbuffer
 from xdlc.container.flatbuffer import MAX_DEPTH, decode
 from xdlc.container.flatbuffer_encode import Stream, encode, encode_parts
 from xdlc.errors import ContainerError
@@ -210,3 +211,13 @@ def test_nan_scales_survive():
     data = encode(dlc4_model.Model([dlc4_model.Graph(tensors=[tensor])]))
     found = decode(data, dlc4_model.Model, "here").graphs[0].tensors[0].quantization.tensor.scale
     assert math.isnan(found)
+
+
+def test_the_limit_of_cost_grows_with_the_file(monkeypatch):
+    monkeypatch.setattr(flatbuffer, "MAX_COST", 1 << 10)
+    nodes = [
+        dlc4_model.Node(name=f"r{index}", type="Relu", inputs=["a"], outputs=["b"]) for index in range(500)
+    ]
+    data = encode(dlc4_model.Model([dlc4_model.Graph("g", nodes)]))
+    assert len(decode(data, dlc4_model.Model, "here").graphs[0].nodes) == 500
+    test_strings_that_overlap_are_refused()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xdlc.container import describe, io_contract, load, save
+from xdlc.container import describe, io_contract, load, metadata, save
 from xdlc.container.flatbuffer import decode
 from xdlc.errors import ContainerError, StorageError, UsageError
 from xdlc.ir import (
@@ -568,3 +568,12 @@ def test_describe(tmp_path):
     found = describe(path)
     assert (found.version, found.size) == ("4.1", path.stat().st_size)
     assert "model.params" in [entry.name for entry in found.entries]
+
+
+def test_the_trace_of_very_many_nodes_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata, "MAX_VALUES", 100)
+    model = one_op()
+    model.metadata["nodes"] = [[f"node_{number}", "Relu", None] for number in range(100)]
+    assert saved(model, tmp_path).metadata["nodes"] == model.metadata["nodes"]
+    model.metadata["nodes"] = [["", "", None]] * 100 + [["n" * 100, "Relu", None]]
+    saved(model, tmp_path)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from tests.onnx_models import check, floats, node
 from xdlc.ir import parse
 from xdlc.passes.fold_preprocessing import FoldPreprocessing
 
@@ -24,3 +28,16 @@ def test_a_layer_of_one_channel_has_no_weights_for_others():
     plain.verify()
     assert next(iter(plain.ops)).inputs[1].shape == (1, 1, 4, 3)
     assert not FoldPreprocessing().apply(parse(GRAPH.format(kind="DepthWiseConv2d", group="")).main)
+
+
+@pytest.mark.parametrize("layer", ["Conv", "Gemm"])
+def test_one_factor_follows_views_of_other_ranks(models, layer):
+    views = [node("Reshape", "s shape", "r"), node("Transpose", "r", "t", perm=[0, 2, 1, 3])]
+    tail = node(layer, "t w")
+    weights = {"factor": np.float32(0.5), "shape": np.array([1, 4, 3, 4]), "w": floats(2, 3, 1, 1)}
+    if layer == "Gemm":
+        weights |= {"shape": np.array([6, 4]), "w": floats(6, 5)}
+        views[1] = node("Transpose", "r", "t", perm=[1, 0])
+    x = floats(1, 12, 4) if layer == "Conv" else floats(2, 3, 4)
+    found = check(models, [node("Mul", "x factor", "s"), *views, tail], {"x": x}, weights)
+    assert "ElementWiseBinary" not in {op.type for op in found.main.ops}

@@ -135,3 +135,16 @@ def test_a_constant_keeps_its_number_in_any_type():
     assert (
         stored_constant(Tensor("c", (2,), dt.FLOAT32, data=ArrayData(np.float32([1, 2]))), dt.UFIXED8) is None
     )
+
+
+def test_an_operation_that_htp_has_no_form_of_two_types_of_stays_float():
+    text = """
+    graph products {
+      input %x ufixed16[1,8] per_tensor(scale=0.001)
+      d = Dequantize(%x) -> %d_out float32[1,8]
+      s = ElementWiseBinary(%d_out, %d_out) {operation=uint32 13} -> %s_out float32[1,8]
+      y = Quantize(%s_out) -> %y ufixed8[1,8] per_tensor(scale=0.1)
+      return %y
+    }
+    """
+    assert [op.type for op in folded(text).ops] == ["Dequantize", "ElementWiseBinary", "Quantize"]

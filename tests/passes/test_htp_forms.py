@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.missing_ops import CASES, binary, floats, fused, one_op
+from tests.missing_ops import CASES, binary, floats, fused, integers, one_op
 from tests.running import run
 from xdlc import passes
 from xdlc.ir import dtype, static, u32
@@ -66,3 +66,15 @@ def test_scattered_maxima_stay():
     operands = [floats(2, 3), index, floats(2, 3)]
     graph, _ = one_op("ScatterElements", operands, (2, 3), axis=u32(1), reduction=u32(3))
     assert [op.type for op in rewritten(graph).ops][-1:] == ["ScatterElements"]
+
+
+def test_negative_indices_of_rank_6_are_counted_from_the_start_once():
+    shape = (2, 1, 2, 3, 2, 2)
+    graph, _ = one_op("GatherElements", [floats(2, 4, 2, 3, 2, 2), integers(*shape)], shape, axis=u32(1))
+    assert sum(op.type == "ElementWiseSelect" for op in rewritten(graph).ops) == 1
+
+
+def test_inputs_of_64_bits_and_rank_6_are_narrowed_once():
+    graph, _ = one_op("Cast", [np.zeros((2, 1, 2, 3, 2, 2), np.int64)], (2, 1, 2, 3, 2, 2), dtype.FLOAT32)
+    passes.run(graph, passes.htp_query())
+    assert max(tensor.rank for tensor in graph.tensors.values()) <= 5

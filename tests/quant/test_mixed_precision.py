@@ -257,6 +257,15 @@ def test_a_metric_in_a_file(net, tmp_path):
     assert caught.value.where == "evaluate"
 
 
+@pytest.mark.parametrize("place", ["", "    "])
+def test_a_metric_that_ends_the_process_is_an_error(net, tmp_path, place):
+    n, model = weak_spot(net)
+    path = tmp_path / "metric.py"
+    path.write_text(f"def end(run):\n    assert run\n{place}raise SystemExit(0)\n")
+    with pytest.raises(BackendError, match="raised SystemExit"):
+        quantize(model, n.samples(1), evaluate=f"{path}:end", min_score=0.5)
+
+
 @pytest.mark.parametrize("chance", [0.0, 0.3, 0.6, 1.0])
 def test_one_session_emulates_all_widths(net, chance):
     n, model = weak_spot(net)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from xdlc import errors
@@ -35,3 +39,24 @@ def test_the_environment_finds_this_xdlc(monkeypatch: pytest.MonkeyPatch) -> Non
     first, last = found["PYTHONPATH"].split(":")
     assert errors.__file__.startswith(first)
     assert (last, found["X"]) == ("/somewhere", "1")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("way", ["cleanup", "exit"])
+def test_a_forked_process_leaves_the_folder(way: str) -> None:
+    script = f"""
+import os, sys
+from xdlc.runtime.child import TemporaryFolder
+folder = TemporaryFolder()
+child = os.fork()
+if not child:
+    folder.cleanup() if {way!r} == "cleanup" else sys.exit(0)
+    os._exit(0)
+os.waitpid(child, 0)
+print(folder.name, os.path.isdir(folder.name))
+"""
+    name, is_there = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert is_there == "True"
+    assert not os.path.exists(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
@@ -17,6 +16,7 @@ from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
+from xdlc.runtime.child import TemporaryFolder
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -50,6 +50,7 @@ def convert(
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
     unroll_loops: int = 16,
+    random: str | None = None,
     package_name: str | None = None,
     udo_config_paths: Paths = None,
     op_package_config: Paths = None,
@@ -84,6 +85,7 @@ def convert(
         out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that become ops one after the other; 0: none.
+        random: ``as-input`` makes the random numbers that the model draws inputs; a notice lists them.
         package_name: Op package of all native operations instead of QNN's own.
         udo_config_paths: Configurations of user-defined operations, JSON or OpDef XML.
         op_package_config: Configurations of user-defined operations: the option's name in QNN's converters.
@@ -130,6 +132,7 @@ def check(
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
     unroll_loops: int = 16,
+    random: str | None = None,
     package_name: str | None = None,
     udo_config_paths: Paths = None,
     op_package_config: Paths = None,
@@ -158,6 +161,7 @@ def check(
         out_name: Values at which the graph ends.
         disable_batchnorm_folding: Keep Batchnorm ops apart.
         unroll_loops: Most iterations of a loop that become ops.
+        random: ``as-input`` makes random numbers inputs.
         package_name: Op package of all native operations.
         udo_config_paths: Configurations of user-defined operations.
         op_package_config: Configurations of user-defined operations.
@@ -244,7 +248,7 @@ def _source(
 
         def folder() -> Path:
             try:
-                folders.append(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
+                folders.append(stack.enter_context(TemporaryFolder()))
             except OSError as error:
                 problem, fix = (
                     f"no temporary folder can be made: {error.strerror}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 from xdlc.ir import Model
 from xdlc.ir.files import checked_path, replace_file, together
 from xdlc.json_fields import choice
+from xdlc.runtime.child import TemporaryFolder
 
 _MOST_ELEMENTS = 1 << 24
 _TRIES = 20
@@ -132,7 +132,7 @@ def check_plugin(
         if isinstance(value, str):
             with suppress(ValueError):
                 given[name] = json.loads(f"[{value}]" if name in lists and value[:1] != "[" else value)
-    with tempfile.TemporaryDirectory(prefix="xdlc_plugin_") as name:
+    with TemporaryFolder("xdlc_plugin_") as name:
         folder = Path(name)
         ways = {"numba": uses_numba(checked), "compute": callable(getattr(checked, "compute", None))}
         files = _files(folder, plugin, report.plugin, [way for way, is_there in ways.items() if is_there])

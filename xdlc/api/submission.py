@@ -22,6 +22,7 @@ class Submissions:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
+        self._threads = set[threading.Thread]()
         self._open: set[Future[object]] = set()
         self._lock = threading.Lock()
         self._is_closed = False
@@ -35,8 +36,10 @@ class Submissions:
             waiting = list(self._open)
         for future in waiting:
             future.cancel()
-        if pool is not None:
-            pool.shutdown()  # each thread meets those that are cancelled, and wakes who waits for them
+        if pool is not None:  # each thread meets those that are cancelled, and wakes who waits for them
+            pool.shutdown(wait=False)
+        for thread in self._threads - {threading.current_thread()}:  # a callback of a future may close, too
+            thread.join()
 
     def submit(self, work: Callable[[float | None], R], deadline: float | None) -> Future[R]:
         """Return the future of what ``work`` returns.
@@ -78,7 +81,9 @@ class Submissions:
         with self._lock:
             if self._is_closed:
                 raise UsageError("the session is closed", fix="open another one with xdlc.Session")
-            self._pool = self._pool or ThreadPoolExecutor(WORKERS, "xdlc-session")
+            self._pool = self._pool or ThreadPoolExecutor(
+                WORKERS, "xdlc-session", lambda: self._threads.add(threading.current_thread())
+            )
             self._open.add(future)  # type: ignore[arg-type]
             self._pool.submit(run)
         future.add_done_callback(self._open.discard)

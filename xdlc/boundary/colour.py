@@ -8,6 +8,7 @@ own operation Nv12ToRgb computes the same.  ARGB32 is a little-endian word: its 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import numpy
@@ -91,7 +92,7 @@ def decode(entry: Entry, port: Port) -> None:
     if source not in PLANAR:
         return
     _checked_channels(entry, target)
-    check_image(entry, f"--input_encoding {port.name} {source}")
+    check_image(entry, f"--input_encoding {quote(port.name)} {source}")
     tensor = entry.tensor
     to_float(entry.graph, tensor)
     batch, height, width, _ = tensor.shape
@@ -104,7 +105,7 @@ def decode(entry: Entry, port: Port) -> None:
         raise ConstraintError(
             f"{source} of {port.name!r} has no layout {port.desired_layout}: its shape is "
             f"{[batch, height * 3 // 2, width]}",
-            fix=f"omit --desired_input_layout {port.name}",
+            fix=f"omit --desired_input_layout {quote(port.name)}",
         )
     inner = entry.open_numbers()
     tensor.shape, entry.layout = (batch, height * 3 // 2, width), None
@@ -162,7 +163,8 @@ def check_image(entry: Entry, option: str) -> None:
         raise ConstraintError(
             f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
             f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",
-            fix=f"state what the axes are, --input_layout {tensor.name} NHWC or NCHW, and bind dynamic ones",
+            fix=f"state what the axes are, --input_layout {quote(tensor.name)} NHWC or NCHW, and bind "
+            "dynamic ones",
         )
 
 
@@ -176,6 +178,6 @@ def _checked_channels(entry: Entry, target: str) -> int:
     if tensor.shape[axis] != len(_PIXELS[target]) or axis in tensor.dynamic_axes:
         raise ConstraintError(
             f"{tensor.name!r} has {tensor.shape[axis]} channels where {target} has {len(_PIXELS[target])}",
-            fix=f"omit --input_encoding {tensor.name}, or state the layout: --input_layout",
+            fix=f"omit --input_encoding {quote(tensor.name)}, or state the layout: --input_layout",
         )
     return axis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from xdlc.boundary.entry import connect, split
@@ -108,7 +109,7 @@ def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
     if held is None:
         raise ConstraintError(
             f"nothing states the layout of {tensor.name!r}, which is to become {wanted}",
-            fix=f"state what it is: --input_layout or --output_layout {tensor.name} LAYOUT",
+            fix=f"state what it is: --input_layout or --output_layout {quote(tensor.name)} LAYOUT",
         )
     if sorted(held) != sorted(wanted):
         raise ConstraintError(

@@ -7,6 +7,7 @@ callers have images of the crop's size, of which a part of the size that is resi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
@@ -101,11 +102,11 @@ def resize(entry: Entry, port: Port) -> None:
     tensor, wanted = entry.tensor, port.resize
     if wanted is None or wanted[:2] == tensor.shape[1:3]:
         return
-    check_image(entry, f"--input_resize {port.name}")
+    check_image(entry, f"--input_resize {quote(port.name)}")
     if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and wanted.mode == "bilinear":
         raise ConstraintError(
             f"{port.name!r} holds {tensor.dtype}, which bilinear resizing would have to round",
-            fix=f"use --input_resize {port.name} {wanted.height},{wanted.width} nearest",
+            fix=f"use --input_resize {quote(port.name)} {wanted.height},{wanted.width} nearest",
         )
     inner = entry.open()
     height, width = inner.shape[1:3]
@@ -127,13 +128,13 @@ def crop(entry: Entry, port: Port) -> None:
     tensor, wanted = entry.tensor, port.crop
     if wanted is None or wanted == (*tensor.shape[1:3], None):
         return
-    check_image(entry, f"--input_crop {port.name}")
+    check_image(entry, f"--input_crop {quote(port.name)}")
     batch, height, width, channels = tensor.shape
     top, left = wanted.start or ((wanted.height - height) // 2, (wanted.width - width) // 2)
     if min(top, left) < 0 or top + height > wanted.height or left + width > wanted.width:
         raise ConstraintError(
-            f"--input_crop {port.name}: {height}x{width} from row {top}, column {left} on is no part of "
-            f"{wanted.height}x{wanted.width}",
+            f"--input_crop {quote(port.name)}: {height}x{width} from row {top}, column {left} on is no part "
+            f"of {wanted.height}x{wanted.width}",
             fix="give the size of what callers have, from which a part of the size after it is taken",
         )
     entry.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import numpy
@@ -103,5 +104,5 @@ def channel_axis(entry: Entry) -> int:
     name = entry.tensor.name
     raise ConstraintError(
         f"nothing states which axis of {name!r}, {list(entry.tensor.shape)}, has the channels",
-        fix=f"state what the axes are: --input_layout {name} NHWC, or another layout",
+        fix=f"state what the axes are: --input_layout {quote(name)} NHWC, or another layout",
     )

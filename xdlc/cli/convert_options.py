@@ -53,6 +53,12 @@ _SHARED = (
         "runs no loops.",
     ),
     click.option(
+        "--random",
+        type=click.Choice(["as-input"]),
+        help="Make the random numbers that the model draws inputs of the DLC, each with notice. Default: the "
+        "host draws them, or the model is refused.",
+    ),
+    click.option(
         "-udo",
         "--udo_config_paths",
         cls=params.PathsOption,
@@ -328,5 +334,5 @@ def _dry_run(
         click.echo(line)
     if target is not None:
         replace_text(target, as_json(report))
-        click.echo(f"written: {target}")
+        show(f"written: {target}")
     click.get_current_context().exit(report.exit_code)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
 from xdlc.errors import StorageError
 
@@ -41,7 +42,9 @@ def check_target(path: Path) -> Path:
     with storage_errors(path):
         if not path.parent.is_dir():
             raise StorageError(
-                "cannot be written: its folder does not exist", where=str(path), fix=f"mkdir -p {path.parent}"
+                "cannot be written: its folder does not exist",
+                where=str(path),
+                fix=f"mkdir -p {quote(str(path.parent))}",
             )
         if path.is_dir():
             raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")

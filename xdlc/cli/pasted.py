@@ -27,6 +27,9 @@ def plain(words: Sequence[str], is_option: Callable[[str], bool]) -> tuple[list[
     found: list[str] = []
     quoted: list[str] | None = None  # words since a quote that is open
     for given in words:
+        if quoted is None and (os.path.lexists(given) or os.path.lexists(given.partition("=")[2])):
+            found.append(given)
+            continue
         word = _INVISIBLE.sub("", given)
         word = word.lstrip() if word.lstrip()[:1] == "-" else word  # after a backslash that joined lines
         if word.isascii() or os.path.lexists(word):

@@ -280,7 +280,7 @@ def show(text: str) -> None:
     """Print a line of the result, unless only errors are wanted."""
     if not is_quiet():
         with bars.undisturbed():
-            click.echo(text)
+            click.echo("\n".join(clean(line) for line in text.split("\n")))
 
 
 def notice(text: str) -> None:

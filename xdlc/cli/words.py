@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from shlex import quote
 from typing import Any
 
 import click
@@ -263,7 +264,7 @@ class _Reader:
         if values and not option.multiple:
             self.once(option, values, shown)
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
-            fix = f"write --output_path {values[0]}"
+            fix = f"write --output_path {quote(values[0])}"
             problem = f"{name} takes a name and a shape, found {values[0]!r}"
             self.problems.append(UsageError(problem, fix=fix))
         found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]

@@ -34,9 +34,10 @@ SIZES = {kind: struct.calcsize(f"<{code}") for kind, code in FORMATS.items()}
 MAX_DEPTH = 64
 # Largest number of reads of a buffer's bytes, on average; valid files share little.
 REPEAT = 4
-# Bytes that reading may cost, however large the buffer: each object costs more than its own bytes, and
-# takes about 10 times its cost of memory.
+# Bytes that reading may cost: each object costs more than its own bytes, and takes about 10 times its cost
+# of memory.  Files that xdlc writes, of however many ops or channels, cost 1 to 2.5 times their size.
 MAX_COST = 1 << 26
+OWN_COST = 3
 TABLE_COST = 24
 FLAT_COST = 16
 STRING_COST = 24
@@ -118,7 +119,8 @@ class _Decoder:
         self.data = memoryview(data)
         self.size = len(self.data)
         self.where = where
-        self.budget = self.allowed = min(REPEAT * self.size, MAX_COST) + 4096
+        most = max(MAX_COST, OWN_COST * self.size)
+        self.budget = self.allowed = min(REPEAT * self.size, most) + 4096
         self.layouts: dict[tuple[type[Table], int], _Layout] = {}
         self.strings: dict[int, str] = {}
 

@@ -20,13 +20,15 @@ from typing import Any
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
 from xdlc.ir.metadata_forms import fits, malformed
-from xdlc.json_fields import json_value
+from xdlc.json_fields import MAX_VALUES, json_value
 from xdlc.version import VERSION
 
 MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
 TEXT = "dlc.metadata"  # of format 3: lines key=value, among them the commands that made the file
-MAX_TEXT = 1 << 25
+MAX_TEXT = 1 << 28
+_SHORTEST = 3
+"""Bytes that a value takes at least, on average, in the texts of models with very many ops."""
 MAX_LINES = 1 << 22  # bytes of the text of format 3
 AGAIN = "get the file again"
 """Fix of errors about damaged records."""
@@ -53,7 +55,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
     if len(data) > MAX_TEXT:
         raise ContainerError(f"has {len(data)} bytes, at most {MAX_TEXT} are read", where=where, fix=AGAIN)
     try:
-        value = json_value(str(data, "utf-8"))
+        value = json_value(str(data, "utf-8"), max(MAX_VALUES, len(data) // _SHORTEST))
     except ValueError as error:
         raise ContainerError(f"is no JSON text that is read: {error}", where=where, fix=AGAIN) from error
     if not fits(value, form):

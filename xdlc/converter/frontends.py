@@ -91,13 +91,27 @@ def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
 
 
 def deferred(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of an importer that is imported at the first call: tools list all frontends."""
+    """Return a function of an importer that is imported at the first call: tools list all frontends.
+
+    If an optional pass fails, the model is imported anew without the pass.
+    """
 
     def call(*arguments: Any, **options: Any) -> Any:
+        from xdlc.passes import FailedPass
         from xdlc.runtime.onnx_evaluator import limited
 
-        with limited():
-            return getattr(import_module(module), name)(*arguments, **options)
+        failed: dict[str, str] = {}
+        while True:
+            try:
+                with limited():
+                    return getattr(import_module(module), name)(*arguments, **options)
+            except FailedPass as failure:
+                if failure.name in failed or not failure.is_avoidable:
+                    raise
+                failed[failure.name] = str(failure)
+            options["failed_passes"] = failed
+            if options.get("diagnostics") is not None:
+                options["diagnostics"].reset()
 
     return call
 

@@ -207,7 +207,12 @@ class _GraphImport:
             types,
             handlers.is_optional,
         )
-        self._operators = Operators(context, lambda: nbytes, unroll_loops=options.unroll_loops)
+        self._operators = Operators(
+            context,
+            lambda: nbytes,
+            unroll_loops=options.unroll_loops,
+            random_inputs=options.random is not None,
+        )
 
     def _is_native(self, domain: str, type: str) -> bool:
         return self._handlers.find(domain, type) is not None

@@ -15,6 +15,7 @@ from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
 from xdlc.converter.operators.control_flow.unread import drop_unread
+from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.session.weight_factors import weight_factors
@@ -55,9 +56,12 @@ class Options:
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
             which no accelerator runs; 0 keeps all loops.
+        random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
         boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
         udos: UDO definitions.
+        failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
+            by name; they are omitted.
     """
 
     input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -66,9 +70,11 @@ class Options:
     out_name: Sequence[str] | None = None
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
+    random: str | None = None
     package_name: str | None = None
     boundary: BoundaryOptions = field(default_factory=BoundaryOptions)
     udos: UdoSet = field(default_factory=UdoSet)
+    failed_passes: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse options that fit no model.
@@ -80,6 +86,8 @@ class Options:
             raise UsageError(
                 f"unroll_loops is {self.unroll_loops}", fix="give a number of iterations, from 0 on"
             )
+        if self.random not in (None, AS_INPUT):
+            raise UsageError(f"random is {self.random!r}", fix=f"omit it, or use {AS_INPUT!r}")
         if self.package_name is not None:
             check_package_name(self.package_name)
         if self.boundary:
@@ -95,6 +103,7 @@ class Options:
             "batch": self.batch,
             "out_name": ",".join(self.out_name) if self.out_name else None,
             "unroll_loops": self.unroll_loops if self.unroll_loops != UNROLL_LOOPS else None,
+            "random": self.random,
             "disable_batchnorm_folding": "true" if self.disable_batchnorm_folding else None,
             "package_name": self.package_name,
         }
@@ -166,6 +175,8 @@ def finish(
         raise_all(found.problems, where=str(imported.path))
     elif found.problems:
         _keep_unread(model.main)
+    for failure in options.failed_passes.values():
+        found.notices.append(f"{failure}: the model is converted without it; please report this bug")
     wanted = _apply_boundary(imported, found, options.boundary) if options.boundary else {}
     removed = _optimized(model, options, imported.encoded_io)
     if wanted and not found.problems:
@@ -216,10 +227,12 @@ def _add_notes(model: ir.Model, found: Diagnostics) -> None:
 def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str, str]:
     """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
     removed: dict[str, str] = {}
-    skipped = {"fold_batchnorm"} if options.disable_batchnorm_folding else set()
-    chosen = [
-        _with_udos(entry, options.udos) for entry in passes.stage("converter") if entry.name not in skipped
-    ]
+    skipped = {*options.failed_passes, *(["fold_batchnorm"] if options.disable_batchnorm_folding else ())}
+    converting, storing = (
+        [entry for entry in passes.stage(name) if entry.name not in skipped]
+        for name in ("converter", "storage")
+    )
+    chosen = [_with_udos(entry, options.udos) for entry in converting]
     inner = [_keeping_signature(entry) for entry in chosen]
     main = [*inner, ReinterpretIo()] if encoded_io else chosen
     runs_graphs = len(model.graphs) > 1
@@ -227,7 +240,7 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
         if runs_graphs:
             transpose_outside(graph, model.graphs)
         passes.run(graph, main if graph is model.main else inner, removed=removed)
-        passes.run(graph, passes.stage("storage"))
+        passes.run(graph, storing)
     if runs_graphs:
         remove_uncalled(model)
     return removed

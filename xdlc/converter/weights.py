@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from xdlc import ir
@@ -93,6 +94,6 @@ def beside(model: Path, location: str, where: str) -> Path:
         raise ModelError(
             f"its external data file {location!r} has further names (hard links), maybe outside its folder",
             where=where,
-            fix=f"copy the file: cp {location} copy && mv copy {location}",
+            fix=f"copy the file: cp {quote(location)} copy && mv copy {quote(location)}",
         )
     return wanted

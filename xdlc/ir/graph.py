@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, overload
 
 from xdlc.errors import ModelError
+from xdlc.ir.names import FreeNames
 from xdlc.ir.tensor import Param, Role, Tensor
 
 NATIVE_PACKAGE = "qti.aisw"
@@ -205,7 +206,7 @@ class Graph:
         self._first: Op | None = None
         self._last: Op | None = None
         self._count = 0
-        self._suffix: dict[str, int] = {}
+        self._free_name = FreeNames(self.tensors, self._op_names)
 
     # ------------------------------------------------------------------ reading
 
@@ -248,11 +249,7 @@ class Graph:
 
     def unique_name(self, base: str) -> str:
         """Return ``base``, or ``base_N`` if a tensor or op has that name."""
-        name = base
-        while name in self.tensors or name in self._op_names:
-            self._suffix[base] = self._suffix.get(base, 0) + 1
-            name = f"{base}_{self._suffix[base]}"
-        return name
+        return self._free_name(base)
 
     # ------------------------------------------------------------------ building
 
@@ -424,7 +421,7 @@ class Graph:
             raise ModelError(f"two ops would be named {name!r}", where=f"graph {self.name!r}")
         self._op_names.discard(op.name)
         self._op_names.add(name)
-        self._free(op.name)
+        self._free_name.release(op.name)
         op.name = name
         for key, param in op.params.items():
             if isinstance(param, Tensor):
@@ -451,17 +448,11 @@ class Graph:
             op = self._last
             self.remove(op)
             for name in (op.name, *(tensor.name for tensor in op._outputs)):
-                self._free(name)
+                self._free_name.release(name)
         for tensor in list(islice(reversed(self.tensors.values()), max(len(self.tensors) - count, 0))):
             if tensor.is_static and not self._uses.get(tensor):
                 del self.tensors[tensor.name]
-                self._free(tensor.name)
-
-    def _free(self, name: str) -> None:
-        """Make a name that ``unique_name`` returned available again."""
-        base, _, number = name.rpartition("_")
-        if base in self._suffix and number.isdecimal():
-            self._suffix[base] = min(self._suffix[base], int(number) - 1)
+                self._free_name.release(tensor.name)
 
     def prune(self) -> bool:
         """Remove ops and tensors that nothing reads; return whether there were any."""
@@ -472,11 +463,9 @@ class Graph:
             if not any(self._uses.get(tensor) or self.is_output(tensor) for tensor in op._outputs):
                 self.remove(op)
             op = previous
-        self.tensors = {
-            name: tensor
-            for name, tensor in self.tensors.items()
-            if tensor.producer or self._uses.get(tensor) or tensor.role in (Role.INPUT, Role.OUTPUT)
-        }
+        for name, tensor in list(self.tensors.items()):
+            if not (tensor.producer or self._uses.get(tensor) or tensor.role in (Role.INPUT, Role.OUTPUT)):
+                del self.tensors[name]
         return before != (self._count, len(self.tensors))
 
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[Any, ...]]:

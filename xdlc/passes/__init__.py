@@ -1,5 +1,5 @@
 """Graph passes: each rewrites a graph and keeps what it computes."""
 
-from xdlc.passes.base import STAGES, Pass, find, graph_pass, htp_query, names, run, stage
+from xdlc.passes.base import STAGES, FailedPass, Pass, find, graph_pass, htp_query, names, run, stage
 
-__all__ = ["STAGES", "Pass", "find", "graph_pass", "htp_query", "names", "run", "stage"]
+__all__ = ["STAGES", "FailedPass", "Pass", "find", "graph_pass", "htp_query", "names", "run", "stage"]

@@ -211,7 +211,8 @@ class Plan:
             elif tensor.dtype.is_float:
                 return False
         types = [form[0] for form in map(self._held, op.inputs) if form is not None]
-        if not types or (op.type == "ElementWiseBinary" and len(set(types)) > 1):
+        both = {*types, *(form[0] for form in results.values())}
+        if not types or (op.type == "ElementWiseBinary" and len(both) > 1):  # HTP refuses two types
             return False
         axes, statics = weight_axes(op), dict[int, Tensor]()
         for index, operand in enumerate(op.inputs):

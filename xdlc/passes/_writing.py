@@ -26,8 +26,11 @@ class Writer:
         self._origin = Origin(op.origin.nodes, reason)
 
     def made(self, x: Tensor) -> bool:
-        """Return whether a tensor comes from ops that were inserted for the same reason."""
-        return x.producer is not None and x.producer.origin.reason == self._origin.reason
+        """Return whether a tensor comes, maybe reshaped, from ops that were inserted for the same reason."""
+        before = x.producer
+        if before is None or before.origin.reason == self._origin.reason:
+            return before is not None
+        return before.type == "Reshape" and before.inputs[0] is not None and self.made(before.inputs[0])
 
     def emit(
         self,

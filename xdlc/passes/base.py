@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from xdlc.errors import ModelError, UsageError, nearest_names
+from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Graph
 from xdlc.registry import Registry
 
 ROUNDS = 16
 STAGES = ("converter", "storage", "htp")
 """Where passes run: in importers until nothing changes; once on their result; on graphs for HTP."""
+
+
+RAISING = "XDLC_FAILED_PASSES_RAISE"
+"""Environment variable that makes a failed pass end a conversion: tests see bugs that users are spared."""
+
+
+class FailedPass(Exception):
+    """A pass raised an exception, which is a bug; the graph may be half rewritten.
+
+    Args:
+        name: Name of the pass.
+        error: The exception.
+    """
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(f"pass {name} raised {type(error).__name__}: {error}")
+        self.name = name
+
+    @property
+    def is_avoidable(self) -> bool:
+        """Whether the conversion may be repeated without the pass."""
+        return not os.environ.get(RAISING)
 
 
 class Pass(Protocol):
@@ -110,6 +133,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             pass that removed the last one.
 
     Raises:
+        FailedPass: If one raises an exception, which is a bug.
         ModelError: If they still find something after many rounds, which is a bug.
     """
     passes = tuple(passes)
@@ -121,7 +145,15 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             needed = _OP_TYPES.get(entry.name)
             if needed and needed.isdisjoint(present):
                 continue
-            if entry.apply(graph):
+            try:
+                is_rewritten = entry.apply(graph)
+            except MemoryError:
+                raise
+            except Exception as error:
+                if isinstance(error, XdlcError) and error.where != f"graph {graph.name!r}":
+                    raise  # of a file, not of the rules of graphs
+                raise FailedPass(entry.name, error) from error
+            if is_rewritten:
                 found.append(entry.name)
                 present = {op.type for op in graph.ops}
                 if removed is not None:

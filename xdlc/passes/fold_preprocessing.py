@@ -89,6 +89,8 @@ def _fold_affine(graph: Graph, op: Op) -> bool:
             pair = pair.transpose(0, *(int(axis) + 1 for axis in view.param("perm")))
         elif pair.size > 2:
             return False
+        else:
+            pair = pair.reshape(2, *[1] * view.outputs[0].rank)
     if any(dim != 1 for dim in pair.shape[1:-1]) or not numpy.isfinite(pair).all():
         return False
     if layer.type == "FullyConnected" and pair.shape[-1] not in (1, weight.shape[1]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
@@ -242,7 +243,8 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     fix = "apply .transpose(2, 1, 0) to each array"
     if best == 1:
         axes = "(2, 0, 1)" if picture.is_planar else "(1, 2, 0)"
-        fix = f"apply .transpose{axes} to each array, or convert with --desired_input_layout {name} {other}"
+        option = f"--desired_input_layout {quote(name)} {other}"
+        fix = f"apply .transpose{axes} to each array, or convert with {option}"
     yield Fault("layout", f"input {name!r} is {own}, and the samples hold {other}", fix)
 
 

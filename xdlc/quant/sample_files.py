@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +14,8 @@ from typing import IO, TYPE_CHECKING
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
-from xdlc.ir.files import check_readable, open_file
+from xdlc.ir.files import open_file
+from xdlc.ir.zip_files import open_zip
 from xdlc.runtime import npy
 from xdlc.runtime.file_shapes import fits, is_permuted, shape_fix
 
@@ -136,7 +138,7 @@ def _npy(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
 
 def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
     try:
-        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+        with open_file(path) as file, open_zip(file) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
     except _DAMAGE as error:
         raise _unreadable(str(path), error) from error
@@ -167,9 +169,11 @@ def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
 def _member(path: Path, name: str) -> Callable[[], IO[bytes]]:
     def opened() -> IO[bytes]:
         try:
-            check_readable(path)
-            with zipfile.ZipFile(path) as archive:
-                return archive.open(name)  # stays open when the archive is closed
+            file = open_file(path)
+            with open_zip(file) as archive:
+                member = archive.open(name)  # stays open when the archive is closed
+            weakref.finalize(member, file.close)
+            return member
         except _DAMAGE as error:
             raise _unreadable(f"{path}: {name}", error) from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.quant.sample_files import FileSamples
+from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
 
@@ -140,7 +140,7 @@ class Samples:
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._paths: list[Path] = []
         self._once = again and iter(source) is source
 
@@ -162,7 +162,7 @@ class Samples:
             yield from self._source
             return
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="xdlc-samples-")
+            self._folder = TemporaryFolder("xdlc-samples-")
         for path in self._paths:
             yield from stored_samples(path)
         for sample in self._source:

@@ -44,7 +44,9 @@ def checked(evaluate: Evaluate | str) -> Evaluate:
             raise UsageError(
                 f"the metric {name} failed: {error.problem}", where=where, fix=error.fix
             ) from error
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit() of the metric ends no tool
             raise raised(error, path, f"the metric {name}") from error
         try:
             score = math.nan if isinstance(value, str) else float(value)
@@ -76,7 +78,9 @@ def _loaded(text: str) -> Evaluate:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise raised(error, str(path), "loading the metric") from error
     finally:
         sys.path.remove(str(path.resolve().parent))

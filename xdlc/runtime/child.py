@@ -1,11 +1,13 @@
-"""Child processes: command lines, environment, errors as JSON, and their ends."""
+"""Child processes: command lines, environment, temporary folders, errors as JSON, and their ends."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import sys
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +56,40 @@ def temporary_files() -> Iterator[None]:
             where=tempfile.gettempdir(),
             fix="free some space, or set TMPDIR to a folder with space",
         ) from error
+
+
+class TemporaryFolder:
+    """A temporary folder, which only the process that made it removes: on leaving, or at its last use.
+
+    A copy of the process, by ``os.fork``, has the object too and ends in its own time.
+
+    Args:
+        prefix: What its name begins with.
+        dir: Folder around it; default: that of the system.
+
+    Attributes:
+        name: Its path.
+
+    Raises:
+        OSError: If it cannot be made.
+    """
+
+    def __init__(self, prefix: str = "xdlc-", dir: str | os.PathLike[str] | None = None) -> None:
+        import tempfile
+
+        self.name = tempfile.mkdtemp(prefix=prefix, dir=dir)
+        self.cleanup = weakref.finalize(self, _remove, self.name, os.getpid())
+
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def words_of(error: XdlcError) -> dict[str, Any]:

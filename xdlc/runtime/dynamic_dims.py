@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Model, Op, Tensor
@@ -68,8 +68,8 @@ def _flags(inputs: Sequence[Tensor], symbols: Symbols) -> list[str]:
     shapes = {tensor.name: _example(tensor, symbols.get(tensor.name, ()), numbers) for tensor in inputs}
     named = sum(name is not None for tensor in inputs for name in symbols.get(tensor.name, ()))
     if len(inputs) > 1 and named == sum(len(tensor.dynamic_axes) for tensor in inputs):
-        return [f"--define_symbol {shlex.quote(name)} {number}" for name, number in numbers.items()]
-    return [f"-d {shlex.quote(name)} {','.join(map(str, shape))}" for name, shape in shapes.items()]
+        return [f"--define_symbol {quote(name)} {number}" for name, number in numbers.items()]
+    return [f"-d {quote(name)} {','.join(map(str, shape))}" for name, shape in shapes.items()]
 
 
 def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int]) -> list[int]:

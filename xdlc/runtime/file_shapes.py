@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import permutations
+from shlex import quote
 
 from xdlc.errors import UsageError
 from xdlc.ir import Tensor
@@ -33,7 +34,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
         fix = shape_fix(shape, tensor.shape, tensor.dynamic_axes)
         layout = _LAYOUTS.get(fix)
         if layout is not None:
-            fix += f", or convert with --desired_input_layout {tensor.name} {layout}"
+            fix += f", or convert with --desired_input_layout {quote(tensor.name)} {layout}"
         raise UsageError(problem, fix=fix)
 
 

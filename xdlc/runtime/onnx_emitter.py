@@ -7,6 +7,7 @@ from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, DType, Op, TensorData, packed
+from xdlc.ir.names import FreeNames
 from xdlc.runtime.host_kernels import HOST_OPSET
 
 EMBED_LIMIT = 1024
@@ -67,17 +68,16 @@ class OnnxEmitter:
         self.opsets: dict[str, int] = outer.opsets if outer else {"": HOST_OPSET}
         self._taken: set[str] = outer._taken if outer else set()
         self._reserved: set[str] = outer._reserved if outer else set()
-        self._counts: dict[str, int] = outer._counts if outer else {}
-        self._node_counts: dict[str, int] = outer._node_counts if outer else {}
+        self._free_name: FreeNames = (
+            outer._free_name if outer else FreeNames(self._taken, self._reserved, mark="~")
+        )
+        self._free_label: FreeNames = outer._free_label if outer else FreeNames(self.node_ops, mark="~")
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = outer._shared if outer else {}
 
     def name(self, hint: str) -> str:
         """Return a free ONNX value name like ``hint``."""
         base = hint or "value"
-        found = base
-        while found in self._taken or found in self._reserved:
-            self._counts[base] = self._counts.get(base, 0) + 1
-            found = f"{base}~{self._counts[base]}"
+        found = self._free_name(base)
         self._taken.add(found)
         return found
 
@@ -120,10 +120,7 @@ class OnnxEmitter:
         hint = self.op.outputs[0].name if self.op and self.op.outputs else base
         wanted = [True] * count if isinstance(count, int) else count
         outputs = tuple(self.name(f"{hint}~") if one else "" for one in wanted)
-        label = base
-        while label in self.node_ops:
-            self._node_counts[base] = self._node_counts.get(base, 0) + 1
-            label = f"{base}~{self._node_counts[base]}"
+        label = self._free_label(base)
         self.node_ops[label] = owner
         given = {key: value for key, value in attrs.items() if value is not None}
         self.nodes.append(helper.make_node(type, list(inputs), outputs, name=label, domain=domain, **given))

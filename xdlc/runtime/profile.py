@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from xdlc.errors import BackendError
 from xdlc.ir import Op
 from xdlc.ir.files import csv_text
+from xdlc.runtime.child import TemporaryFolder
 
 if TYPE_CHECKING:
     from xdlc.runtime.engine import Engine
@@ -85,7 +85,7 @@ class Profiler:
     """Collects the times of sessions that are opened with it.  Use as a context manager."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="xdlc-profile-")
+        self._folder = TemporaryFolder("xdlc-profile-")
         self._engines: list[Engine] = []
         self._times: dict[Key, float] = defaultdict(float)
         self._durations: list[float] = []

@@ -194,7 +194,7 @@ def pooled(x, method, kernel, stride=(1, 1), pad=(0, 0), rounds_up=True):
         elif method == "AVE":
             out[:, :, i, j] = flat.sum(2) / ((bottom - top) * (right - left))
         else:
-            out[:, :, i, j] = (flat * flat).sum(2) / flat.sum(2)
+            out[:, :, i, j] = (flat * flat).sum(2) / np.maximum(flat.sum(2), np.finfo(np.float32).tiny)
     return out, where
 
 
@@ -218,6 +218,7 @@ POOLS = [
     ("pool: STOCHASTIC kernel_size: 3 stride: 2", ("STOCHASTIC", (3, 3), (2, 2))),
 ]
 PLANES = np.abs(normal(2, 3, 5, 7))
+PLANES[0, 0, :3, :3] = 0
 
 
 def test_pools(tmp_path):

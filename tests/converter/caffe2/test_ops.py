@@ -442,6 +442,7 @@ WRONG = {
     "cast to text": ("Cast", [X], {"to": 4}),
     "a net in a net": ("RecurrentNetwork", [X], {}),
     "training operator": ("ConvGradient", [X], {}),
+    "optimizer": ("MomentumSGDUpdate", [X, X, X, C], {}),
     "count of boxes": ("BoxWithNMSLimit", [M, M], {}),
     "reflection": ("PadImage", [X], {"pad": 4, "mode": "reflect"}),
     "floats for Int8": ("Int8Relu", [X], {}),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.onnx_models import RNG, check, floats, node
+import xdlc
+from tests.onnx_models import RNG, build, check, floats, node
+from xdlc.errors import ModelError
 
 
 @pytest.mark.parametrize("type", ["Tan", "Cosh"])
@@ -251,3 +253,59 @@ def test_operators_that_onnx_removed(models, node):
         weights if node.op_type == "DynamicSlice" else None,
         opset=7,
     )
+
+
+X = np.array([-np.inf, -3, -1, -0.1, 0, 0.1, 1, 3, np.inf], np.float32)
+
+
+@pytest.mark.parametrize("alpha", [-0.3, -4.0, 0.01, 1e6])
+def test_celu_of_any_alpha(models, alpha):
+    check(models, [node("Celu", alpha=alpha)], {"x": X})
+
+
+@pytest.mark.parametrize("lambd", [-0.3, 0.0, 1e6])
+@pytest.mark.parametrize("bias", [-2.0, 0.1])
+def test_shrink_of_limits_that_cross(models, lambd, bias):
+    check(models, [node("Shrink", lambd=lambd, bias=bias)], {"x": X[1:-1]})
+
+
+@pytest.mark.parametrize("type", ["Sum", "Mean", "Max", "Min"])
+def test_inputs_that_repeat_very_often(models, type):
+    names = " ".join(["x", "z"] * 4_000 + ["x"] * 2_000)
+    found = check(models, [node(type, names)], {"x": X[1:-1], "z": X[:0:-1][1:]}, rtol=1e-4)
+    assert len(found.main.ops) < 6
+
+
+@pytest.mark.parametrize(
+    ("type", "names", "attributes"),
+    [
+        ("TopK", "x k", {"sorted": 2}),
+        ("ReduceSum", "x", {"noop_with_empty_axes": -1}),
+        ("ReduceMax", "x", {"keepdims": 3}),
+        ("CumSum", "x k", {"reverse": 2}),
+        ("Gemm", "x x", {"transB": 2}),
+        ("ArgMax", "x", {"select_last_index": -1}),
+        ("RotaryEmbedding", "q c c", {"interleaved": 2, "num_heads": 2}),
+        ("Attention", "q q q", {"softcap": -1.0, "q_num_heads": 2, "kv_num_heads": 2}),
+        ("Attention", "q q q", {"is_causal": 2, "q_num_heads": 2, "kv_num_heads": 2}),
+    ],
+)
+def test_flags_are_0_or_1(models, type, names, attributes):
+    feeds = {"x": floats(3, 3)} if names[0] == "x" else {"q": floats(1, 4, 8)}
+    weights = {"k": np.array([1]), "c": floats(1, 4, 2)}
+    outputs = "y i" if type == "TopK" else "y"
+    model = build([node(type, names, outputs, **attributes)], feeds, weights, ["y"], 23)
+    with pytest.raises(ModelError, match=next(iter(attributes))):
+        xdlc.convert(models.save(model))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+@pytest.mark.parametrize("type", ["Conv", "ConvTranspose", "MatMul", "Gemm", "PRelu", "Einsum"])
+def test_operands_of_other_types_are_refused(models, type, dtype):
+    shapes = {"Conv": ((1, 2, 4, 4), (2, 2, 1, 1)), "PRelu": ((2, 3), (3,))}
+    x, w = shapes.get(type.removesuffix("Transpose"), ((2, 3), (3, 4)))
+    attributes = {"equation": "ij,jk->ik"} if type == "Einsum" else {}
+    feeds, weights = {"x": floats(*x)}, {"w": floats(*w).astype(dtype)}
+    model = build([node(type, "x w", **attributes)], feeds, weights, ["y"], 17)
+    with pytest.raises(ModelError, match="need one type"):
+        xdlc.convert(models.save(model))

@@ -8,6 +8,7 @@ import pytest
 from tests.converter.pytorch.programs import TinyProgram, results
 from tests.htp_models import needs_htp
 from tests.running import run
+from xdlc.errors import ModelError
 
 INF, NAN = math.inf, math.nan
 
@@ -28,9 +29,14 @@ UNARY = [
     ("angle", (f32(-2, 0, 3, NAN),), f32(math.pi, 0, 0, NAN)),
     ("asinh", (f32(-1e20, 1e-8, 2, INF),), f32(-46.74485, 1e-8, 1.4436355, INF)),
     ("atanh", (f32(1e-8, 0.5, 1, 2),), f32(1e-8, 0.54930615, INF, NAN)),
+    ("celu", (f32(-3, -1e-3, 0.1), -0.3), f32(-6607.64, -0.00100167, 0.1)),
+    ("celu", (f32(-3, -1e-3, 0.1), 1e6), f32(-2.9999955, -1e-3, 0.1)),
     ("expm1", (TINY,), TINY),
     ("frac", (f32(-1.5, 1.25),), f32(-0.5, 0.25)),
     ("log1p", (f32(1e-8, -1e-8, 2, INF, -1),), f32(1e-8, -1e-8, 1.0986123, INF, -INF)),
+    ("logit", (f32(0.2, 0.9), 1.0), f32(INF, INF)),
+    ("logit", (f32(0.2, 0.9), 0.75), f32(1.0986123, -1.0986123)),
+    ("logit", (f32(0, 0.2, 1), 0.25), f32(-1.0986123, -1.0986123, 1.0986123)),
     ("nan_to_num", (ODD,), np.nan_to_num(ODD)),
     ("nan_to_num", (ODD, 3.0, 7.0, -7.0), np.nan_to_num(ODD, nan=3, posinf=7, neginf=-7)),
     ("round", (f32(-2.5, -0.5, 0.5, 1.5, 2.5),), f32(-2, 0, 0, 2, 2)),
@@ -39,6 +45,9 @@ UNARY = [
     ("sgn", (ODD,), f32(-1, -1, -1, 0, 0, 1, 1, 1, 0)),
     ("sinc", (f32(0, 0.5),), f32(1, 2 / math.pi)),
     ("sinh", (f32(1e-8, 89, -2),), f32(1e-8, 2.24480e38, -3.6268604)),
+    ("softplus", (f32(-1, 0.1, 3), 2.0, 0.0), f32(0.063464, 0.1, 3)),
+    ("softplus", (f32(-3, -0.5, 1), 1.0, -1.0), f32(0.04858735, -0.5, 1)),
+    ("softplus", (f32(-3, 2, 30), 1.0, 1.5), f32(0.04858735, 2, 30)),
     ("sqrt", (i64(4, 9),), f32(2, 3)),
     ("trunc", (f32(-1.5, 1.5, -INF, NAN),), f32(-1, 1, -INF, NAN)),
 ]
@@ -103,3 +112,42 @@ def test_the_angle_of_points_on_an_axis_is_right_on_htp(tmp_path):
     program.op("atan2", program.input("y", y.shape), program.input("x", x.shape))
     (angles,) = run(program.convert(tmp_path), {"y": y, "x": x}, runtime="htp").values()
     np.testing.assert_allclose(angles, want, rtol=0, atol=4e-3)
+
+
+M = np.arange(12, dtype=np.float32).reshape(3, 4)
+INVALID = [
+    ("div.Tensor_mode", (M, M), {"rounding_mode": "zeros"}, M),
+    ("glu", (M, 0), {}, M),
+    ("tensordot", (M, M, [1], [0]), {}, M),
+    ("tensordot", (M, M, [0, 0], [0, 0]), {}, M),
+    ("scatter.src", (M, 0, np.zeros((3, 5), np.int64), np.zeros((3, 5), np.float32)), {}, M),
+    ("histc", (M, 4, 3.0, 2.0), {}, M[0]),
+    ("quantile.scalar", (M, -0.3), {}, M[0, 0]),
+    ("sum.dim_IntList", (M, [0, -2]), {}, M[0]),
+    ("any.dims", (M, [1, 1]), {}, M[:, 0] > 0),
+    ("grid_sampler", (M.reshape(1, 1, 3, 4), np.zeros((1, 2, 2, 2), np.float32), -1, 0, False), {},
+     np.zeros((1, 1, 2, 2), np.float32)),
+    ("grid_sampler", (M.reshape(1, 1, 3, 4), np.zeros((1, 2, 2, 2), np.float32), 0, 3, False), {},
+     np.zeros((1, 1, 2, 2), np.float32)),
+    ("to.dtype", (M, np.dtype("float32")), {}, M.astype(np.int32)),
+    ("sum", (M,), {"dtype": np.dtype("int32")}, M[0, 0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INVALID, ids=lambda case: case[0])
+def test_refuses_what_pytorch_does(tmp_path, case):
+    target, arguments, named, like = case
+    with pytest.raises(ModelError):
+        results(tmp_path, target, *arguments, like=like, named=named)
+
+
+@pytest.mark.parametrize("size", [[2, 0], [0, 0], [1, 2], [2, 4]])
+def test_pools_to_any_size(tmp_path, size):
+    x = M[:2].reshape(1, 1, 2, 4)
+    want = np.zeros((1, 1, *size), np.float32)
+    if size == [1, 2]:
+        want = x.reshape(1, 1, 2, 2, 2).mean((2, 4))[:, :, None]
+    elif all(size):
+        want = x
+    got = results(tmp_path, "adaptive_avg_pool2d", x, size, like=want)
+    np.testing.assert_allclose(got, want, rtol=1e-6)

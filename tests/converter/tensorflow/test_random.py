@@ -28,3 +28,18 @@ def test_random_integers_are_in_their_range(tmp_path):
     model = xdlc.convert(graph.node("AddV2", "y", ["r", "x"]).save(tmp_path / "m.pb"), notify=lambda _: None)
     found = xdlc.run(model, {"x": np.zeros(1000, np.int32)})["y:0"]
     assert sorted(set(found.tolist())) == [-2, -1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("op", ["RandomUniform", "TruncatedNormal", "StatelessRandomNormalV2"])
+def test_numbers_are_an_input_if_that_is_requested(tmp_path, op):
+    graph = Graph().input("x", 4, 5).const("s", np.array([4, 5], np.int32)).node(op, "r", ["s"], dtype=FLOAT)
+    notices = []
+    path = graph.node("AddV2", "y", ["r", "x"]).save(tmp_path / "m.pb")
+    model = xdlc.convert(path, random="as-input", notify=notices.append)
+    names = [tensor.name for tensor in model.main.inputs]
+    assert len(names) == 2
+    assert not any(op.package == "xdlc" for op in model.main.ops)
+    assert [names[1] in notice for notice in notices] == [True]
+    feeds = {names[0]: np.zeros((4, 5), np.float32), names[1]: np.full((4, 5), 0.5, np.float32)}
+    expected = 0.0 if op == "TruncatedNormal" else 0.5  # the middle of the distribution
+    np.testing.assert_allclose(xdlc.run(model, feeds)["y:0"], expected, atol=1e-6)

@@ -84,6 +84,7 @@ class TinyModel:
         inputs: Sequence[int],
         outputs: Sequence[int],
         custom_options: bytes | None = None,
+        intermediates: Sequence[int] = (),
         **options: Any,
     ) -> None:
         """Add an operator; a name that is no builtin is a custom one."""
@@ -108,6 +109,7 @@ class TinyModel:
                 inputs=list(inputs),
                 outputs=list(outputs),
                 custom_options=custom_options,
+                intermediates=list(intermediates) or None,
                 **fields,
             )
         )

@@ -60,6 +60,8 @@ def check(path, want, op, given, constants=(), rtol=1e-5, **options):
         (X[:, -1], "STRIDED_SLICE", [X, const(0, -1), const(0, 9), const(1, 1)], (1, 2, 3),
          {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}),
         (X[:, 1:3], "STRIDED_SLICE", [X, const(0, 1), const(2, 2), const(1, 1)], (1, 2, 3), {"offset": True}),
+        (X[0, 1:3], "STRIDED_SLICE", [X, const(1, 1), const(2, 3), const(1, 1)], (1, 2, 3),
+         {"begin_mask": 1, "shrink_axis_mask": 1}),
         (X[1], "STRIDED_SLICE", [X, const(1).reshape(1), const(2).reshape(1), const(1).reshape(1)], (3,),
          {"shrink_axis_mask": 1}),
         (X[..., None, 0], "STRIDED_SLICE", [X, const(0, 0, 0), const(0, 0, 1), const(1, 1, 1)], (1, 2, 3),
@@ -100,6 +102,49 @@ def test_a_dense_layer_views_its_input_as_rows(tmp_path, keep):
     want = X @ weight.T if keep else X.reshape(-1, 12) @ weight.T
     check(tmp_path, want, "FULLY_CONNECTED", [X, weight, None], (1,), keep_num_dims=keep)
     check(tmp_path, want, "FULLY_CONNECTED", [X, weight], keep_num_dims=keep)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_dropped_axis_may_ignore_its_begin(tmp_path, axis, step):
+    """As LiteRT; TensorFlow takes the element at begin."""
+    begin, steps = np.array([1, 1], np.int32), np.array([1, 1], np.int32)
+    steps[axis] = step
+    want = X.take(0 if step > 0 else -1, axis)[1:]
+    masks = {"begin_mask": 1 << axis, "end_mask": 3, "shrink_axis_mask": 1 << axis}
+    check(tmp_path, want, "STRIDED_SLICE", [X, begin, begin + 1, steps], (1, 2, 3), **masks)
+
+
+def test_an_input_of_4_bits_is_refused(tmp_path):
+    made = TinyModel()
+    x = made.tensor("x", [4], np.int8)
+    made.op("RELU", [x], [made.tensor("y", [4], np.int8)])
+    made.graphs[0].tensors[x].type = 17
+    with pytest.raises(UnsupportedOp, match="int4") as caught:
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [1]))
+    assert "m.tflite" in caught.value.where
+
+
+@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize("perm", [[0, 3, 1, 2], [0, 2, 3, 1], [3, 1, 2, 0]])
+def test_a_transpose_before_a_resize(tmp_path, kind, perm):
+    image = RANDOM.normal(size=(2, 4, 4, 3)).astype(np.float32)
+    made = TinyModel()
+    x, t = made.tensor("x", image.shape), made.tensor("t", [image.shape[axis] for axis in perm])
+    shape = [image.shape[perm[0]], 8, 8, image.shape[perm[3]]]
+    made.op("TRANSPOSE", [x, made.tensor("p", data=np.array(perm, np.int32))], [t])
+    y = made.tensor("y", shape)
+    made.op(kind, [t, made.tensor("s", data=np.array([8, 8], np.int32))], [y])
+    found = xdlc.run(xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y])), {"x": image})["y"]
+    assert found.shape == tuple(shape)
+    source = image.transpose(perm)
+    steps = np.arange(8) * source.shape[1] // 8, np.arange(8) * source.shape[2] // 8
+    same = (
+        np.flatnonzero(np.arange(8) * source.shape[1] % 8 == 0),
+        np.flatnonzero(np.arange(8) * source.shape[2] % 8 == 0),
+    )
+    want = source[:, steps[0]][:, :, steps[1]]
+    np.testing.assert_allclose(found[:, same[0]][:, :, same[1]], want[:, same[0]][:, :, same[1]], atol=1e-6)
 
 
 def test_convolutions_add_activations_and_nothing_else(tmp_path):
@@ -201,6 +246,13 @@ def test_random_numbers_are_the_hosts_with_a_notice(tmp_path):
         ("MAX_POOL_2D", [X.reshape(1, 2, 3, 4)], (), {"stride_w": 1, "stride_h": 1}),
         ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 1, 1, 3), np.float32)], (1,),
          {"stride_w": 1, "stride_h": 1}),
+        *(
+            (pool, [X.reshape(1, 2, 3, 4)], (),
+             {"padding": 1, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 4})
+            for pool in ("MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D")
+        ),
+        ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 3, 1, 4), np.float32)], (1,),
+         {"stride_w": 1, "stride_h": 1, "padding": 1}),
         ("REDUCE_WINDOW", [X, *(const(9, 1, 1, dtype="i8"),) * 4], (1, 2, 3, 4), {"reduce_function": 1}),
     ],
 )  # fmt: skip
@@ -208,3 +260,49 @@ def test_an_operator_that_contradicts_itself_is_refused(tmp_path, op, given, con
     outs = [((1,), np.float32)] * (2 if op == "SPLIT" else 1)
     with pytest.raises((ModelError, UnsupportedOp)):
         converted(tmp_path, op, given, outs, constants, **options)
+
+
+# Two unit squares that share a half of each (a third of their union), one apart, one on top of the first.
+BOXES = np.float32([[0, 0, 1, 1], [0, 0.5, 1, 1.5], [5, 5, 6, 6], [0, 0, 1, 1]])
+SCORES = np.float32([0.9, 0.8, 0.7, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("overlap", "count", "chosen"),
+    [
+        (0.5, 3, [0, 1, 2]),
+        (float(np.float32(0.5) / np.float32(1.5)), 3, [0, 2]),  # at the limit they are dropped
+        (1.0, 6, [0, 1, 2]),
+        (0.0, 3, [0]),
+        (0.5, 0, []),
+    ],
+)
+@pytest.mark.parametrize("sigma", [None, 0.0, 1e3])
+def test_boxes_that_overlap_up_to_a_limit_are_kept(tmp_path, overlap, count, chosen, sigma):
+    given = [BOXES, SCORES, np.int32(count), np.float32(overlap), np.float32(0.1)]
+    outs = [([count], np.int32), ([], np.int32)]
+    if sigma is not None:
+        given.append(np.float32(sigma))
+        outs.insert(1, ([count],))
+    type = f"NON_MAX_SUPPRESSION_V{4 if sigma is None else 5}"
+    model, feeds = converted(tmp_path, type, given, outs, range(2, len(given)))
+    found = xdlc.run(model, feeds, native=True)
+    padding = [0] * (count - len(chosen))
+    assert found["y0"].tolist() == chosen + padding
+    assert found[f"y{len(outs) - 1}"] == len(chosen)
+    if sigma is not None:
+        np.testing.assert_allclose(found["y1"], [*SCORES[chosen], *padding], atol=1e-3)
+
+
+def test_a_product_of_16_and_8_bits_is_that_of_the_numbers(tmp_path):
+    """LiteRT has no kernel of it and leaves the result zero."""
+    random = np.random.default_rng(0)
+    x, weights = random.integers(-9999, 9999, (2, 3, 8)), random.integers(-127, 128, (8, 5))
+    made = TinyModel()
+    a = made.tensor("x", x.shape, np.int16, scale=1e-4)
+    y = made.tensor("y", [2, 3, 5], np.int16, scale=1e-4)
+    made.op("BATCH_MATMUL", [a, made.tensor("w", dtype=np.int8, data=weights, scale=0.002)], [y])
+    model = xdlc.convert(made.write(tmp_path / "m.tflite", [a], [y]))
+    found = xdlc.run(model, {"x": x.astype(np.int16)}, native=True)["y"]
+    want = np.clip(np.rint(x @ weights * 0.002), -32768, 32767)
+    np.testing.assert_allclose(found, want, atol=1)

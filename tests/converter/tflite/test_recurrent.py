@@ -88,7 +88,9 @@ def test_an_lstm_computes_its_steps_and_hands_its_states_on(tmp_path, form):
     model = lstm_model(made, lstm, x, tmp_path, cell_clip=form.get("clip", 0.0))
     assert [each.name for each in model.main.inputs] == ["x", "h_in", "c_in"]
     assert [each.name for each in model.main.outputs] == ["y", "h_out", "c_out"]
-    assert ("Lstm" in [op.type for op in model.main.ops]) == (not {"projected", "normed"} & set(form))
+    types = [op.type for op in model.main.ops]
+    assert ("Lstm" in types) == (not {"projected", "normed"} & set(form))
+    assert "While" not in types
     h, c = np.zeros((BATCH, lstm.r["f"].shape[1])), np.zeros((BATCH, UNITS))
     states = {}
     for _ in range(2):
@@ -128,6 +130,18 @@ def test_an_lstm_without_an_activation_is_refused(tmp_path):
     made.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [x, *given, *states], [y])
     with pytest.raises(UnsupportedOp, match="without an activation"):
         xdlc.convert(made.write(tmp_path / "m.tflite", [x], [y]))
+
+
+@pytest.mark.parametrize("form", [{}, {"normed": True}])
+@pytest.mark.parametrize("place", [2, 3, 4, 5, 6, 7, 8])
+def test_an_lstm_without_weights_is_refused(tmp_path, form, place):
+    lstm, made = Lstm(**form), TinyModel()
+    x = made.tensor("x", X.shape)
+    lstm_model(made, lstm, x, tmp_path)
+    operator = made.graphs[0].operators[-1]
+    operator.inputs = [-1 if index == place else tensor for index, tensor in enumerate(operator.inputs)]
+    with pytest.raises(ModelError, match=f"input {place} is missing"):
+        xdlc.convert(made.write(tmp_path / "m.tflite", [x], [operator.outputs[0]]))
 
 
 def test_an_svdf_of_integers_rounds_as_its_tensors(tmp_path):

@@ -56,7 +56,7 @@ def test_what_cannot_be_written_for_a_child_is_told(monkeypatch: pytest.MonkeyPa
     def full(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(StorageError, match="No space left on device"):
         Child()
     with pytest.raises(StorageError, match="No space left on device"), stored_model(cnn(quantized=False)):

@@ -101,7 +101,7 @@ def main(
     for graph in model.graphs.values() if display_memory else ():
         click.echo(f"memory of graph {clean(graph.name)}: {op_table.memory_line(graph)}")
     if save is not None:
-        click.echo(f"written: {save}")
+        click.echo(f"written: {clean(save)}")
 
 
 def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_json: bool) -> None:

@@ -14,7 +14,6 @@ import click
 from xdlc.cli import bars, params, result_files
 from xdlc.cli.output_path import folder_for
 from xdlc.cli.params import kernel_flags
-from xdlc.cli.text import clean
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
 
@@ -286,7 +285,7 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         with folder_for(target / "profile.csv"):
             replace_text(target / "profile.csv", profile.csv())
         for line in str(profile).splitlines():
-            show(clean(line))
+            show(line)
     repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""
     show(
         f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"

@@ -201,7 +201,7 @@ def check_plugin(
 
     report = api.check_plugin(plugin, nodes, seed=seed, shapes=input_dims, attributes=dict(attributes))
     for line in report.lines():
-        show(clean(line))
+        show(line)
 
 
 @tool("kernels")
@@ -220,7 +220,7 @@ def kernels(model: Path, folder: Path) -> None:
     from xdlc import api
 
     for path in api.write_kernels(api.load(model), folder):
-        show(clean(f"written: {path}"))
+        show(f"written: {path}")
 
 
 def _checked(target: Path) -> Path:
@@ -234,7 +234,7 @@ def _write(made: Converted) -> None:
     if "-" in made.texts:
         click.echo(made.texts["-"], nl=False)
     for path in paths:
-        show(clean(f"written: {path}"))
+        show(f"written: {path}")
 
 
 @click.group(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from xdlc.cli import params
-from xdlc.cli.text import clean
 from xdlc.cli.tool import notice, show, tool
 
 if TYPE_CHECKING:
@@ -75,14 +74,14 @@ def _report(made: Generated) -> None:
     for core in package.cores:
         show(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
     for backend in made.ignored:
-        show(clean(f"notice: no library is made for backend {backend}"))
+        show(f"notice: no library is made for backend {backend}")
     for text in made.notices:
-        show(clean(f"notice: {text}"))
+        show(f"notice: {text}")
     for path in outcome.kept:
         new = f"; the new one is {path}.new" if path in outcome.beside else ""
-        show(clean(f"kept: {path} was changed by hand{new}"))
+        show(f"kept: {path} was changed by hand{new}")
     for path in outcome.replaced:
-        show(clean(f"replaced: {path} was changed by hand; what it was is {path}.old"))
+        show(f"replaced: {path} was changed by hand; what it was is {path}.old")
     for path in outcome.left:
-        show(clean(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old"))
-    show(clean(f"written: {outcome.folder}"))
+        show(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
+    show(f"written: {outcome.folder}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from xdlc import ir
@@ -88,6 +89,6 @@ def _check_place(path: Path, weights: Path | None) -> None:
         raise UsageError(
             "net and weights are exchanged: this file holds weights",
             where=str(path),
-            fix=f"give --input_network {weights} and --weights {path}",
+            fix=f"give --input_network {quote(str(weights))} and --weights {quote(str(path))}",
         )
     raise ModelError(f"is {CAFFE_WEIGHTS.name}", where=str(path), fix=CAFFE_WEIGHTS.fix_for(path))

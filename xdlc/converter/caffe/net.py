@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
+from shlex import quote
 from typing import Any
 
 from xdlc import ir
@@ -19,6 +20,7 @@ from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.protobuf_text import Message, Word, flattened, readable
 from xdlc.converter.session.node import Node
 from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
+from xdlc.ir.names import FreeNames
 
 _MESSAGES = {"layer", "layers", "input_shape", "state"}
 _ROOT = {"name", "input", "input_dim", "force_backward", "debug_info", *_MESSAGES}
@@ -148,7 +150,8 @@ class _Net:
         self.constants: dict[str, ir.TensorData] = {}
         self._where = where
         self._notices = notices
-        self._taken: dict[str, int] = {}
+        self._taken: set[str] = set()
+        self._free_name = FreeNames(self._taken, mark="#", first=2)
         self._owners: dict[str, str] = {}
         self._loaded: set[str] = set()
 
@@ -206,7 +209,7 @@ class _Net:
             self._notices.append(f"{kind} becomes Softmax, as its result is an output")
         elif entry.type.endswith("Loss") or entry.type in _ENDS:
             as_softmax = entry.type == "SoftmaxWithLoss" and entry.tops
-            more = f"; --out_name {entry.tops[0]} outputs its probabilities" if as_softmax else ""
+            more = f"; --out_name {quote(entry.tops[0])} outputs its probabilities" if as_softmax else ""
             self._notices.append(f"{kind} is dropped: it is for training or evaluation{more}")
             return False
         return True
@@ -261,7 +264,8 @@ class _Net:
         if entry.name in given or (entry.dims is not None and is_possible and len(dims) <= _MOST_DIMS):
             return
         state = f"the impossible shape {sizes[:8]}" if entry.dims is not None else "no shape"
-        problem, fix = f"input {entry.name!r} has {state}", f"give it: --input_dim {entry.name} N,C,H,W"
+        problem = f"input {entry.name!r} has {state}"
+        fix = f"give it: --input_dim {quote(entry.name)} N,C,H,W"
         if maker is None:
             self.problems.append(ModelError(problem, where=self._where, fix=fix))
         else:
@@ -276,7 +280,7 @@ class _Net:
         blob, as ``net.blobs`` of pycaffe has it; the ones before are named ``BLOB@LAYER``.
         """
         last = {top: index for index, entry in enumerate(entries) for top in entry.tops}
-        self._taken = dict.fromkeys([*self.inputs, *last], 1)
+        self._taken.update(self.inputs, last)
         values = {name: name for name in self.inputs}
         makers: dict[str, str] = {}
         for index, entry in enumerate(entries):
@@ -354,11 +358,8 @@ class _Net:
 
     def _free(self, name: str) -> str:
         """Return a name that is not taken yet, numbered if need be, and take it."""
-        found = name
-        while found in self._taken:
-            self._taken[name] += 1
-            found = f"{name}#{self._taken[name]}"
-        self._taken[found] = 1
+        found = self._free_name(name)
+        self._taken.add(found)
         return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from shlex import quote
 
 from xdlc.converter.caffe2.fills import dims_of, fill_dtype, is_constant
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
@@ -64,7 +65,7 @@ def find_inputs(
         found[name] = stated.get(name) or GraphInput(name, dtype, dims)
     if not found and initial in made:
         problem = f"has no input: the init net fills all that it reads, {initial!r} first"
-        fix = f"name the input with its shape: --input_dim {initial} N,C,H,W"
+        fix = f"name the input with its shape: --input_dim {quote(initial)} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in found.items() if entry.dims is None and name not in given]
     known = {name: entry for name, entry in found.items() if entry.dims is not None or name in given}
@@ -112,14 +113,14 @@ def _errors(
     rest = [name for name in names if name not in errors]
     if not rest:
         return errors
-    shape = f"--input_dim {rest[0]} N,C,H,W (its sizes, batch included)"
+    shape = f"--input_dim {quote(rest[0])} N,C,H,W (its sizes, batch included)"
     more = f" and {len(rest) - _MOST_SHOWN} more" if len(rest) > _MOST_SHOWN else ""
     shown = ", ".join(map(repr, rest[:_MOST_SHOWN])) + more
     kind: type[XdlcError] = UsageError
     if init is None:
         beside = predict.path.with_name("init_net.pb")
         file = beside if beside.is_file() and beside != predict.path else "init_net.pb"
-        missing, fix = "weights are missing", f"give --exec_net {file}"
+        missing, fix = "weights are missing", f"give --exec_net {quote(str(file))}"
         if count == len(rest):
             missing, fix = "weights and input shape are missing", f"{fix} and {shape}"
         problem = f"{missing}: nothing fills or makes {len(rest)} names: {shown}"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, filled, is_constant
@@ -106,10 +107,10 @@ def _check_roles(predict: NetDef, init: NetDef | None) -> None:
             raise UsageError(problem, where=str(init.path), fix=fix)
         return
     problem = "only fills tensors: it is an init net, not a predict net"
-    fix = f"give the predict net, and this one with --exec_net {predict.path}"
+    fix = f"give the predict net, and this one with --exec_net {quote(str(predict.path))}"
     if init is not None and not init.has_only_fills:
         problem = f"is the init net, and {init.path.name} the predict net: they are exchanged"
-        fix = f"give {init.path}, and this one with --exec_net {predict.path}"
+        fix = f"give {init.path}, and this one with --exec_net {quote(str(predict.path))}"
     raise UsageError(problem, where=str(predict.path), fix=fix)
 
 

@@ -22,12 +22,17 @@ use_cudnn use_nnpack ws_nbytes_limit
 """Arguments that choose an implementation or concern training, of any operator, and those that exporters
 state of operators that do not read them."""
 
+_TRAINING = "it is an operator of training; nets are exported for inference"
 _REASONS = {
     "it runs a net of its own in each step": "RecurrentNetwork While Do If AsyncIf OnnxWhile",
     "the number of its results depends on the data": """
         GenerateProposals GenerateProposalsCPP Int8GenerateProposals BoxWithNMSLimit
         CollectAndDistributeFpnRpnProposals CollectRpnProposals DistributeFpnProposals
         Unique UniqueUniform BooleanMask LengthsToRanges NonZero FindDuplicateElements
+        """,
+    _TRAINING: """
+        Accuracy Adadelta Adagrad Adam AveragedLoss CrossEntropy DropoutGrad FtrlUpdate Iter LabelCrossEntropy
+        LearningRate MomentumSGD MomentumSGDUpdate RmsProp SigmoidCrossEntropyWithLogits SoftmaxWithLoss
         """,
     "it fills a tensor with random numbers": """
         XavierFill MSRAFill UniformFill GaussianFill UniformIntFill UniqueUniformFill
@@ -49,8 +54,7 @@ class Caffe2Handlers(Handlers):
 
     def reason(self, type: str) -> str:
         """Return why an operator has no handler."""
-        training = "it is an operator of training; nets are exported for inference"
-        return _REFUSED.get(type) or (training if type.endswith("Gradient") else "")
+        return _REFUSED.get(type) or (_TRAINING if type.endswith("Gradient") else "")
 
 
 operator = Caffe2Handlers("xdlc.converter.caffe2.ops")

@@ -20,6 +20,8 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.hdf5 import Hdf5, unreadable
 from xdlc.errors import ModelError
+from xdlc.ir.files import open_file
+from xdlc.ir.zip_files import open_zip
 from xdlc.json_fields import json_value
 
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
@@ -79,7 +81,7 @@ class KerasFile:
 
     def _read_archive(self, source: ir.MappedFile) -> tuple[bytes, bytes]:
         """Return the architecture and the metadata."""
-        with _damage(str(self.path)), zipfile.ZipFile(self.path) as archive:
+        with _damage(str(self.path)), open_file(self.path) as file, open_zip(file) as archive:
             members = {entry.filename: entry for entry in archive.infolist()}
             text = self._text(archive, members, CONFIG)
             stated = self._text(archive, members, METADATA) if METADATA in members else b"{}"

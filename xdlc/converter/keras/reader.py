@@ -18,6 +18,7 @@ from xdlc.converter.keras.weights import bind, check_policy
 from xdlc.converter.session.boundary import UNNAMED
 from xdlc.converter.session.node import Node
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir.names import FreeNames
 
 _NODES = 1 << 16
 """Most nodes that calls of models inside models may expand to."""
@@ -70,6 +71,7 @@ class _Building:
         self._nodes: list[Node] = []
         self._names: set[str] = set()
         self._constants: dict[str, ir.TensorData] = {}
+        self._free_name = FreeNames(self._constants, self._names)
         self._bound: dict[Layer, dict[str, str]] = {}
 
     # ------------------------------------------------------------------ models
@@ -221,11 +223,7 @@ class _Building:
             found = self._bound[layer] = {}
             for role, data in self._weights.get(layer, {}).items():
                 short = role.rpartition("/")[2] if role.startswith("cell/") else role
-                name = base = f"{layer.name}/{short}"
-                number = 0
-                while name in self._constants or name in self._names:
-                    number += 1
-                    name = f"{base}_{number}"
+                name = self._free_name(f"{layer.name}/{short}")
                 self._constants[name] = data
                 found[role] = name
         return found

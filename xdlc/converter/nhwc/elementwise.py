@@ -191,7 +191,7 @@ _LANCZOS = (
 
 
 def lgamma(g: Operators, x: Value) -> Value:
-    """Return log |gamma(x)|, below 0.5 by the reflection formula."""
+    """Return log |gamma(x)|, below 0.5 by the reflection formula, and exactly 0 at 1 and 2."""
     low = g("Less", [x, number(g, x, 0.5)])
     z = g("Sub", [where(g, low, g("Sub", [number(g, x, 1), x]), x), number(g, x, 1)])
     total = number(g, x, 0.99999999999981)
@@ -204,7 +204,8 @@ def lgamma(g: Operators, x: Value) -> Value:
     part = g("Sub", [x, g("Round", [x])])
     sine = g("Abs", [g("Sin", [g("Mul", [part, number(g, x, math.pi)])])])
     below = g("Sub", [g("Sub", [number(g, x, math.log(math.pi)), g("Log", [sine])]), above])
-    return where(g, low, below, above)
+    is_root = g("Equal", [g("Abs", [g("Sub", [x, number(g, x, 1.5)])]), number(g, x, 0.5)])
+    return where(g, is_root, number(g, x, 0), where(g, low, below, above))
 
 
 _STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240)

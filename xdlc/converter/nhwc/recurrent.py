@@ -19,6 +19,8 @@ _ORDER = "iofc"
 """Gates in the order of the canonical LSTM."""
 _SMALLEST = 1e-8
 """What a layer norm of a gate adds to the variance."""
+_EXACT = 1 << 10
+"""Variances in steps squared that integer kernels round to whole ones with an effect."""
 
 
 class LstmWeights(NamedTuple):
@@ -64,12 +66,54 @@ Finish = Callable[[Sequence[Value]], list[Value]]
 """What becomes of the states after a step, as rounding to what an encoding holds."""
 
 
+class Steps(NamedTuple):
+    """Integers that an integer kernel stores a value as: value = (q - zero) * scale.
+
+    Attributes:
+        scale: The step.
+        zero: The integer of 0.
+        bits: Bits of the signed integers.
+    """
+
+    scale: float
+    zero: int = 0
+    bits: int = 16
+
+
+class Rounding(NamedTuple):
+    """Roundings of an integer kernel of an LSTM.
+
+    Attributes:
+        round: Returns a value rounded to what integers hold.
+        sums: Integers of the sums of products by gate.
+        guards: Variance of a layer norm by gate in place of one below a step squared, in steps squared.
+        cell: Integers of the cell, without a zero.
+        hidden: Integers of the output gate times the activated cell.
+        output: Integers of the projected hidden state.
+    """
+
+    round: Callable[[Value, Steps], Value]
+    sums: Mapping[str, Steps]
+    guards: Mapping[str, int]
+    cell: Steps
+    hidden: Steps
+    output: Steps
+
+
+SUMS = Steps(2.0**-12)
+"""Integers that gates of an integer kernel are activated from."""
+PARTS = Steps(2.0**-15)
+"""Integers of activated gates; the largest is what 1 becomes."""
+_NORMS = Steps(2.0**-10)
+"""Integers of values that a layer norm has divided by their deviation."""
+
+
 def lstm(
     g: Operators,
     x: Value,
     weights: LstmWeights,
     states: Sequence[Value],
-    finish: Finish | None = None,
+    rounding: Rounding | None = None,
     *,
     reverse: bool = False,
 ) -> list[Value]:
@@ -80,10 +124,10 @@ def lstm(
         x: Input, [T, B, width].
         weights: The weights.
         states: Hidden state and cell before the first step, [B, outputs] and [B, units].
-        finish: Changes the states of a step.
+        rounding: Roundings of an integer kernel; None for a float one.
         reverse: Whether the steps run from the last to the first; step t stays at row t.
     """
-    if weights.is_plain and finish is None:
+    if weights.is_plain and rounding is None:
         return _canonical(g, x, weights, states, reverse=reverse)
     named = {
         f"{kind}_{gate}": value
@@ -97,34 +141,46 @@ def lstm(
         if (value := getattr(weights, name)) is not None
     }
 
+    def rounded(value: Value, steps: Steps) -> Value:
+        return rounding.round(value, steps) if rounding else value
+
     def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
         hidden, cell = held
 
         def gate(name: str, memory: Value) -> Value:
-            total = g(
-                "Add", [_product(g, row, at(f"inputs_{name}")), _product(g, hidden, at(f"states_{name}"))]
-            )
             peephole, norm, bias = (at(f"{kind}_{name}") for kind in ("peepholes", "norms", "biases"))
-            if peephole is not None:
-                total = g("Add", [total, g("Mul", [memory, peephole])])
-            if norm is not None:
-                total = _normalized(g, total, norm)
-            return total if bias is None else g("Add", [total, bias])
+            sums = rounding.sums[name] if rounding else SUMS
+            total = _product(g, row, at(f"inputs_{name}"))
+            total = total if norm is not None or bias is None else g("Add", [total, bias])
+            terms = [_product(g, hidden, at(f"states_{name}"))]
+            terms += [] if peephole is None else [g("Mul", [memory, peephole])]
+            for term in terms:
+                total = rounded(g("Add", [rounded(total, sums), rounded(term, sums)]), sums)
+            if norm is None:
+                return total
+            total = g("Mul", [_normalized(g, total, rounding, name), norm])
+            return rounded(total if bias is None else g("Add", [total, bias]), SUMS)
 
-        forget = g("Sigmoid", [gate("f", cell)])
-        taken = g("Sub", [number(g, forget, 1), forget])
+        forget = rounded(g("Sigmoid", [gate("f", cell)]), PARTS)
+        taken = g("Sub", [number(g, forget, 1 - PARTS.scale if rounding else 1), forget])
         if at("inputs_i") is not None:
             taken = g("Sigmoid", [gate("i", cell)])
-        new = activated(g, gate("c", cell), weights.activation)
-        cell = g("Add", [g("Mul", [forget, cell]), g("Mul", [taken, new])])
-        cell = _clipped(g, cell, weights.cell_clip)
-        shown = g("Sigmoid", [gate("o", cell)])
-        hidden = g("Mul", [shown, activated(g, cell, weights.activation)])
+        taken = rounded(taken, PARTS)
+        new = rounded(activated(g, gate("c", cell), weights.activation), PARTS)
+        steps = rounding.cell if rounding else PARTS
+        cell = g("Add", [rounded(g("Mul", [forget, cell]), steps), rounded(g("Mul", [taken, new]), steps)])
+        cell = rounded(_clipped(g, cell, weights.cell_clip), steps)
+        shown = rounded(g("Sigmoid", [gate("o", cell)]), PARTS)
+        hidden = g("Mul", [shown, rounded(activated(g, cell, weights.activation), PARTS)])
+        hidden = rounded(hidden, rounding.hidden) if rounding else hidden
         projection, bias = at("projection"), at("projection_bias")
         if projection is not None:
             hidden = _product(g, hidden, projection)
-            hidden = _clipped(g, hidden if bias is None else g("Add", [hidden, bias]), weights.clip)
-        return [hidden, cell] if finish is None else finish([hidden, cell])
+            hidden = hidden if bias is None else g("Add", [hidden, bias])
+            zero = rounding.output.zero * rounding.output.scale if rounding else 0.0
+            hidden = _clipped(g, hidden, weights.clip, zero)
+            hidden = rounded(hidden, rounding.output) if rounding else hidden
+        return [hidden, cell]
 
     return scanned(g, x, states, step, named, reverse=reverse)
 
@@ -236,15 +292,16 @@ def scanned(
         return context.values.tensor(f"{stem}~{name}") if name in held else None
 
     def iteration(values: Sequence[object]) -> list[Value]:
-        index, _, *before = values
+        index, flag, *before = values
         assert isinstance(index, Value)
+        assert isinstance(flag, Value)
         row = g("Gather", [context.values.tensor(f"{stem}~input"), index], axis=0)
         after = step(row, [value for value in before if isinstance(value, Value)], at)
-        return [g.builder.const(np.asarray(True)), *after, *([] if rows else after[:1])]
+        return [flag, *after, *([] if rows else after[:1])]
 
     names = [f"state{index}" for index in range(len(states))]
     made = [f"row{index}" for index in range(max(rows, 1))]
-    ends = ["go_on", *(f"{name}_next" for name in names), *made]
+    ends = ["flag", *(f"{name}_next" for name in names), *made]
     body = Computed(["index", "flag", *names], ends, iteration)
     count = g.builder.const(np.asarray(dims(x)[0], np.int64))
     results = g.apply("Loop", [count, None, *states], {"body": body}, len(states) + len(made))
@@ -282,17 +339,42 @@ def activated(g: Operators, x: Value, activation: str | None) -> Value:
     return x if activation is None else g(activation, [x])
 
 
-def _clipped(g: Operators, x: Value, bound: float) -> Value:
-    return g("Clip", [x, number(g, x, -bound), number(g, x, bound)]) if bound > 0 else x
+def _clipped(g: Operators, x: Value, bound: float, zero: float = 0.0) -> Value:
+    """Return values within a bound of ``-zero``: integer kernels clip integers, whatever their zero is."""
+    return g("Clip", [x, number(g, x, -bound - zero), number(g, x, bound - zero)]) if bound > 0 else x
 
 
-def _normalized(g: Operators, x: Value, weight: Value) -> Value:
-    """Return a layer norm over the last axis, without a bias."""
+def _normalized(g: Operators, x: Value, rounding: Rounding | None, gate: str) -> Value:
+    """Return values without their mean over the last axis, divided by their deviation."""
     axis = g.builder.const(np.asarray([-1], np.int64))
-    centred = g("Sub", [x, g("ReduceMean", [x, axis])])
+    mean = g("ReduceMean", [x, axis])
+    centred = g("Sub", [x, mean])
     variance = g("ReduceMean", [g("Mul", [centred, centred]), axis])
-    root = g("Sqrt", [g("Add", [variance, number(g, x, _SMALLEST)])])
-    return g("Mul", [g("Div", [centred, root]), weight])
+    if rounding is None:
+        variance = g("Add", [variance, number(g, x, _SMALLEST)])
+    else:
+        variance = _whole_variance(g, variance, mean, dims(x)[-1], rounding, gate)
+    found = g("Div", [centred, g("Sqrt", [variance])])
+    return rounding.round(found, _NORMS) if rounding else found
+
+
+def _whole_variance(
+    g: Operators, variance: Value, mean: Value, count: int, rounding: Rounding, gate: str
+) -> Value:
+    """Return the variance that an integer kernel computes: whole steps squared, and never 0.
+
+    It divides by the number of elements with a factor of 20 bits, rounded down.  Whole steps matter for small
+    variances only; larger ones stay as they are, which float16 holds.
+    """
+    step = rounding.sums[gate].scale ** 2
+    lost = 1 - ((1 << 20) // count) * count / (1 << 20)
+    if lost:
+        square = g("Mul", [g("Mul", [mean, mean]), number(g, mean, lost)])
+        variance = g("Sub", [g("Mul", [variance, number(g, variance, 1 - lost)]), square])
+    limit, guard = number(g, variance, _EXACT * step), rounding.guards[gate]
+    whole = g("Floor", [g("Mul", [g("Min", [variance, limit]), number(g, variance, 1 / step)])])
+    whole = g("Where", [g("Less", [whole, number(g, whole, 1)]), number(g, whole, guard), whole])
+    return g("Where", [g("Less", [variance, limit]), g("Mul", [whole, number(g, whole, step)]), variance])
 
 
 def svdf(

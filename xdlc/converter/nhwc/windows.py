@@ -273,5 +273,9 @@ def _window(
             dims(x, range(1, rank + 1))
         return given | {"auto_pad": "SAME_UPPER"}
     found = amounts(padding, [size or 1 for size in sizes], kernel, steps, gaps)
+    for size, width, gap, (before, after) in zip(sizes, kernel, gaps, found, strict=True):
+        if size and size + before + after < (width - 1) * gap + 1:
+            problem = f"a window of {width} with dilation {gap} on {size} elements has an empty result"
+            raise ModelError(problem, fix=_FIX)
     pads = [before for before, _ in found] + [after for _, after in found]
     return given | {"pads": pads}

@@ -76,6 +76,7 @@ def import_model(
         context,
         nbytes=lambda: file.nbytes,
         unroll_loops=options.unroll_loops,
+        random_inputs=options.random is not None,
         overrides=[*([udos()] if has_udos else ()), *([functions] if functions is not None else ())],
         uncovered=lambda node, where: udos().uncovered(node, where),
         of_model=of_model,

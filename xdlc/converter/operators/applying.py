@@ -11,6 +11,7 @@ from xdlc.converter.operators import functions, host_only, upgrades
 from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import Spec, infer
 from xdlc.converter.operators.messages import MessageReader
+from xdlc.converter.operators.random_inputs import FIX, RandomInputs, is_random
 from xdlc.converter.operators.registry import Entry, find, find_structural, load_all
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
@@ -45,6 +46,7 @@ class Operators:
         context: The import.
         nbytes: Returns the size of the source, in proportion to which constants are folded.
         unroll_loops: Most iterations of a loop that are unrolled.
+        random_inputs: Whether random numbers become inputs.
         overrides: Ways to import a node that precede the canonical ones.
         uncovered: Called with a node, and its place, whose operator has no mapping; returns a fix.
         of_model: Returns what the source states of its values, by name.
@@ -52,6 +54,7 @@ class Operators:
     Attributes:
         context: The import.
         unroll_loops: Most iterations of a loop that are unrolled.
+        random_inputs: Whether random numbers become inputs.
         assumptions: What is assumed of the states of a loop, by its path.
         reader: Reads the nodes of function bodies; that of an ONNX model also reads its tensors.
         read: Names that nodes of the main graph read; other outputs need no value.
@@ -63,16 +66,18 @@ class Operators:
         nbytes: Callable[[], int] = int,
         *,
         unroll_loops: int = UNROLL_LOOPS,
+        random_inputs: bool = False,
         overrides: Sequence[Override] = (),
         uncovered: Callable[[Node, str], str] | None = None,
         of_model: Callable[[], Mapping[str, Spec]] = dict,
     ) -> None:
         self.context = context
         self.unroll_loops = unroll_loops
+        self.random_inputs = random_inputs
         self.assumptions: dict[tuple[str, ...], Assumed] = {}
         self.reader = MessageReader(context, self.import_node)
         self.read: Collection[str] = ()
-        self._overrides = overrides
+        self._overrides = [*overrides, RandomInputs(self)] if random_inputs else overrides
         self._uncovered = uncovered
         self._of_model = of_model
         self._nbytes = nbytes
@@ -369,6 +374,10 @@ def _unsupported(node: Node, where: str) -> UnsupportedOp:
 
 def unmapped(node: Node, where: str) -> UnsupportedOp:
     """Return the refusal of an operator that nothing maps."""
+    if is_random(node):
+        return UnsupportedOp(
+            "its result is random; --random as-input makes it an input", where=where, fix=FIX
+        )
     return UnsupportedOp(
         f"operator {node.full_type} has no mapping onto QNN operations",
         where=where,

@@ -13,6 +13,8 @@ from xdlc.errors import ModelError
 from xdlc.runtime.onnx_evaluator import RefusedError, function_body
 
 _MAX_VERSION = (1 << 31) - 1
+_FLAGS = frozenset(["interleaved", "is_causal"])
+"""Attributes of functions that are 0 or 1."""
 
 
 def _schema(type: str, domain: str, opset: int) -> Any | None:
@@ -44,9 +46,16 @@ def body(node: Node) -> Any | None:
     """Return the ``FunctionProto`` that defines a standard operator, or None if none fits the node.
 
     The types of the inputs decide the body of some operators.
+
+    Raises:
+        ModelError: If a flag is neither 0 nor 1, or a cap of scores is negative.
     """
     import onnx
 
+    for name in _FLAGS.intersection(node.attributes):
+        node.flag(name)
+    if node.attr("softcap", 0.0) < 0:
+        raise node.invalid("attribute softcap is negative")
     proto, opset = as_proto(node), node.opset
     schema = _schema(proto.op_type, proto.domain, opset)
     if schema is None or any(item.name not in schema.attributes for item in proto.attribute):

@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.operators.messages import as_proto
-from xdlc.converter.operators.registry import MICROSOFT, Node
+from xdlc.converter.operators.registry import MICROSOFT, ML, Node
 from xdlc.converter.values import RANK_LIMIT, Dims, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
@@ -46,7 +46,11 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
         UnsupportedOp: If nothing defines the operator, or an output is no tensor of plain numbers.
     """
     proto = as_proto(node)
-    if node.domain == MICROSOFT or node.type in OF_DEFAULT_DOMAIN:
+    if (
+        node.domain == MICROSOFT
+        or node.type in OF_DEFAULT_DOMAIN
+        or (node.domain == ML and node.type in SHAPES)
+    ):
         found = _contributed(node)
     else:
         found = _infer(proto, node.opset, node.inputs)

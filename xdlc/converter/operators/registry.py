@@ -11,6 +11,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST, SOURCE
 from xdlc.converter.values import AnyValue, Value
+from xdlc.runtime.host_kernels import MICROSOFT, ML
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.sub_graph import Importer as ControlFlowImporter
@@ -19,6 +20,7 @@ __all__ = [
     "ANY",
     "CHANNEL_LAST",
     "MICROSOFT",
+    "ML",
     "SOURCE",
     "Entry",
     "Importer",
@@ -29,9 +31,6 @@ __all__ = [
     "load_all",
     "structural",
 ]
-
-MICROSOFT = "com.microsoft"
-
 
 Importer = Callable[[Node, Builder], Value | Sequence[Value]]
 F = TypeVar("F", bound=Importer)

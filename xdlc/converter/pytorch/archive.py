@@ -17,10 +17,10 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.errors import ModelError
+from xdlc.ir.zip_files import open_zip
 
 AGAIN = "save the model again"
 _LOCAL_HEADER = 30  # bytes of a local file header before the name (APPNOTE.TXT 4.3.7)
-_MOST_DIRECTORY = 1 << 23
 _MOST_TEXT = 1 << 26
 _MOST_MEMORY = 400 << 20
 _COST = {b"{": 240, b"[": 72, b",": 64}
@@ -46,7 +46,7 @@ class Archive:
         self._start = start
         self._end = start + size if size is not None else self.source.size
         try:
-            with zipfile.ZipFile(_Window(self.source, start, self._end)) as archive:
+            with open_zip(_Window(self.source, start, self._end)) as archive:
                 entries = archive.infolist()
         except (zipfile.BadZipFile, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
             raise self.damaged(str(error)) from error
@@ -168,7 +168,5 @@ class _Window(io.RawIOBase):
     def read(self, size: int | None = -1) -> bytes:
         left = max(self._end - self._at, 0)
         count = left if size is None or size < 0 else min(size, left)
-        if count > _MOST_DIRECTORY:
-            raise ValueError("its directory is too long")
         self._at += count
         return bytes(self._source.view(self._at - count, count))

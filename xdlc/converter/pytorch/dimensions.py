@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from xdlc.converter.pytorch.exported import Program
@@ -68,12 +69,12 @@ def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
                 raise UsageError(
                     f"argument {name!r} of the network has no value",
                     where=program.path,
-                    fix=f"give it one: --define_symbol {name} NUMBER",
+                    fix=f"give it one: --define_symbol {quote(name)} NUMBER",
                 )
             if given is None:
                 program.notices.append(
                     f"argument {name!r} of the network is {number}, as in the example of the export: "
-                    f"--define_symbol {name} sets another"
+                    f"--define_symbol {quote(name)} sets another"
                 )
             found[symbol] = number
     return found

@@ -22,6 +22,7 @@ from xdlc.converter.session.node import Node, TypeName
 from xdlc.converter.udo.nodes import Undeclared
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.ir.names import FreeNames
 
 _CHECKS = "_assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async"
 _DROPPED = frozenset([*_CHECKS.split(), "sym_constrain_range", "sym_constrain_range_for_size"])
@@ -73,7 +74,7 @@ class _Builder:
         self._source_lines = source_lines
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
-        self._last: Counter[str] = Counter()
+        self._free_name = FreeNames(self._taken)
         self._own_names: Counter[str] = Counter()
         self._constants: dict[str, ir.TensorData] = {}
         self._problems: dict[str, XdlcError] = {}
@@ -211,10 +212,7 @@ class _Builder:
             return GraphInput(name, dtype_of(meta.dtype), sizes)
 
     def _free(self, name: str) -> str:
-        made = name
-        while made in self._taken:
-            self._last[name] += 1
-            made = f"{name}_{self._last[name]}"
+        made = self._free_name(name)
         self._taken.add(made)
         return made
 
@@ -294,7 +292,7 @@ class _Builder:
         inner.shapes = self.shapes
         made = {*graph.inputs, *(output for call in graph.calls for output in call.outputs)}
         inner._names = {name: self._named(name) for name in graph.reads() if name not in made}
-        inner._taken = set(inner._names.values())
+        inner._taken.update(inner._names.values())
         inputs = [GraphInput(inner._named(name), ir.dtype.FLOAT32) for name in graph.inputs]
         outputs, constants = [], {}
         for index, output in enumerate(graph.outputs):

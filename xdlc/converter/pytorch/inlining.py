@@ -8,6 +8,7 @@ from typing import Any
 
 from xdlc.converter.pytorch.calls import Call, CallGraph, Ref, SymbolRef
 from xdlc.errors import UnsupportedOp
+from xdlc.ir.names import FreeNames
 
 _REGIONS = {
     "wrap_with_set_grad_enabled": 1,
@@ -60,6 +61,7 @@ class _Inlining:
         self.symbols = dict(graph.symbols)
         self._taken = {*graph.values, *graph.symbols, *graph.inputs}
         self._taken.update(output for call in graph.calls for output in call.outputs)
+        self._free_name = FreeNames(self._taken)
 
     def add_all(self, calls: Sequence[Call], names: dict[str, Any], *, is_inside: bool) -> None:
         """Add the calls of one graph.
@@ -128,10 +130,7 @@ class _Inlining:
         """Return the name of a value of a graph inside, and choose a free one if it has none."""
         if not name or isinstance(names.get(name), str):
             return str(names.get(name, name))
-        made, number = name, 0
-        while made in self._taken:
-            number += 1
-            made = f"{name}_{number}"
+        made = self._free_name(name)
         self._taken.add(made)
         names[name] = kind(made)
         return made

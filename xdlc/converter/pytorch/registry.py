@@ -174,8 +174,8 @@ class AtenHandlers(Handlers):
 
 
 _REFUSED = {
-    "its result is random": "bernoulli|binomial|cauchy|exponential|geometric|log_normal|multinomial|normal.*|"
-    "poisson|rand.*|uniform|_sample_dirichlet|_standard_gamma|fractional_max_pool[23]d",
+    "its result is random": "binomial|cauchy|geometric|log_normal|poisson|random|_sample_dirichlet|"
+    "_standard_gamma|fractional_max_pool[23]d",
     "its tensors are sparse": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
     "sspaddmm|_?to_dense|_nnz|_spdiags|_spsolve",
     "its tensors are sequences of several lengths in one": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
@@ -203,13 +203,17 @@ def _bound(
     """Return the arguments that a handler takes.
 
     Raises:
-        ModelError: If one is of another type than its schema states.
+        ModelError: If one is of another type than its schema states, or contradicts the type of the result.
         UnsupportedOp: If another one is set, or one that must be known depends on dynamic dimensions.
     """
     arguments = schema(node.type) if not node.domain else None
     kinds = {each.name: each for each in arguments or ()}
     given = {}
     for name, value in node.arguments.items():
+        if name == "dtype" and not node.domain and isinstance(value, ScalarType) and any(node.dtypes[:1]):
+            dtype = stated_dtype(value)
+            if dtype not in (None, node.dtypes[0]):
+                raise node.invalid(f"its argument dtype is {dtype}, and its result {node.dtypes[0]}")
         if names.get(name, name) in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
             found = _resolved(node, name, value, is_tensor or name in symbolic)

@@ -16,10 +16,12 @@ REQUIRED = object()
 """Default of an argument that has none."""
 
 _OTHERS = {
+    "bernoulli_.float": "bernoulli.p",
     "copy_.Tensor": "copy",
     "float_power_.Tensor": "float_power.Tensor_Tensor",
     "floor_divide_.Tensor": "floor_divide",
     "ldexp_": "ldexp.Tensor",
+    "normal_": "normal_functional",
     "pow_.Tensor": "pow.Tensor_Tensor",
     "transpose_": "transpose.int",
 }

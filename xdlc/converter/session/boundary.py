@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from xdlc import ir
@@ -96,7 +97,8 @@ def input_shapes(
                 UsageError(
                     f"input {name!r} has no declared shape",
                     where=where,
-                    fix=f"give its shape: --input_dim {name} N,N,... (a number for each N, -1 if dynamic)",
+                    fix=f"give its shape: --input_dim {quote(name)} N,N,... (a number for each N, -1 if "
+                    "dynamic)",
                 )
             )
             continue
@@ -144,7 +146,7 @@ def with_batch_of_one(inputs: Sequence[DeclaredInput], notices: list[str]) -> li
     kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
     notices.append(
         f"the batch of {names} is open: 1 is taken; --batch N sets another, "
-        f"--input_dim {opened[0].name} {kept} keeps it open"
+        f"--input_dim {quote(opened[0].name)} {kept} keeps it open"
     )
     return [
         entry._replace(dims=(1, *(entry.dims or ())[1:])) if entry in opened else entry for entry in inputs

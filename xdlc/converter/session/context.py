@@ -12,6 +12,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
+from xdlc.ir.names import FreeNames
 
 if TYPE_CHECKING:
     from xdlc.converter.session.diagnostics import Diagnostics
@@ -177,6 +178,7 @@ class ImportContext:
         diagnostics: Collects problems, notices and the nodes.
         budget: Limits of the import.
         graphs: The graphs of the model so far, the main one first.
+        free_graph_name: Returns a name that none of them has.
         wanted: Names of values that reach a channel-last op through ops of any layout.
         frame: Position of the import.
     """
@@ -189,6 +191,7 @@ class ImportContext:
         self.diagnostics = diagnostics
         self.budget = Budget()
         self.graphs = {builder.graph.name: builder.graph}
+        self.free_graph_name = FreeNames(self.graphs, first=2)
         self.wanted: set[str] = set()
         self.frame = Frame(builder, Scope(), set(), {}, opsets or {})
 
@@ -334,6 +337,7 @@ class ImportContext:
             del self.problems[problems:]
             for name in list(self.graphs)[graphs:]:
                 del self.graphs[name]
+                self.free_graph_name.release(name)
             return forgotten
 
         return forget

@@ -82,6 +82,10 @@ class Diagnostics:
     uncovered: list[UncoveredNode] = field(default_factory=list)
     requested: frozenset[str] = frozenset()
 
+    def reset(self) -> None:
+        """Forget everything but the request, for another import."""
+        self.__init__(requested=self.requested)  # type: ignore[misc]
+
     def note_node(
         self,
         frame: Frame,

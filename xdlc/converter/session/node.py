@@ -110,6 +110,17 @@ class Node:
                 raise self.invalid(f"attribute {name} must be a number")
         return value
 
+    def flag(self, name: str, default: int = 0) -> bool:
+        """Return an attribute that is 0 or 1; engines take other numbers for either.
+
+        Raises:
+            ModelError: If it is something else.
+        """
+        value = self.attr(name, default)
+        if value not in (0, 1):
+            raise self.invalid(f"attribute {name} is {value}, and neither 0 nor 1")
+        return bool(value)
+
     def graph(self, name: str) -> Body:
         """Return an attribute that is a graph.
 
@@ -150,6 +161,19 @@ class Node:
         if array is not None and array.size > _MOST_INTEGERS:
             raise self.invalid(f"{what} (input {index}) has {array.size} numbers")
         return None if array is None else [int(item) for item in array.reshape(-1)]
+
+    def check_types(self, *values: Value | None) -> None:
+        """Refuse operands whose types engines do not combine; floats of 16 and 32 bits are one.
+
+        Raises:
+            ModelError: If one is float64 or integer and another is not.
+        """
+        dtypes = {value.dtype for value in values if value is not None}
+        if len(dtypes) > 1 and any(
+            not dtype.is_fixed and not (dtype.is_float and dtype.bits <= 32) for dtype in dtypes
+        ):
+            names = " and ".join(sorted(dtype.name for dtype in dtypes))
+            raise self.invalid(f"its inputs are {names}: they need one type")
 
     def axis(self, given: int, rank: int) -> int:
         """Return an axis counted from the front.

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
@@ -47,7 +48,7 @@ def fixed_inputs(
                 )
             found[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
-            problem.where = ": ".join([where, f"--set_input {name}", *filter(None, [problem.where])])
+            problem.where = ": ".join([where, f"--set_input {quote(name)}", *filter(None, [problem.where])])
             problems.append(problem)
     raise_all(problems, where=where)
     return found

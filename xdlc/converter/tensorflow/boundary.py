@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any
 
 from xdlc import ir
@@ -120,9 +121,9 @@ def source_graph(
     for node in graph.nodes:
         if node.type == DEFAULTED:
             name = node.own_name
-            dims = "" if node.attributes.get("shape") == () else f", -d {name} DIMS makes it an input"
+            dims = "" if node.attributes.get("shape") == () else f", -d {quote(name)} DIMS makes it an input"
             notices.append(
-                f"input {name!r} takes its default value: --set_input {name} VALUE sets another{dims}"
+                f"input {name!r} takes its default value: --set_input {quote(name)} VALUE sets another{dims}"
             )
     if flat.assigned:
         names = ", ".join(sorted(flat.assigned)[:_SHOWN])

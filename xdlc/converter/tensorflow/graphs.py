@@ -28,6 +28,7 @@ from xdlc.converter.tensorflow.tensors import numpy_dtype
 from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir.names import FreeNames
 
 NODES = 1 << 16
 """Nodes of functions at most, each counted as often as it is called."""
@@ -70,6 +71,7 @@ class Flat:
         self._initial: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._used: set[str] = set()
+        self._free_name = FreeNames(self._used)
         self._makers: dict[str, Node] = {}
 
     def add_main(self, wanted: Sequence[str], inputs: Iterable[str]) -> None:
@@ -254,9 +256,7 @@ class Flat:
     # ------------------------------------------------------------------ names
 
     def _unique(self, name: str) -> str:
-        found, number = name, 1
-        while found in self._used:
-            found, number = f"{name}_{number}", number + 1
+        found = self._free_name(name)
         self._used.add(found)
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from xdlc import ir
@@ -127,7 +128,11 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
             f"its signature takes strings: {', '.join(strings)}",
             where=where,
             fix="begin and end at tensors of numbers: --out_node NODE, -d NODE DIMS with a parsed tensor"
-            + (f"; or choose another signature: --saved_model_signature_key {others[0]}" if others else ""),
+            + (
+                f"; or choose another signature: --saved_model_signature_key {quote(others[0])}"
+                if others
+                else ""
+            ),
         )
     boundary.inputs = _values(chosen.inputs)
     boundary.outputs = _values(chosen.outputs)

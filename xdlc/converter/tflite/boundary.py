@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdlc import ir
 from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.file import TfliteFile
@@ -107,7 +106,7 @@ def cut(
         if not node.outputs or not set(node.outputs) <= set(names)
     ]
     made = [
-        GraphInput(name, ir.dtype.from_numpy(known[name].dtype), known[name].shape)
+        GraphInput(name, known[name].qnn_dtype, known[name].shape)
         for name in dict.fromkeys(names)
         if name not in given
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdlc import ir
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import OTHERS, TensorInfo
 from xdlc.converter.udo.output_inference import Declared
@@ -36,7 +35,7 @@ class DeclaredTensors:
         if tensor is None:
             return Declared(read=bool(name))
         shape: Dims = tuple(dim if dim >= 0 else None for dim in tensor.signature)
-        return Declared(shape, ir.dtype.from_numpy(tensor.dtype), is_outdated=self._is_outdated)
+        return Declared(shape, tensor.qnn_dtype, is_outdated=self._is_outdated)
 
     def oddity(self, name: str) -> str:
         """Return what a value is that no DLC holds, like ``string``; empty for tensors of numbers."""

@@ -104,7 +104,7 @@ class Graphs:
             if data is not None:
                 constants[tensor.name] = data
         given = [
-            GraphInput(tensor.name, ir.dtype.from_numpy(tensor.dtype), tensor.shape)
+            GraphInput(tensor.name, tensor.qnn_dtype, tensor.shape)
             for tensor in inputs
             if tensor.name not in constants
         ]

@@ -64,7 +64,7 @@ def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
     if value.is_static or tensor.dtype not in _UNSIGNED or given.scales.size > 1:
         return _dequantized(g, value, given, tensor.dtype)
     found = _shifted(g, value)
-    return found or _rounded(g, _dequantized(g, value, given, tensor.dtype), given, tensor.dtype)
+    return found or rounded_value(g, _dequantized(g, value, given, tensor.dtype), given, tensor.dtype)
 
 
 def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
@@ -83,7 +83,7 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
         return g("Add", [steps, zero]) if given.zero_points.any() else steps
     _name(g, value.tensor, tensor.name)
     if tensor.dtype in _UNSIGNED:
-        value = _rounded(g, value, given, tensor.dtype)
+        value = rounded_value(g, value, given, tensor.dtype)
     return _quantized(g, value, given, tensor.dtype)
 
 
@@ -108,7 +108,7 @@ def _name(g: Operators, made: Tensor, name: str) -> None:
         graph.rename(made, name)
 
 
-def _rounded(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
+def rounded_value(g: Operators, value: Value, given: Quantization, dtype: np.dtype[Any]) -> Value:
     """Return float values that are rounded to unsigned integers on the way."""
     unsigned = _UNSIGNED[dtype]
     shifted = Quantization(given.scales, given.zero_points - np.iinfo(dtype).min)

@@ -11,6 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir import DType
+from xdlc.ir.dtype import from_numpy
 
 DTYPES: dict[int, np.dtype[Any]] = {
     number: np.dtype(dtype)
@@ -117,6 +119,21 @@ class TensorInfo:
                 fix="the file is damaged: get it again",
             )
         return found
+
+    @property
+    def qnn_dtype(self) -> DType:
+        """The data type of QNN.
+
+        Raises:
+            UnsupportedOp: If there is none.
+            ModelError: If the format has no such type.
+        """
+        try:
+            return from_numpy(self.dtype)
+        except TypeError as error:
+            problem = f"is of a type that a DLC cannot hold: {error}"
+            fix = "cut the graph after the operators on it, or convert the model with other types"
+            raise UnsupportedOp(problem, where=self.where, fix=fix) from error
 
 
 def unpacked(array: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:

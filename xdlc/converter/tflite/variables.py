@@ -178,7 +178,7 @@ class _Variables:
             read = f"{name}_in"
             self._current[name] = read
             if is_changed or name in self._assigned:
-                dtype = ir.dtype.from_numpy(tensor.dtype)
+                dtype = tensor.qnn_dtype
                 self._inputs.append(GraphInput(read, dtype, self._shape(name, tensor)))
             elif name in self._start:
                 self._constants[read] = self._start[name]

@@ -36,6 +36,10 @@ def _elements(w: Writer, op: Op, source: Tensor) -> bool:
     runs = _runs(result.shape, repeats)
     if len(runs) > most:
         return False
+    if op.type == "Cast" and source.producer is None:  # which narrow_integers wants right behind an input
+        if w.graph.sole_consumer(source) is not op:
+            return False
+        source.shape = _merged(source.shape, runs)
     inputs = [
         w.reshape(each, _merged(shape, runs))
         for each, shape in zip(filter(None, op.inputs), shapes, strict=True)
@@ -151,6 +155,8 @@ def _finish(
 ) -> None:
     result = op.outputs[0]
     folded = w.emit(op.type, inputs, shape, params, result.dtype, result.encoding)
+    if op.is_inserted and folded.producer is not None:
+        folded.producer.origin = op.origin  # by which the form that inserted it knows it
     w.finish(w.reshape(folded, result.shape))
 
 

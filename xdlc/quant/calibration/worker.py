@@ -13,7 +13,6 @@ import os
 import queue
 import subprocess
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +30,7 @@ from xdlc.quant.calibration.statistics import ModelStatistics
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.samples import Sample, stored_samples, write_samples
 from xdlc.runtime import child
+from xdlc.runtime.child import TemporaryFolder
 
 REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
 REST, HELD, RESULTS = "{}.rest.npz", "{}.held.npz", "{}.results.npz"
@@ -82,7 +82,7 @@ def measure_in_processes(
         "loop_timeout": loop_timeout,
     }
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
+        folder = Path(stack.enter_context(TemporaryFolder()))
         records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
         Model(dict(model.graphs), records=records).save(folder / MODEL, crc=False)
         (folder / REQUEST).write_text(json.dumps(request))

@@ -86,11 +86,21 @@ class Fields:
 
     def numbers(self, key: str) -> list[float] | None:
         """Return finite numbers of a list of lists, flat; a number alone is a list of one."""
-        return None if key not in self else [self._number(key, value) for value in self.flat(key)[0]]
+        if key not in self:
+            return None
+        values = self.flat(key)[0]
+        if set(map(type, values)) == {float} and all(map(math.isfinite, values)):  # maybe millions
+            return values
+        return [self._number(key, value) for value in values]
 
     def wholes(self, key: str) -> list[int] | None:
         """Return whole numbers of a list of lists, flat; a number alone is a list of one."""
-        return None if key not in self else [self._whole(key, value) for value in self.flat(key)[0]]
+        if key not in self:
+            return None
+        values = self.flat(key)[0]
+        if set(map(type, values)) == {int} and max(map(abs, values)) < 1 << 63:
+            return values
+        return [self._whole(key, value) for value in values]
 
     def flat(self, key: str) -> tuple[list[Any], tuple[int, ...]]:
         """Return the elements of a list of lists in order, and its shape.

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xdlc.errors import UsageError
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.format_0 import FLOAT_BITS, INTEGER_BITS, SECTIONS
 from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
@@ -68,6 +69,16 @@ def _affine(kind: str, name: str, row: Fields, grain: Grain) -> Override:
         raise row.error("scale and offset differ in length", "give one offset for each scale")
     if grain is Grain.TENSOR and count > 1:
         raise row.error(f"is PER_TENSOR with {count} scales", "write one scale, or enc_type PER_CHANNEL")
+    size = positive(row, "block_size") if grain is Grain.BLOCK else None
+    if scales is not None and offsets is not None and low is None and high is None:
+        stated = Stated(bits, symmetric=symmetric, zero_is_signed=kind == "param")
+        offsets = offsets * count if len(offsets) == 1 else offsets
+        made = Override.of_scales(
+            name, kind, stated, scales, offsets, grain=grain, block_size=size, where=row.where
+        )
+        if count > 1 and not made.symmetric:
+            raise _asymmetric(row, bits)
+        return made
     steps = [
         normalised(
             Stated(
@@ -84,9 +95,12 @@ def _affine(kind: str, name: str, row: Fields, grain: Grain) -> Override:
         for index in range(count)
     ]
     if count > 1 and not all(step.symmetric for step in steps):
-        raise row.error("has an offset that is not symmetric", f"write -{1 << (bits - 1)} for each channel")
-    size = positive(row, "block_size") if grain is Grain.BLOCK else None
+        raise _asymmetric(row, bits)
     return Override.of(name, kind, bits, steps, grain=grain, block_size=size, where=row.where)
+
+
+def _asymmetric(row: Fields, bits: int) -> UsageError:
+    return row.error("has an offset that is not symmetric", f"write -{1 << (bits - 1)} for each channel")
 
 
 def _at(values: list[float] | None, index: int) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.format_0 import INTEGER_BITS
 from xdlc.quant.overrides.format_1 import expansion, positive
-from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
+from xdlc.quant.overrides.override import Grain, Override, Stated
 
 VERSION = "2.0.0"
 SECTION = "encodings"
@@ -80,16 +80,12 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
             )
         grain = Grain.CHANNEL
     half = 1 << (bits - 1)
-    steps = [
-        normalised(Stated(bits, scale=float(scale), offset=-point - (half if signed else 0)), where)
-        for scale, point in zip(scales, points, strict=True)
-    ]
+    offsets = [-point - (half if signed else 0) for point in points]
     symmetric = signed and not any(points)
     if grain is not Grain.TENSOR and not symmetric:
         raise row.error("has several scales but is not symmetric", "use a signed type without zero points")
-    found = Override.of(
-        name, kind, bits, steps, grain=grain, axis=axis, block_axis=block_axis, block_size=size, where=where
-    )
+    sides: dict[str, Any] = {"axis": axis, "block_axis": block_axis, "block_size": size}
+    found = Override.of_scales(name, kind, Stated(bits), scales, offsets, grain=grain, where=where, **sides)
     return replace(found, symmetric=symmetric)
 
 

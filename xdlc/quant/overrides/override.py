@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -79,6 +80,50 @@ class Override:
             **more,
         )
 
+    @classmethod
+    def of_scales(
+        cls,
+        name: str,
+        kind: str | None,
+        stated: Stated,
+        scales: Sequence[float],
+        offsets: Sequence[int],
+        *,
+        where: str,
+        **more: Any,
+    ) -> Override:
+        """Return an override with scales that a file states with offsets and without ranges: maybe millions.
+
+        Args:
+            name: As of the class, and so are the others.
+            kind: Likewise.
+            stated: What the scales have in common.
+            scales: The scales.
+            offsets: One per scale.
+            where: Place in the file.
+            **more: Further attributes.
+
+        Raises:
+            UsageError: If a scale or an offset is none.
+        """
+        steps = {
+            offset: normalised(replace(stated, scale=scales[0], offset=offset), where)
+            for offset in dict.fromkeys(offsets)
+        }
+        for scale in scales:
+            if not SMALLEST <= scale <= LARGEST:
+                _checked(scale, where)
+        return cls(
+            name,
+            kind,
+            stated.bits,
+            scales=_as_float32(scales),
+            offsets=tuple([steps[offset].offset for offset in offsets]),
+            symmetric=all(step.symmetric for step in steps.values()),
+            where=where,
+            **more,
+        )
+
     def times(self, factors: Sequence[float]) -> Override | None:
         """Return the encoding of the values times a factor per output channel; None if there is none.
 
@@ -125,7 +170,11 @@ _EQUAL = 1e-6
 
 
 def _normal(scales: Sequence[float]) -> tuple[float, ...]:
-    return tuple(as_float32(min(max(scale, SMALLEST), LARGEST)) for scale in scales)
+    return _as_float32([min(max(scale, SMALLEST), LARGEST) for scale in scales])
+
+
+def _as_float32(scales: Sequence[float]) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(scales)}f", struct.pack(f"<{len(scales)}f", *scales))
 
 
 @dataclass(frozen=True, slots=True)

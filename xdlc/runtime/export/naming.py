@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Op, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.ir.names import FreeNames
 from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
@@ -155,18 +156,14 @@ def _name_nodes(
             main[owner] = position
     stands_for = {position: op for op, position in main.items()}
     taken = {op.name for op in main}
+    free_name = FreeNames(taken, first=2)
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
         if position in stands_for:
             node.name = stands_for[position].name
             _note(node, stands_for[position], known)
         else:
-            base = name = f"{owner.name if owner else lowered.graph.name}/{node.op_type}"
-            count = 1
-            while name in taken:
-                count += 1
-                name = f"{base}_{count}"
-            taken.add(name)
-            node.name = name
+            node.name = free_name(f"{owner.name if owner else lowered.graph.name}/{node.op_type}")
+            taken.add(node.name)
 
 
 def describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from shlex import quote
 from typing import Any
 
 from xdlc.container.cache_entry import CacheEntry, read_entry
@@ -278,7 +279,7 @@ def refuse_to_compile(
     reasons = "; ".join([*failures, *choice.reasons]) or "there is none"
     flags = f"--htp_socs {choice.soc}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
-        flags += f" --set_output_tensors {','.join(outputs)}"
+        flags += f" --set_output_tensors {','.join(map(quote, outputs))}"
     return ConstraintError(
         f"no cache is usable on {choice.soc}: {reasons}",
         fix=f"prepare the model for it: xdlc-graph-prepare {flags}",

@@ -17,7 +17,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
 from xdlc.errors import BackendError
+from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.htp.process import Running, start
 
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -46,7 +46,7 @@ class ForkServer:
         self._model = model
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._listener: threading.Thread | None = None
         self._ends: dict[str, SimpleQueue[int | None]] = {}
         self._own: list[subprocess.Popen[bytes]] = []
@@ -99,7 +99,7 @@ class ForkServer:
         self._folder.cleanup()
 
     def _start(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="xdlc-")
+        self._folder = TemporaryFolder()
         folder = Path(self._folder.name)
         (folder / "request.json").write_text(json.dumps({"command": "fork", "model": str(self._model)}))
         self._process = start(folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

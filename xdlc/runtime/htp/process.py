@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Protocol
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
-from xdlc.runtime.child import command, ending, error_of, temporary_files
+from xdlc.runtime.child import TemporaryFolder, command, ending, error_of, temporary_files
 from xdlc.runtime.child import environment as environment_of
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
@@ -111,7 +110,7 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
         yield path.resolve()
         return
     with temporary_files():
-        held = tempfile.TemporaryDirectory(prefix="xdlc-")
+        held = TemporaryFolder()
     with held as folder:
         path = Path(folder) / "model.dlc"
         graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
@@ -135,7 +134,7 @@ class Child:
     def __init__(self, launch: Launch = start) -> None:
         self._launch = launch
         with temporary_files():
-            self._folder = tempfile.TemporaryDirectory(prefix="xdlc-")
+            self._folder = TemporaryFolder()
         self.folder = Path(self._folder.name)
 
     def __enter__(self) -> Child:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import NEURON as OPERATIONS
-from xdlc.runtime import htp_fusion
+from xdlc.runtime import fixed_point_functions, htp_fusion
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 
@@ -74,6 +74,8 @@ FUNCTIONS: dict[str, Function] = {
 def _lower(op: Op, b: Builder, function: str) -> None:
     source = args.operand(op, 0)
     target = args.result(op)
+    if fixed_point_functions.lowered(b, source, target, function):
+        return
     order = b.orders(source)[0] if b.orders(source) else None
     rounded = source.encoding == target.encoding or not htp_fusion.with_producer(source, function)
     value = b.read(source, order, rounded=rounded)

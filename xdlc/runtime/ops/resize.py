@@ -15,6 +15,7 @@ from xdlc.runtime.ops import lowering
 TRANSFORMATIONS = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
 INTERPOLATIONS = ("nearest", "linear", "cubic")
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_NEAR = 64
 
 
 def _choice(op: Op, name: str, names: tuple[str, ...]) -> str:
@@ -28,16 +29,36 @@ def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "f
     source, target = args.operand(op, 0), args.result(op)
     _check_ranks(source, target)
     order = channels_first(source.rank)
-    sizes = b.ints(*(target.shape[axis] for axis in order))
+    sizes, shape = [target.shape[axis] for axis in order], [source.shape[axis] for axis in order]
+    value, whole = b.read(source, order), list(sizes)
+    is_guarded = source.rank == 4 and mode != "nearest" and _follows_transpose(source)
+    if is_guarded:
+        value = b.reshape(value, [shape[0] * shape[1], 1, *shape[2:]])
+        sizes = [sizes[0] * sizes[1], 1, *sizes[2:]]
     value = b.node(
         "Resize",
-        [b.read(source, order), "", "", sizes],
+        [value, "", "", b.ints(*sizes)],
         mode=mode,
         coordinate_transformation_mode=transformation,
         nearest_mode=nearest if mode == "nearest" else None,
         **attrs,
     )
-    b.write(target, value, order)
+    b.write(target, b.reshape(value, whole) if is_guarded else value, order)
+
+
+def _follows_transpose(tensor: Tensor) -> bool:
+    """Return whether a Transpose is near, which onnxruntime's optimizer may move past a Resize.
+
+    The Resize then has axes 1 and 3, which its kernels refuse; a Reshape stops the Transpose.
+    """
+    queue = [tensor]
+    for each in queue:  # grows
+        op = each.producer
+        if op is not None and op.type == "Transpose":
+            return True
+        if op is not None and len(queue) < _NEAR:
+            queue += [before for before in op.inputs if before is not None and not before.is_static]
+    return False
 
 
 def _check_ranks(source: Tensor, target: Tensor) -> None:

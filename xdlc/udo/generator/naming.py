@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xdlc.errors import ModelError
+from xdlc.ir.names import FreeNames
 from xdlc.opdefs.semantics import KEYWORDS
 
 MAX_LENGTH = 100
@@ -86,16 +87,11 @@ def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, .
         >>> identifiers(["in[0]", "in_0", "class"])
         ('in_0', 'in_0_2', 'class_')
     """
-    known = set(taken)
-    found = []
+    known, found = set(taken), list[str]()
+    free_name = FreeNames(known, first=2)
     for name in names:
-        stem = identifier(name)
-        result, number = stem, 1
-        while result in known:
-            number += 1
-            result = f"{stem}_{number}"
-        known.add(result)
-        found.append(result)
+        found.append(free_name(identifier(name)))
+        known.add(found[-1])
     return tuple(found)
 
 

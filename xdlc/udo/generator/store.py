@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
 from xdlc.ir.files import checked_path
+from xdlc.runtime.child import TemporaryFolder
 from xdlc.udo.generator.rendering import Rendered
 
 MANIFEST = ".xdlc-udo.json"
@@ -63,7 +63,7 @@ def write_packages(
     targets = [folder / name for name, _ in packages]
     with _storage_errors(folder):
         raise_all([*_blocked(folder), *(one for target in targets for one in _refusals(target, force))])
-        with _folder(folder), tempfile.TemporaryDirectory(prefix=".xdlc-udo-", dir=folder) as work:
+        with _folder(folder), TemporaryFolder(".xdlc-udo-", dir=folder) as work:
             outcomes = [
                 _build(target, Path(work) / "new" / name, files)
                 for target, (name, files) in zip(targets, packages, strict=True)

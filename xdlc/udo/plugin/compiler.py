@@ -17,6 +17,7 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import udo as runtime_udo
+from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.udo.sources import MACHINE
 
 INCLUDE = Path(runtime_udo.__file__).parent / "include"
@@ -116,7 +117,7 @@ def compile_library(
         UsageError: If the compiler refuses a file, or the function is not there.
         BackendError: If it takes too long.
     """
-    with tempfile.TemporaryDirectory(prefix="xdlc_kernel_") as name:
+    with TemporaryFolder("xdlc_kernel_") as name:
         folder = Path(name)
         for file, content in files.items():
             data = content.encode() if isinstance(content, str) else content

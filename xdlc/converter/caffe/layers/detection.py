@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from shlex import quote
 
 import numpy as np
 
@@ -138,8 +139,8 @@ def _detection_output(node: Node, g: Operators) -> Value:
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} runs on the host, as Caffe computes it, and outputs rows of 0 after the last "
         "detection; quantized, it stays float with xdlc-quant --float_ops of that name; for HTP cut the net "
-        f"before it with --out_name {node.names[0]} --out_name {node.names[1]} and find the boxes in the "
-        f"program, with the priors, which --out_name {node.names[2]} alone outputs"
+        f"before it with --out_name {quote(node.names[0])} --out_name {quote(node.names[1])} and find the "
+        f"boxes in the program, with the priors, which --out_name {quote(node.names[2])} alone outputs"
     )
     numbers = np.repeat(np.arange(images), len(labels) * most), np.tile(np.repeat(labels, most), images)
     heads = g.builder.const(np.stack(numbers, axis=1).astype(np.float32))

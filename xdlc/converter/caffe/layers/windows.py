@@ -199,7 +199,8 @@ def _pooled(
         return [g("AveragePool", [x], count_include_pad=1, **given)]
     if method == "STOCHASTIC":  # at inference the mean, weighted by the elements themselves
         total, squares = (g("AveragePool", [each], **given) for each in (x, g("Mul", [x, x])))
-        return [g("Div", [squares, g("Add", [total, number(g, x, float(np.finfo(np.float32).tiny))])])]
+        empty = g("Equal", [total, number(g, x, 0)])  # after a ReLU; HTP has no number small enough to add
+        return [g("Div", [squares, g("Where", [empty, number(g, x, 1), total])])]
     if tops == 1:
         return [g("MaxPool", [x], **given)]
     most, where = g.apply("MaxPool", [x], given, 2)

@@ -100,6 +100,8 @@ def _plain(type: str, **options: float) -> Function:
 
 
 def _shrink(g: Operators, x: Value, threshold: float = 0.5, *, soft: bool) -> Value:
+    if soft and threshold < 0:  # the limits cross: the upper one wins, with ONNX the lower one
+        return g("Neg", [g("Shrink", [g("Neg", [x])], bias=float(threshold), lambd=float(threshold))])
     return g("Shrink", [x], bias=float(threshold) if soft else 0.0, lambd=float(threshold))
 
 

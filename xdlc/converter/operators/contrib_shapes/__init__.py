@@ -1,4 +1,4 @@
-"""Output shapes of ``com.microsoft`` operators, which ONNX's shape inference does not know.
+"""Output shapes of ``com.microsoft`` and ``ai.onnx.ml`` operators that ONNX does not infer.
 
 Only operators that onnxruntime's CPU provider executes are here: others cannot be kept for the host.
 Sources: the schemas and documentation in onnxruntime (docs/ContribOperators.md).
@@ -7,12 +7,14 @@ Sources: the schemas and documentation in onnxruntime (docs/ContribOperators.md)
 from __future__ import annotations
 
 from xdlc.converter.operators.contrib_shapes import attention, others
+from xdlc.converter.operators.contrib_shapes.learning import LEARNING
 from xdlc.converter.operators.contrib_shapes.rules import Rule, like, same
 
 OF_DEFAULT_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
 """Operators that onnxruntime has in ONNX's own domain, where ONNX has none."""
 
 SHAPES: dict[str, Rule] = {
+    **LEARNING,
     **dict.fromkeys(
         (
             "BiasGelu",

@@ -214,10 +214,7 @@ def commit(importer: Importer, subs: Sequence[SubGraph], keys: Sequence[str]) ->
     """Add graphs to the model under free names; return the parameters that name them."""
     params: dict[str, ir.Param] = {}
     for sub, key in zip(subs, keys, strict=True):
-        base, count = sub.graph.name, 1
-        while sub.graph.name in importer.context.graphs:
-            count += 1
-            sub.graph.name = f"{base}_{count}"
+        sub.graph.name = importer.context.free_graph_name(sub.graph.name)
         importer.context.graphs[sub.graph.name] = sub.graph
         params[key] = ir.string(sub.graph.name)
     return params

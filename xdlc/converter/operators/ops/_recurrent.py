@@ -49,7 +49,7 @@ def time_major(
         function: Handler of nodes whose time axis comes first.
         states: Positions of the inputs that hold initial states.
     """
-    if not node.attr("layout", 0):
+    if not node.flag("layout"):
         return function(node, b)
     swapped = {0, *states}
     inputs = [

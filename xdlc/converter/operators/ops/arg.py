@@ -16,11 +16,11 @@ def arg(node: Node, b: Builder) -> Value:
     """Map onto Argmax or Argmin (int32), cast to the int64 that ONNX wants."""
     value = node.required(0)
     axis = node.axis(node.attr("axis", 0), value.rank)
-    last = bool(node.attr("select_last_index", 0))
+    last = node.flag("select_last_index")
     if last:  # the first from the other end
         value = reversed_along(b, value, axis)
     lying = value.axis(axis)
-    keep = bool(node.attr("keepdims", 1)) or value.rank == 1
+    keep = node.flag("keepdims", 1) or value.rank == 1
     shape = [1 if position == lying else dim for position, dim in enumerate(value.tensor.shape)]
     if not keep:
         del shape[lying]
@@ -29,6 +29,6 @@ def arg(node: Node, b: Builder) -> Value:
     result = Value(found, value.order if keep else without_axes(value.order, [axis]))
     if last:
         result = b.binary(SUBTRACT, number(b, result, value.shape[axis] - 1), result)
-    if keep and not node.attr("keepdims", 1):
+    if keep and not node.flag("keepdims", 1):
         result = b.reshape(result, ())
     return b.cast(result, INT64)

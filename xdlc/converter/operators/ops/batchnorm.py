@@ -24,7 +24,7 @@ def batch_normalization(node: Node, b: Builder) -> Value | list[Value]:
     """
     x, count = node.required(0), node.required(1).size
     lies = (x.rank == 1 and count == 1) or (x.rank == 2 and x.shape[1] == 1 < count == x.size)
-    if not lies or node.attr("training_mode", 0):
+    if not lies or node.flag("training_mode"):
         return _normalized(node, b, x)
     result = _normalized(node, b, b.reshape(x, (x.size // count, count)))
     return b.reshape(result, x.shape) if isinstance(result, Value) else result
@@ -37,7 +37,7 @@ def _normalized(node: Node, b: Builder, x: Value) -> Value | list[Value]:
     for index, value in enumerate(statistics, 1):
         if value.shape != dims:
             raise node.invalid(f"input {index} has shape {list(value.shape)} for {list(dims)} channels")
-    if node.attr("training_mode", 0):
+    if node.flag("training_mode"):
         return _training(node, b, x, statistics, momentum)
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.problem("works in training mode", "export the model for inference")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import ANY, Node, importer
@@ -33,6 +34,8 @@ _COMPARISONS = {"Equal": EQUAL, "Greater": GREATER, "Less": LESS}
 _COMPARISONS_12 = {"GreaterOrEqual": GREATER_EQUAL, "LessOrEqual": LESS_EQUAL}
 _LOGICAL = {"And": AND, "Or": OR, "Xor": XOR}
 _CHAINS = {"Sum": ADD, "Max": MAXIMUM, "Min": MINIMUM}
+_LONG = 64
+"""Most inputs of a sum that stays a chain whatever they are."""
 _NEUTRAL = {MAXIMUM: -math.inf, MINIMUM: math.inf}
 """The constant that changes no operand, NaN included; no encoding holds it, it would keep the op float."""
 
@@ -53,7 +56,7 @@ def power(node: Node, b: Builder) -> Value:
 @importer("Mod", since=10, layout=ANY, dynamic=True)
 def modulo(node: Node, b: Builder) -> Value:
     """Map the remainder: sign of the dividend with fmod, of the divisor without."""
-    return b.binary(FMOD if node.attr("fmod", 0) else MOD, node.required(0), node.required(1))
+    return b.binary(FMOD if node.flag("fmod") else MOD, node.required(0), node.required(1))
 
 
 @importer(*_COMPARISONS, since=7, layout=ANY, dynamic=True)
@@ -87,15 +90,29 @@ def mean(node: Node, b: Builder) -> Value:
 
 
 def chain_of(node: Node, b: Builder, operation: int) -> Value:
-    """Combine all inputs of a node pair by pair, without constants that change nothing."""
-    result = node.required(0)
-    for index in range(1, len(node.inputs)):
-        other = node.required(index)
+    """Combine all inputs of a node pair by pair, without constants that change nothing.
+
+    Inputs that repeat count once in an extreme, and in a long sum as a product.
+    """
+    values = [node.required(index) for index in range(len(node.inputs))]
+    if operation in _NEUTRAL or len(values) > _LONG:
+        times = Counter((value.tensor, value.order) for value in values)
+        distinct = {(value.tensor, value.order): value for value in values}
+        values = [
+            value if operation in _NEUTRAL or times[key] == 1 else _times(b, value, times[key])
+            for key, value in distinct.items()
+        ]
+    result = values[0]
+    for other in values[1:]:
         if _is_neutral(result, other, operation):
             result = other
         elif not _is_neutral(other, result, operation):
             result = b.binary(operation, result, other)
     return result
+
+
+def _times(b: Builder, value: Value, count: int) -> Value:
+    return b.binary(MULTIPLY, value, b.const(value.dtype.numpy.type(count)))
 
 
 def _is_neutral(constant: Value, other: Value, operation: int) -> bool:

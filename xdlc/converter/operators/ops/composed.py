@@ -5,11 +5,23 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops import _formulas
-from xdlc.converter.operators.ops._compose import compare, number, select
+from xdlc.converter.operators.ops._compose import compare, number, select, unary
 from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, ELU, GREATER, MULTIPLY, SOFTPLUS, SUBTRACT, TANH
+from xdlc.opdefs.elementwise_enums import (
+    ADD,
+    DIVIDE,
+    ELU,
+    EXP,
+    GREATER,
+    MINIMUM,
+    MULTIPLY,
+    RELU,
+    SOFTPLUS,
+    SUBTRACT,
+    TANH,
+)
 
 
 @importer("Selu", since=6, layout=ANY)
@@ -23,9 +35,15 @@ def selu(node: Node, b: Builder) -> Value:
 
 @importer("Celu", since=12, layout=ANY)
 def celu(node: Node, b: Builder) -> Value:
-    """Write max(0, x) + min(0, alpha * (exp(x / alpha) - 1)) as alpha * elu(x / alpha)."""
+    """Write max(0, x) + min(0, alpha * (exp(x / alpha) - 1)): for alpha above 0 as alpha * elu(x / alpha)."""
     x, alpha = node.required(0), node.attr("alpha", 1.0)
+    if alpha == 0:
+        raise node.invalid("its alpha is 0")
     inner = b.binary(DIVIDE, x, number(b, x, alpha))
+    if alpha < 0:  # the two parts meet at 0
+        grown = b.binary(SUBTRACT, unary(b, EXP, inner), number(b, x, 1.0))
+        below = b.binary(MINIMUM, b.binary(MULTIPLY, grown, number(b, x, alpha)), number(b, x, 0.0))
+        return b.binary(ADD, neuron(b, x, RELU), below)
     return b.binary(MULTIPLY, neuron(b, inner, ELU, {"alpha": ir.f32(1.0)}), number(b, x, alpha))
 
 
@@ -56,9 +74,9 @@ def swish(node: Node, b: Builder) -> Value:
 
 @importer("Shrink", since=9, layout=ANY)
 def shrink(node: Node, b: Builder) -> Value:
-    """Write x - bias above lambd, x + bias below -lambd, 0 between, as two selections."""
+    """Write x + bias below -lambd, else x - bias above lambd, else 0, as two selections."""
     x, lambd, bias = node.required(0), node.attr("lambd", 0.5), node.attr("bias", 0.0)
     above = compare(b, GREATER, x, number(b, x, lambd))
     below = compare(b, GREATER, number(b, x, -lambd), x)
-    low = select(b, below, b.binary(ADD, x, number(b, x, bias)), number(b, x, 0.0))
-    return select(b, above, b.binary(SUBTRACT, x, number(b, x, bias)), low)
+    high = select(b, above, b.binary(SUBTRACT, x, number(b, x, bias)), number(b, x, 0.0))
+    return select(b, below, b.binary(ADD, x, number(b, x, bias)), high)

@@ -45,6 +45,7 @@ def convolve(
         raise node.invalid(f"input of rank {x.rank} with weights of rank {weight.rank}")
     if x.rank > 5:
         raise node.invalid(f"{x.rank - 2} spatial axes; QNN convolves over at most 3")
+    node.check_types(x, weight, bias)
     group = node.attr("group", 1)
     if group < 1 or x.shape[1] != weight.shape[1] * group or weight.shape[0] % group:
         raise node.invalid(

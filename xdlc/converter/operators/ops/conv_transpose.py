@@ -19,6 +19,7 @@ def conv_transpose(node: Node, b: Builder) -> Value:
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
         raise node.problem(f"input of rank {x.rank} with weights of rank {weight.rank}")
+    node.check_types(x, weight, bias)
     group = node.attr("group", 1)
     if weight.shape[0] != x.shape[1] or group < 1 or x.shape[1] % group:
         raise node.problem(

@@ -18,10 +18,10 @@ def cumulative_product(node: Node, b: Builder) -> Value:
     if given is None or given.size != 1:
         raise node.invalid("needs one axis")
     axis = node.axis(int(given.reshape(-1)[0]), x.rank)
-    reverse = bool(node.attr("reverse", 0))
+    reverse = node.flag("reverse")
     if reverse:
         x = reversed_along(b, x, axis)
-    if node.attr("exclusive", 0):
+    if node.flag("exclusive"):
         x = _delayed(b, x, axis, 1)
     step = 1
     while step < x.shape[axis]:

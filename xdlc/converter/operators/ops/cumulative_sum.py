@@ -17,7 +17,7 @@ def cumulative_sum(node: Node, b: Builder) -> Value:
         raise node.problem("the axis (input 1) is missing")
     params = {
         "axis": ir.u32(x.axis(node.axis(int(axis.reshape(-1)[0]), x.rank))),
-        "exclusive": ir.b8(bool(node.attr("exclusive", 0))),
-        "reverse": ir.b8(bool(node.attr("reverse", 0))),
+        "exclusive": ir.b8(node.flag("exclusive")),
+        "reverse": ir.b8(node.flag("reverse")),
     }
     return b.unary("CumulativeSum", x, params)

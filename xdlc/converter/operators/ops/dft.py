@@ -19,12 +19,7 @@ def dft(node: Node, b: Builder) -> Value:
     to which the axis is cut or filled up with zeros.
     """
     x, given = node.required(0), node.static(1, "the length of the transform")
-    if (
-        x.dtype is not FLOAT32
-        or not node.attr("inverse", 0)
-        or node.attr("onesided", 0)
-        or x.shape[-1:] != (2,)
-    ):
+    if x.dtype is not FLOAT32 or not node.flag("inverse") or node.flag("onesided") or x.shape[-1:] != (2,):
         raise node.problem("only the inverse transform of complex single-precision values has QNN operations")
     axis = node.axis((node.ints(2, "axis", "the axis") or [-2])[0], x.rank)
     if axis == x.rank - 1:

@@ -22,6 +22,7 @@ _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 def einsum(node: Node, b: Builder) -> Value:
     """Write the equation as one product of two operands after the other."""
     values = [node.required(index) for index in range(len(node.inputs))]
+    node.check_types(*values)
     terms, wanted = _parsed(node, values)
     dims: dict[str, int] = {}
     for value, labels in zip(values, terms, strict=True):

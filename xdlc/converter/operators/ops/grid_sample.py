@@ -19,7 +19,7 @@ def grid_sample(node: Node, b: Builder) -> Value:
     """Map onto GridSample, which has two spatial axes and no cubic mode."""
     x, grid = node.required(0), node.required(1)
     mode = node.attr("mode", "linear")
-    padding, align = node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0))
+    padding, align = node.attr("padding_mode", "zeros"), node.flag("align_corners")
     if x.rank != 4:
         raise node.problem(f"{x.rank - 2} spatial axes; QNN's GridSample has 2")
     if mode not in _MODES:
@@ -43,7 +43,7 @@ def affine_grid(node: Node, b: Builder) -> Value:
     if size is None or size.size != theta.shape[1] + 2 or theta.shape[2] != theta.shape[1] + 1:
         raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")
     dims = [int(dim) for dim in size[2:]]
-    align = bool(node.attr("align_corners", 0))
+    align = node.flag("align_corners")
     b.check_table(*dims)
     axes = [_positions(dim, align) for dim in dims]
     last_first = np.meshgrid(*axes, indexing="ij")[::-1]

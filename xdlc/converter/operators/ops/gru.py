@@ -38,7 +38,7 @@ def _time_major(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
     if x.rank != 3:
         raise node.invalid(f"input of rank {x.rank} instead of 3")
-    after = bool(node.attr("linear_before_reset", 0))
+    after = node.flag("linear_before_reset")
     if not _offered(node, x):
         return _unrolled(node, b, after=after)
     runs = [_direction(node, b, index, backwards, after) for index, backwards in enumerate(directions(node))]

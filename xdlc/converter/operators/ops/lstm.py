@@ -75,7 +75,7 @@ def _offered(node: Node, x: Value) -> bool:
 
 
 def _unrolled(node: Node, b: Builder) -> list[Value]:
-    coupled = bool(node.attr("input_forget", 0))
+    coupled = node.flag("input_forget")
     given = node.input(7)
 
     def peep(cell: Cell, total: Value, index: int, memory: Value, direction: int) -> Value:

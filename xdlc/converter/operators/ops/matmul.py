@@ -18,6 +18,7 @@ def matmul(node: Node, b: Builder) -> Value:
 
 def multiply(node: Node, b: Builder, x: Value, y: Value) -> Value:
     """Append a matrix product."""
+    node.check_types(x, y)
     if not x.rank or not y.rank:
         raise node.problem("an input is a scalar")
     row, column = x.rank == 1, y.rank == 1
@@ -69,9 +70,10 @@ def gemm(node: Node, b: Builder) -> Value:
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     if x.rank != 2 or weight.rank != 2:
         raise node.problem(f"inputs of rank {x.rank} and {weight.rank} instead of 2")
-    if node.attr("transA", 0):
+    node.check_types(x, weight, bias)
+    if node.flag("transA"):
         x = b.transpose(x, (1, 0))
-    outer_first = weight if node.attr("transB", 0) else b.transpose(weight, (1, 0))
+    outer_first = weight if node.flag("transB") else b.transpose(weight, (1, 0))
     if x.shape[1] != outer_first.shape[1]:
         raise node.problem(
             f"{x.shape[1]} columns meet {outer_first.shape[1]} rows: the inner dimensions differ"

@@ -28,7 +28,7 @@ def pool(node: Node, b: Builder) -> Value | Sequence[Value]:
     """Map a pool over one, two or three axes; dilated ones, and places of maxima, element by element."""
     x = node.required(0)
     view = window(node, tuple(node.attr("kernel_shape") or ()), x.shape[2:])
-    column_major = bool(node.attr("storage_order", 0))
+    column_major = node.flag("storage_order")
     if len(node.outputs) > 1 and node.outputs[1]:
         return maximum_and_place(node, b, x, view, column_major=column_major)
     if node.type == "LpPool":
@@ -36,7 +36,7 @@ def pool(node: Node, b: Builder) -> Value | Sequence[Value]:
     if any(dilation != 1 for dilation in view.dilations):
         if node.type == "MaxPool":
             return dilated_maximum(node, b, x, view)
-        return dilated_mean(node, b, x, view, counts_padding=bool(node.attr("count_include_pad", 0)))
+        return dilated_mean(node, b, x, view, counts_padding=node.flag("count_include_pad"))
     return pooled(node, b, x, view, _STEMS[node.type])
 
 
@@ -88,7 +88,7 @@ def pooled(
         x = b.reshape(x, (*x.shape[:2], 1, *spatial))
     if x.rank not in (4, 5):
         raise node.problem(f"{x.rank - 2} spatial axes; QNN pools over 2 or 3")
-    counts_padding = stem == "PoolAvg" and bool(node.attr("count_include_pad", 0))
+    counts_padding = stem == "PoolAvg" and node.flag("count_include_pad")
     floor = view.rounded_down(x.shape[2:])
     given, hangs_over = view, counts_padding and floor.after != view.after
     once = (1,) * floor.rank

@@ -14,6 +14,7 @@ from xdlc.converter.values import Value
 def prelu(node: Node, b: Builder) -> Value:
     """Map onto Prelu, whose slope broadcasts; in onnxruntime the input does too."""
     slope = node.required(1)
+    node.check_types(node.required(0), slope)
     return b.elementwise("Prelu", [expanded(b, node.required(0), slope.shape), slope])
 
 

@@ -76,7 +76,7 @@ def qlinear_matmul(node: Node, b: Builder) -> Value:
 def qgemm(node: Node, b: Builder) -> Value:
     """Map onto Gemm; the bias scale is alpha times both scales, and the result may stay real."""
     weight, bias = node.required(3), node.input(6)
-    scales = _quantized.encoding(node, 4, 5, weight, axis=0 if node.attr("transB", 0) else 1)
+    scales = _quantized.encoding(node, 4, 5, weight, axis=0 if node.flag("transB") else 1)
     operands: list[Value | None] = [_operand(node, b, 0), _quantized.real(node, b, weight, scales)]
     if bias is not None:
         alpha = ScaleOffset(node.attr("alpha", 1.0))
@@ -102,7 +102,7 @@ def qlinear_unary(node: Node, b: Builder) -> Value:
 @importer("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT, layout=CHANNEL_LAST)
 def qlinear_pool(node: Node, b: Builder) -> Value:
     """Map onto an average pool."""
-    if node.attr("channels_last", 0):
+    if node.flag("channels_last"):
         raise node.problem("channels_last = 1", "export channel-first")
     return _result(node, b, _on_reals(node, b, node.type.removeprefix("QLinear"), [_operand(node, b, 0)]), 3)
 

@@ -27,7 +27,7 @@ def log_sum_exp(node: Node, b: Builder) -> Value:
     """Write log(sum(exp(x - m))) + m with the greatest element m, so that no exponential overflows."""
     given = node.required(0)
     most = float(np.finfo(np.float32).max)
-    axes, keep = _axes(node, given), bool(node.attr("keepdims", 1))
+    axes, keep = _axes(node, given), node.flag("keepdims", 1)
     if not axes:
         return given
     value = given if given.dtype.is_float else b.cast(given, FLOAT32)
@@ -58,12 +58,12 @@ def composed(node: Node, b: Builder) -> Value:
 
 def _axes(node: Node, value: Value) -> list[int]:
     """Return the axes to reduce, from 0; none for an operator that then changes nothing."""
-    given, keeps_all = node.ints(1, "axes", "the axes"), bool(node.attr("noop_with_empty_axes", 0))
+    given, keeps_all = node.ints(1, "axes", "the axes"), node.flag("noop_with_empty_axes")
     if not given:
         return [] if keeps_all else list(range(value.rank))
     return sorted({node.axis(axis, value.rank) for axis in given})
 
 
 def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:
-    axes, keep = _axes(node, value), bool(node.attr("keepdims", 1))
+    axes, keep = _axes(node, value), node.flag("keepdims", 1)
     return reduced(b, type, value, axes, keep=keep) if axes else value

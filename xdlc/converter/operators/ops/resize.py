@@ -43,8 +43,8 @@ def resize(node: Node, b: Builder) -> Value:
         request.transform,
         request.nearest,
         node.attr("cubic_coeff_a", -0.75),
-        bool(node.attr("exclude_outside", 0)),
-        bool(node.attr("antialias", 0)),
+        node.flag("exclude_outside"),
+        node.flag("antialias"),
     )
     beyond = node.attr("extrapolation_value", 0.0)
     try:

@@ -36,7 +36,7 @@ def stft(node: Node, b: Builder) -> Value:
     starts = np.arange(count)[:, None] * stride
     frames = picked(b, b.reshape(signal, (batch, dim)), 1, (starts + np.arange(frame)).reshape(-1))
     frames = b.reshape(frames, (batch * count, frame))
-    matrix = _transform(frame, frame // 2 + 1 if node.attr("onesided", 1) else frame)
+    matrix = _transform(frame, frame // 2 + 1 if node.flag("onesided", 1) else frame)
     if window is not None and window.is_static:
         matrix = matrix * window.numpy().astype(np.float64)
     elif window is not None:

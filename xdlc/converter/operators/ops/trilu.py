@@ -23,7 +23,7 @@ def trilu(node: Node, b: Builder) -> Value:
     b.check_table(*x.shape[-2:])
     ones = np.ones(x.shape[-2:], np.bool_)
     k = max(-ones.shape[0], min(k, ones.shape[1]))
-    mask = np.triu(ones, k) if node.attr("upper", 1) else np.tril(ones, k)
+    mask = np.triu(ones, k) if node.flag("upper", 1) else np.tril(ones, k)
     return select(b, b.const(mask, f"{b.stem}_mask"), x, number(b, x, 0))
 
 

@@ -26,7 +26,7 @@ def reshape(node: Node, b: Builder) -> Value:
     """Reshape; 0 keeps a dimension (unless allowzero), -1 is worked out."""
     value = node.required(0)
     wanted = node.ints(1, "shape", "the new shape") or []
-    if not node.attr("allowzero", 0):
+    if not node.flag("allowzero"):
         wanted = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
     if -1 in wanted:
         known = math.prod(dim for dim in wanted if dim != -1)

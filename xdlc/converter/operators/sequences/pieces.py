@@ -16,7 +16,7 @@ def import_split(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SplitToSequence: a Split into as many pieces as are known."""
     value = tensor(node, 0)
     shape = value.dims
-    axis, keeps = int(node.attr("axis", 0)), bool(node.attr("keepdims", 1))
+    axis, keeps = int(node.attr("axis", 0)), node.flag("keepdims", 1)
     if shape is None:
         raise node.problem(
             "the rank of its input is only known when the graph runs", "bind the open dimensions"
@@ -90,7 +90,7 @@ def _check_integers(node: Node, value: Value) -> None:
 @structural("ConcatFromSequence", layout=ANY)
 def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a ConcatFromSequence: a Concat, along a new axis if the node states that."""
-    elements, axis, adds = elements_of(node, 0), node.attr("axis"), bool(node.attr("new_axis", 0))
+    elements, axis, adds = elements_of(node, 0), node.attr("axis"), node.flag("new_axis")
     if not elements:
         raise node.invalid("joins the elements of an empty sequence")
     shape = elements[0].dims

@@ -46,7 +46,7 @@ def unbatched(g: Operators, made: Value, x: Value, rank: int | None = None) -> V
 
 def mixed(g: Operators, x: Value, axis: int, table: Array) -> Value:
     """Return a value with an axis replaced by shares [new, old] of its elements."""
-    if np.array_equal(table, np.eye(*table.shape)):
+    if np.array_equal(table, np.eye(len(table))):
         return x
     order = [*(held for held in range(x.rank) if held != axis), axis]
     shares = g.builder.const(np.ascontiguousarray(table.T.astype(x.dtype.numpy)))

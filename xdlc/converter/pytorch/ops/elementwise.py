@@ -136,6 +136,7 @@ def _nan_to_num(self: Term, nan: float | None, posinf: float | None, neginf: flo
     return known.same(-math.inf).where(-most if neginf is None else neginf, known)
 
 
+_USUAL_ALPHA = 16
 _BIAS, _STEP = 126, 1 << 23
 """Exponent of the floats from 0.5 to 1, and the distance of two exponents, in the bits of float32."""
 
@@ -162,8 +163,14 @@ def _clipped(self: Term, min_val: float = 0, max_val: float = 6) -> Term:
     return self("Clip", min_val, max_val) if is_float else self.most(min_val).least(max_val)
 
 
+def _celu(self: Term, alpha: float) -> Term:
+    if 0 < alpha <= _USUAL_ALPHA:
+        return self("Celu", alpha=float(alpha))
+    return (self > 0).where(self, (self / alpha).expm1() * alpha)  # exp(x) - 1 would lose digits
+
+
 formulas({
-    "celu": lambda self, alpha: self("Celu", alpha=float(alpha)),
+    "celu": _celu,
     "gelu": lambda self, approximate: self("Gelu", approximate=approximate),
     "hardshrink": lambda self, lambd: ((self >= -lambd) & (self <= lambd)).where(0, self),
     "hardsigmoid": lambda self: self("HardSigmoid", alpha=1 / 6, beta=0.5),
@@ -207,9 +214,10 @@ def _elu(self: Term, alpha: float, scale: float, input_scale: float) -> Term:
 @formula("softplus")
 def _softplus(self: Term, beta: float, threshold: float) -> Term:
     """Map log(1 + exp(beta x)) / beta, and x where beta x is above the threshold, as QNN has it."""
-    if (beta, threshold) == (1, 20) or self.value.is_static:  # log(1 + exp(20)) is 20 in single precision
+    is_usual = (beta, threshold) == (1, 20)  # log(1 + exp(20)) is 20 in single precision
+    if is_usual or threshold <= 0 or self.value.is_static:  # QNN's threshold -1 is none
         bent = self("Softplus") if beta == 1 else (self * beta)("Softplus") / beta
-        return bent if threshold == 20 else (self * beta > threshold).where(self, bent)
+        return bent if is_usual else (self * beta > threshold).where(self, bent)
     params = {"operation": ir.u32(SOFTPLUS), "beta": ir.f32(beta), "threshold": ir.f32(threshold)}
     return self.via(lambda g, x: g.builder.unary("ElementWiseNeuron", x, params))
 
@@ -222,20 +230,15 @@ def _log_sigmoid(self: Term) -> list[Term]:
 
 @aten("glu")
 def _glu(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    if self.dims is not None and (self.dims[axis_of(dim, self.rank)] or 0) % 2:
+        raise node.invalid(f"it halves axis {dim} of shape {list(self.dims)}")
     first, second = g.apply("Split", [self], {"axis": axis_of(dim, self.rank), "num_outputs": 2}, 2)
     return g("Mul", [first, g("Sigmoid", [second])])
 
 
 @formula("logit", "special_logit")
 def _logit(self: Term, eps: float | None) -> Term:
-    x = self if eps is None or eps < 0 else self.most(eps).least(1 - eps)
+    x = self
+    if eps is not None and eps >= 0:  # of limits that cross the lower one wins
+        x = self.most(eps).least(1 - eps) if eps <= 0.5 else (self < eps).where(eps, self.least(1 - eps))
     return (x / (1.0 - x))("Log")
-
-
-@aten("alpha_dropout", "dropout", "feature_alpha_dropout", "feature_dropout", "native_dropout", layout=ANY)
-def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool | None) -> list[Value]:
-    """Return the input, and, for the native form, that all of it is kept."""
-    if train and p:
-        raise node.problem("dropout of training is random", "call model.eval() before the export")
-    x = Term(g, input)
-    return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]

@@ -20,7 +20,8 @@ NONE, MEAN, SUM = range(3)
 
 def _result(loss: Term, reduction: int) -> Term:
     """Return losses of elements as they are, or their mean or sum."""
-    return loss if reduction == NONE else over(loss, "Mean" if reduction == MEAN else "Sum")
+    kind = {MEAN: "Mean", SUM: "Sum"}.get(reduction)
+    return loss if kind is None else over(loss, kind)
 
 
 def _distance(x: Term, y: Term, order: float, epsilon: float = 0.0, keep: bool = False) -> Term:

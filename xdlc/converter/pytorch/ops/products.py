@@ -116,6 +116,11 @@ def _tensordot(
     left, right = (
         [axis_of(axis, each.rank) for axis in axes] for each, axes in ((x, dims_self), (y, dims_other))
     )
+    sizes = [(x.shape[at], y.shape[to]) for at, to in zip(left, right, strict=False)]
+    if not len(set(left)) == len(left) == len(right) == len(set(right)) or any(
+        first != second and 1 not in (first, second) for first, second in sizes
+    ):
+        raise node.invalid(f"axes {left} of shape {list(x.shape)} and {right} of {list(y.shape)}")
     for at, to in zip(left, right, strict=True):  # an axis of size 1 is repeated
         if x.shape[at] != y.shape[to] and x.shape[at] == 1:
             y = g("ReduceSum", [y, vector(g, [to])], keepdims=1)

@@ -10,6 +10,7 @@ import numpy as np
 from xdlc.converter.nhwc.reduce import accumulated, reduced
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._shapes import contradiction
 from xdlc.converter.pytorch.ops._terms import Term, formula, operator, term
 from xdlc.converter.pytorch.ops.arithmetic import logaddexp
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -21,9 +22,16 @@ Axes = Sequence[int] | int | None
 
 
 def axes_of(x: Value, dim: Axes) -> list[int]:
-    """Return axes from the front; None and an empty list are all of them; rank 0 has none."""
+    """Return axes from the front; None and an empty list are all of them; rank 0 has none.
+
+    Raises:
+        ModelError: If there is no such axis, or one comes twice.
+    """
     given = [dim] if isinstance(dim, int) else list(dim or range(x.rank))
-    return sorted({axis_of(axis, x.rank) for axis in given}) if x.rank else []
+    axes = sorted({axis_of(axis, x.rank) for axis in given}) if x.rank else []
+    if x.rank and len(axes) != len(given):
+        raise contradiction(f"axes {given} of rank {x.rank} repeat")
+    return axes
 
 
 def over(x: Term, type: str, dim: Axes = None, keep: bool = False) -> Term:

@@ -75,6 +75,9 @@ def _scatter(
         return self
     axis = shapes.axis_of(node, dim, self.rank)
     (place,) = shapes.places(g, shapes.rank_one(g, index), of=[self])
+    pairs = list(zip(index.dims or (), self.dims or (), strict=False))
+    if any(None not in pair and pair[0] > pair[1] for at, pair in enumerate(pairs) if at != axis):  # type: ignore[operator]
+        raise node.invalid(f"an index of {list(index.shape)} into {list(self.shape)}")
     if isinstance(source, Value):
         updates = within(g, g.builder.cast(shapes.rank_one(g, source), self.dtype), place, -1)
         if updates.dims != place.dims:

@@ -125,6 +125,10 @@ def _quantile(
 ) -> Term:
     """Read the sorted rows between two places; with q of rank 1, results of each q come first."""
     g, values, share, given = self.g, ranked(_rows(self, dim))[0], q.flat(), self.value
+    if interpolation not in (*_ENDS, "linear", "midpoint"):
+        raise node.invalid(f"its interpolation is {interpolation!r}")
+    if q.value.is_static and not ((q.value.numpy() >= 0) & (q.value.numpy() <= 1)).all():
+        raise node.invalid("its q is outside 0 to 1")
     *others, size = dims(values.value)
     rank, count, is_plain = len(others) + 1, dims(share.value)[0], operator(node) == "quantile"
     if is_plain:
@@ -158,6 +162,8 @@ def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Ter
     x = self.flat()
     if x.value.dtype is not FLOAT32:
         raise node.problem("bins of numbers of 16 bits depend on their rounding", "use float32")
+    if bins < 1 or not min <= max:
+        raise node.invalid(f"it has {bins} bins from {min} to {max}")
     check_table(dims(x.value)[0], bins)
     low, high = _range(x, (min, max) if min != max else None, 1)
     place = (((x - low) * bins) / (high - low))("Floor").least(bins - 1)

@@ -31,7 +31,7 @@ class Results:
 
     def __init__(self, path: str, nbytes: int) -> None:
         self._context = ImportContext(Source("pytorch", path, unit="call"), Diagnostics())
-        self._operators = Operators(self._context, lambda: nbytes)
+        self._operators = Operators(self._context, lambda: nbytes, random_inputs=True)
 
     def bind(self, name: str, data: ir.TensorData) -> None:
         """Let a name have stored values."""

@@ -14,7 +14,7 @@ from xdlc.converter.pytorch.schemas import results
 from xdlc.converter.pytorch.script.values import Tensor, tensors
 from xdlc.errors import UnsupportedOp
 
-INT32, INT64, FLOAT32, BOOL = ScalarType(3), ScalarType(4), ScalarType(6), ScalarType(11)
+UINT8, INT32, INT64, FLOAT32, BOOL = (ScalarType(number) for number in (0, 3, 4, 6, 11))
 FLOATS = (5, 6, 7, 15)
 _ORDER = (-1, 11, 0, 1, 2, 3, 4, 15, 5, 6, 7)
 """Data types, each of which holds the values of those before it, but for two pairs (``_joined``)."""
@@ -27,10 +27,17 @@ def _names(text: str) -> frozenset[str]:
 _TRUTHS = _names(
     """
     eq ne lt le gt ge equal not_equal less less_equal greater greater_equal isnan isinf isfinite isneginf
-    isposinf isclose isin signbit logical_and logical_or logical_xor logical_not any all __contains__
+    isposinf isclose isin isreal signbit logical_and logical_or logical_xor logical_not any all __contains__
     """
 )
-_INDICES = _names("argmax argmin argsort nonzero count_nonzero bucketize searchsorted bincount")
+_INDICES = _names(
+    """
+    argmax argmin argsort argwhere nonzero nonzero_numpy nonzero_static count_nonzero bucketize searchsorted
+    bincount _shape_as_tensor
+    """
+)
+_CASTS = {"Byte": 0, "Char": 1, "Short": 2, "Int": 3, "Long": 4, "Half": 5, "Float": 6, "Double": 7}
+"""Data types of ``_cast_Byte`` and the like."""
 _WITH_INDICES = _names(
     """
     max min sort topk kthvalue mode median nanmedian cummax cummin max_pool1d_with_indices embedding_bag
@@ -46,7 +53,8 @@ _PROMOTED = _names(
     maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
     __and__ __or__ __xor__ __lshift__ __rshift__ atan2 arctan2 hypot where cat concat concatenate stack hstack
     vstack dstack column_stack addcmul addcdiv lerp clamp clip clamp_min clamp_max xlogy copysign heaviside
-    logaddexp logaddexp2 gcd lcm nextafter dist block_diag cartesian_prod isclose special_xlog1py ldexp
+    logaddexp logaddexp2 gcd lcm nextafter dist block_diag cartesian_prod isclose ldexp row_stack
+    _stack _add_relu addr ger outer inner kron igamma igammac cosine_similarity
     """
 )
 _REAL = _names(
@@ -54,17 +62,20 @@ _REAL = _names(
     div true_divide divide sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh
     tanh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh sigmoid erf erfc erfinv reciprocal
     atan2 arctan2 hypot lgamma digamma polygamma i0 sinc logit deg2rad rad2deg xlogy mean std var softmax
-    log_softmax logsumexp norm float_power special_expit log_sigmoid copysign nanmean std_mean var_mean
+    log_softmax logsumexp norm float_power log_sigmoid copysign nanmean std_mean var_mean angle corrcoef cov
+    ldexp trapezoid trapz cumulative_trapezoid gradient igamma igammac mvlgamma pairwise_distance
+    cosine_similarity cosine_embedding_loss margin_ranking_loss poisson_nll_loss triplet_margin_loss
+    fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn
     """
 )
-_SUMS = _names("sum prod cumsum cumprod nansum")
+_SUMS = _names("sum prod cumsum cumprod nansum trace vander linalg_vander")
 _CREATING = _names(
     """
     zeros ones empty full rand randn eye linspace logspace scalar_tensor arange randint randperm tril_indices
     triu_indices
     """
 )
-_OPTIONS = _names("condition alpha dim value rounding_mode rtol atol equal_nan")
+_OPTIONS = _names("condition alpha beta dim value rounding_mode rtol atol equal_nan")
 """Arguments that take no part in the promotion."""
 
 
@@ -111,8 +122,12 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
     given, stated = tensors(list(arguments.values())), arguments.get("dtype")
     if given and operator.endswith("_") and not operator.startswith("__"):
         return given[0].dtype
+    if operator in ("any", "all") and given and given[0].dtype == UINT8:
+        return UINT8
     if operator in _TRUTHS:
         return BOOL
+    if operator.startswith("_cast_"):
+        return ScalarType(_CASTS[operator.removeprefix("_cast_")])
     if isinstance(stated, int):
         return ScalarType(stated)
     if operator in _INDICES:
@@ -120,7 +135,9 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
     if operator in _CREATING:
         return _created(operator, arguments)
     first = given[0].dtype if given else FLOAT32
-    if operator in _PROMOTED or (operator in ("max", "min") and "other" in arguments):
+    # All functions of torch.special are of floats and promote, but for rounding.
+    is_special = operator.startswith("special_") and operator != "special_round"
+    if is_special or operator in _PROMOTED or (operator in ("max", "min") and "other" in arguments):
         values = [value for name, value in arguments.items() if name not in _OPTIONS]
         first = promoted(each for value in values for each in (value if isinstance(value, list) else [value]))
     elif operator in ("type_as", "to") and len(given) > 1:
@@ -129,7 +146,7 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
         return first
     if operator in _SUMS:
         return INT64
-    return FLOAT32 if operator in _REAL and not arguments.get("rounding_mode") else first
+    return FLOAT32 if (is_special or operator in _REAL) and not arguments.get("rounding_mode") else first
 
 
 def _created(operator: str, arguments: Mapping[str, Any]) -> ScalarType:

@@ -10,6 +10,7 @@ from xdlc import ir
 from xdlc.converter.nhwc.elementwise import erfinv
 from xdlc.converter.nhwc.shapes import cast, ints, number, positions
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import dtype_of
 from xdlc.converter.tensorflow.registry import handler
@@ -72,7 +73,7 @@ def _floats(node: Node, g: Operators, type: str) -> Value:
 
 
 def _note(node: Node, g: Operators) -> None:
-    g.context.diagnostics.notices.append(
-        f"node {node.own_name!r} draws random numbers, which differ from those of TensorFlow: export the "
-        "model for inference if it is a part of training, like a dropout"
-    )
+    if not g.random_inputs:
+        g.context.diagnostics.notices.append(
+            f"node {node.own_name!r} draws random numbers, which differ from those of TensorFlow: {FIX}"
+        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc import ir
 from xdlc.converter.session.node import Node
+from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.converter.values import Value
 from xdlc.ir import DType
 
@@ -25,7 +25,8 @@ def dtype_of(node: Node, output: int = 0) -> DType:
     Raises:
         ModelError: If a DLC has no such type.
     """
-    return ir.dtype.from_numpy(node.message.outputs[output].dtype)
+    tensor: TensorInfo = node.message.outputs[output]
+    return tensor.qnn_dtype
 
 
 def stated_dims(node: Node) -> Sequence[int] | None:

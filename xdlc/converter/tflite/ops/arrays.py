@@ -149,6 +149,12 @@ def _strided_slice(node: Node, g: Operators) -> Value:
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
     x, begin, end, strides = values_of(node)
+    steps = np.asarray(ints(strides, "the strides"))
+    ignored = masks.begin & masks.shrink & ~masks.new_axis
+    masked = np.asarray([ignored >> entry & 1 for entry in range(len(steps))], bool)
+    if masked.any():  # unlike TensorFlow's, a dropped axis may ignore its begin
+        ends = g.builder.const(np.where(steps < 0, -1, 0).astype(begin.dtype.numpy))
+        begin = g("Where", [g.builder.const(masked), ends, begin])
     is_offset = bool(node.attr("offset", False))
     return slicing.strided_slice(g, x, begin, end, strides, masks, end_is_offset=is_offset)
 

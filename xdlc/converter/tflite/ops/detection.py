@@ -9,6 +9,7 @@ import numpy as np
 from xdlc.converter.nhwc import detection, spectra
 from xdlc.converter.nhwc.shapes import cast, ints, known, number
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.operators.random_inputs import FIX
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.ops._forms import dtype_of, values_of
 from xdlc.converter.tflite.registry import handler
@@ -20,9 +21,12 @@ def _suppressed(node: Node, g: Operators) -> list[Value]:
     boxes, scores, *given = values_of(node)
     limits = [float(known(value, "a limit").reshape(-1)[0]) for value in given]
     count, overlap, threshold = int(limits[0]), limits[1], limits[2]
-    if node.type.endswith("V5") and limits[3] > 0:
+    # LiteRT drops boxes at the limit too, others only those above it: at 0 it keeps the best box alone.
+    overlap = float(np.nextafter(np.float32(overlap), np.float32(-1))) if overlap > 0 else -1.0
+    if node.type.endswith("V5") and limits[3] > 0 and count:
         return list(detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, limits[3]))
-    chosen = detection.suppressed(g, boxes, scores, count, overlap, threshold)
+    most = min(count, 1) if overlap < 0 else count
+    chosen = detection.suppressed(g, boxes, scores, most, max(overlap, 0.0), threshold)
     padded, valid = detection.padded_choice(g, chosen, count)
     if node.type.endswith("V4"):
         return [padded, valid]
@@ -53,9 +57,10 @@ def _random(node: Node, g: Operators) -> Value:
     given = values_of(node)
     seeds = [int(node.attr(name, 0)) for name in ("seed", "seed2")]
     seed = {"seed": float(seeds[0] ^ seeds[1])} if any(seeds) else {}
-    g.context.diagnostics.notices.append(
-        f"{node.own_name!r} makes random numbers, which differ from those of TensorFlow Lite"
-    )
+    if not g.random_inputs:
+        g.context.diagnostics.notices.append(
+            f"{node.own_name!r} makes random numbers, which differ from those of TensorFlow Lite: {FIX}"
+        )
     if node.type == "MULTINOMIAL":
         (count,) = ints(given[1], "the number of samples")
         return cast(g, g("Multinomial", [given[0]], sample_size=count, dtype=6, **seed), dtype_of(node))

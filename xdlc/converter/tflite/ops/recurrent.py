@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdlc.converter.nhwc import recurrent
-from xdlc.converter.nhwc.recurrent import Finish, LstmWeights
+from xdlc.converter.nhwc.recurrent import PARTS, SUMS, Finish, LstmWeights, Steps
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.graphs import Operator
+from xdlc.converter.tflite.ops._integer_lstm import (
+    integer_inputs,
+    integer_weights,
+    rounded,
+    rounding_of,
+    steps_of,
+)
 from xdlc.converter.tflite.quantized import real_value, stored_value
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.tflite.tensors import TensorInfo
@@ -20,12 +27,12 @@ _BASIC = 1
 _GATES = "ifco"
 
 
-def _real(node: Node, g: Operators) -> list[Value | None]:
-    """Return the inputs as float values."""
+def _real(node: Node, g: Operators, tensors: Sequence[TensorInfo | None] = ()) -> list[Value | None]:
+    """Return the inputs as float values, with the quantization of other tensors if there are any."""
     operator: Operator = node.message
     return [
         value if value is None or info is None else real_value(g, value, info)
-        for value, info in zip(node.inputs, operator.inputs, strict=True)
+        for value, info in zip(node.inputs, tensors or operator.inputs, strict=True)
     ]
 
 
@@ -66,7 +73,13 @@ def _swapped(g: Operators, x: Value, *, swap: bool) -> Value:
 
 
 def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int | None = None) -> LstmWeights:
-    """Return the weights of an LSTM, of which the first is the input at a position."""
+    """Return the weights of an LSTM, of which the first is the input at a position.
+
+    Raises:
+        ModelError: If a gate other than the input gate lacks weights, or that one half of them.
+    """
+    for index in (1, 2, 3, 5, 6, 7, *((0, 4) if values[first] is not None else ())):
+        _at(node, values, first + index)
 
     def gates(start: int | None, names: str) -> dict[str, Value | None]:
         if start is None:
@@ -104,13 +117,17 @@ def _sequence_lstm(node: Node, g: Operators) -> list[Value]:
 
 def _full_lstm(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
     operator: Operator = node.message
-    values = _real(node, g)
+    for index in (0, 18, 19):
+        _at(node, node.inputs, index)
+    rounding = rounding_of(node, g) if operator.outputs[0].quantization is not None else None
+    values = _real(node, g, integer_inputs(node) if rounding else ())
     weights = _weights(node, values, 1, 20)
+    weights = integer_weights(node, g, weights, rounding) if rounding else weights
     states = [_at(node, values, index) for index in (18, 19)]
     tensors = [operator.inputs[index] for index in (18, 19)]
     x = _at(node, values, 0)
     x = recurrent.front(g, x) if once else _swapped(g, x, swap=swap)
-    every, *last = recurrent.lstm(g, x, weights, states, _rounded(g, tensors))
+    every, *last = recurrent.lstm(g, x, weights, states, rounding)
     every = last[0] if once else _swapped(g, every, swap=swap)
     return [
         stored_value(g, every, operator.outputs[0]),
@@ -129,18 +146,27 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
     if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
         raise node.problem("an LSTM of the basic kernel has neither clips nor another activation than TANH")
     joined = g("Concat", [x, hidden], axis=1)
+    state = operator.inputs[4] if operator.outputs[0].quantization is not None else None
+    memory_steps = None if state is None else steps_of(node, state)
+
+    def kept(value: Value, *places: Steps | None) -> Value:
+        for steps in places if state is not None else ():
+            value = value if steps is None else rounded(g, value, steps)
+        return value
+
     total = g("Add", [g("MatMul", [joined, g("Transpose", [weight], perm=[1, 0])]), bias])
+    total = kept(total, SUMS)
     taken, new, forget, shown = g.apply("Split", [total], {"axis": 1, "num_outputs": 4}, 4)
-    kept = g("Mul", [g("Sigmoid", [forget]), cell])
-    memory = g("Add", [kept, g("Mul", [g("Sigmoid", [taken]), g("Tanh", [new])])])
-    result = g("Mul", [g("Sigmoid", [shown]), g("Tanh", [memory])])
+    taken, forget, shown = (kept(g("Sigmoid", [gate]), PARTS) for gate in (taken, forget, shown))
+    added = kept(g("Mul", [taken, kept(g("Tanh", [new]), PARTS)]), PARTS, memory_steps)
+    memory = kept(g("Add", [kept(g("Mul", [forget, cell]), memory_steps), added]), memory_steps)
+    result = kept(g("Mul", [shown, kept(g("Tanh", [memory]), PARTS)]), PARTS)
     made = [result, memory, joined, total]
     return [stored_value(g, value, info) for value, info in zip(made, operator.outputs, strict=False)]
 
 
 @handler("BIDIRECTIONAL_SEQUENCE_LSTM", ignores=_IGNORED, wraps=False)
 def _two_lstms(node: Node, g: Operators) -> list[Value]:
-    operator: Operator = node.message
     values = _real(node, g)
     swap = not node.attr("time_major", True)
     forward, backward = _weights(node, values, 1), _weights(node, values, 18)
@@ -156,9 +182,7 @@ def _two_lstms(node: Node, g: Operators) -> list[Value]:
             source = sources[2]
         else:
             source = sources[index]
-        tensors = [operator.inputs[position] for position in (first, first + 1)]
-        finish = _rounded(g, tensors)
-        runs.append(recurrent.lstm(g, source, weights, states, finish, reverse=bool(index)))
+        runs.append(recurrent.lstm(g, source, weights, states, reverse=bool(index)))
     return _both(node, g, runs, (35, 36, 37, 38), swap=swap)
 
 

@@ -13,7 +13,7 @@ from xdlc.converter.values import Value
 @importer("Attention", domain=MICROSOFT)
 def attention(node: Node, b: Builder) -> list[Value]:
     """Write the projections as matrix products and the heads as attention between them."""
-    if node.attr("do_rotary", 0) or node.attr("past_present_share_buffer", 0) or node.input(6):
+    if node.flag("do_rotary") or node.flag("past_present_share_buffer") or node.input(6):
         raise node.problem("rotary embedding or a shared buffer for past and present")
     if node.attr("rotary_embedding_dim", 0):
         raise node.problem("rotary embedding")
@@ -70,7 +70,7 @@ def self_attention(
         )
     sizes = core.Sizes(x.shape[0], x.shape[1], key.shape[2], key.shape[2] - x.shape[1])
     mask = core.key_mask(node, b, mask, x, sizes)
-    if node.attr("unidirectional", 0):
+    if node.flag("unidirectional"):
         mask = core.causal_mask(node, b, mask, x, sizes, extra)
     made = core.attend(node, b, query, key, value, mask, extra)
     if not any(node.outputs[1:]):

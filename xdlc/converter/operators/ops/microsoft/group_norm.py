@@ -21,7 +21,7 @@ def group_norm(node: Node, b: Builder) -> Value:
 def skip_group_norm(node: Node, b: Builder) -> list[Value]:
     """Map as GroupNorm of x + skip + bias; the second output is that sum."""
     x, skip, bias = node.required(0), node.required(3), node.input(4)
-    last = bool(node.attr("channels_last", 1))
+    last = node.flag("channels_last", 1)
     if skip.rank == 2:
         batch, channels = skip.shape
         skip = b.reshape(skip, (batch, 1, 1, channels) if last else (batch, channels, 1, 1))
@@ -33,7 +33,7 @@ def skip_group_norm(node: Node, b: Builder) -> list[Value]:
 
 def _normalized(node: Node, b: Builder, x: Value) -> Value:
     scale, shift, groups = node.required(1), node.required(2), node.attr("groups", 0)
-    activation, last = node.attr("activation", _NONE), bool(node.attr("channels_last", 1))
+    activation, last = node.attr("activation", _NONE), node.flag("channels_last", 1)
     if x.rank != 4 or activation not in (_NONE, _SILU):
         raise node.problem(f"input of rank {x.rank}, activation {activation}")
     if last:

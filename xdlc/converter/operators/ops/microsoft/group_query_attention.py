@@ -40,14 +40,14 @@ def group_query_attention(node: Node, b: Builder) -> list[Value]:
     past_key, past_value = node.input(_PAST_KEY), node.input(_PAST_VALUE)
     past = past_key.shape[2] if past_key is not None else 0
     _check_lengths(node, past + length)
-    if node.attr("do_rotary", 0):
+    if node.flag("do_rotary"):
         query, key = _turned(node, b, query, past), _turned(node, b, key, past)
     query, key, value = (b.transpose(held, (0, 2, 1, 3)) for held in (query, key, value))
     key = core.with_past(b, past_key, key)
     value = core.with_past(b, past_value, value)
     sizes = core.Sizes(batch, length, past + length, past)
     window, extra, mask = int(node.attr("local_window_size", -1)), node.input(_BIAS), None
-    if node.attr("causal", 1):
+    if node.flag("causal", 1):
         mask = core.causal_mask(node, b, None, query, sizes, extra, max(window, 0))
     keys, values = (_repeated(b, held, count // groups) for held in (key, value))
     return [core.attend(node, b, query, keys, values, mask, extra), key, value]
@@ -100,7 +100,7 @@ def _turned(node: Node, b: Builder, x: Value, past: int) -> Value:
     check_table(x.shape[1])
     rows = b.const(np.arange(past, past + x.shape[1], dtype=np.int32).reshape(1, -1))
     cosines, sines = (angles(b, node.required(index), rows) for index in (_COSINES, _SINES))
-    return rotated(b, x, cosines, sines, interleaved=bool(node.attr("rotary_interleaved", 0)))
+    return rotated(b, x, cosines, sines, interleaved=node.flag("rotary_interleaved"))
 
 
 def _repeated(b: Builder, x: Value, times: int) -> Value:

@@ -25,7 +25,7 @@ def multi_head_attention(node: Node, b: Builder) -> list[Value]:
     sizes = core.Sizes(query.shape[0], query.shape[2], key.shape[2], past.shape[2] if past else 0)
     extra = node.input(5)
     mask = core.key_mask(node, b, node.input(4), query, sizes)
-    if node.attr("unidirectional", 0):
+    if node.flag("unidirectional"):
         mask = core.causal_mask(node, b, mask, query, sizes, extra)
     return [core.attend(node, b, query, key, value, mask, extra), key, value]
 

@@ -12,7 +12,7 @@ from xdlc.converter.values import Value
 @importer("QAttention", domain=MICROSOFT)
 def q_attention(node: Node, b: Builder) -> list[Value]:
     """Write as Attention of the floats that input and weights denote."""
-    if node.attr("do_rotary", 0) or node.attr("past_present_share_buffer", 0):
+    if node.flag("do_rotary") or node.flag("past_present_share_buffer"):
         raise node.problem("rotary embedding or a shared buffer for past and present")
     x, weights = node.required(0), node.required(1)
     real = _quantized.real(node, b, x, _quantized.encoding(node, 3, 6))

@@ -17,7 +17,7 @@ from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
 def rotary_embedding(node: Node, b: Builder) -> Value:
     """Write the rotation with products and sums of halves; onnxruntime's kernels leave ``scale`` unread."""
     x, positions, cosines, sines = (node.required(index) for index in range(4))
-    if node.attr("is_packed_batching", 0):
+    if node.flag("is_packed_batching"):
         raise node.problem("packed batches")
     count, turned = int(node.attr("num_heads", 0)), int(node.attr("rotary_embedding_dim", 0))
     if x.rank not in (3, 4):
@@ -34,7 +34,7 @@ def rotary_embedding(node: Node, b: Builder) -> Value:
         apart,
         angles(b, cosines, rows),
         angles(b, sines, rows),
-        interleaved=bool(node.attr("interleaved", 0)),
+        interleaved=node.flag("interleaved"),
     )
     return b.transpose(made, (0, 2, 1, 3)) if x.rank == 4 else b.reshape(made, x.shape)
 

@@ -1,0 +1,108 @@
+"""What a case of every framework does: engine, conversion, run, ways."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.differential.frameworks import Framework, Refused, Undefined, foreign
+from fuzz.differential.judging import Difference, compare
+from fuzz.differential.networks import FILE, Network
+from fuzz.differential.reducing import smaller
+from fuzz.differential.ways import WAYS, Trip, run
+from fuzz.targets import Files, Target
+from xdlc.errors import UnsupportedOp, XdlcError
+
+
+def reason(error: XdlcError) -> str:
+    """Return why xdlc refuses a network, without names and numbers."""
+    return _bare(str(error).split("\n")[0].split(": ", 1)[-1])[:70]
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"|-?\d[\d.e+-]*", "_", text)
+
+
+def judged(framework: Framework, network: Network, folder: Path) -> str:
+    """Take a network through xdlc and compare it with the engine; return the verdict.
+
+    Raises:
+        Difference: If xdlc is wrong.
+    """
+    feeds = network.feeds()
+    try:
+        with foreign(), np.errstate(all="ignore"):
+            wanted = framework.evaluate(network, feeds)
+    except Undefined as why:
+        return f"undefined: {why}"
+    except Refused as refusal:
+        return _refused(framework, network, folder, str(refusal))
+    try:
+        model = framework.convert(network, folder, feeds)
+        ours = run(framework, model, feeds, network, "float")
+    except XdlcError as error:
+        return f"refused by xdlc: {reason(error)}"
+    except Undefined as why:
+        return f"undefined: {why}"
+    word = compare(framework, network, feeds, ours, wanted, "float")
+    trip = Trip(framework, network, model, feeds, wanted, folder)
+    for way in network.ways:
+        try:
+            word = WAYS[way](trip)
+        except (UnsupportedOp, Refused, Undefined):
+            continue
+    return word
+
+
+def _refused(framework: Framework, network: Network, folder: Path, refusal: str) -> str:
+    try:
+        model = framework.convert(network, folder, network.feeds())
+        run(framework, model, network.feeds(), network, "float")
+    except (XdlcError, Difference, Undefined):
+        return "refused by both"
+    return f"refused by the engine alone: {network.ops()[:40]}: {_bare(refusal)[-90:]}"
+
+
+def target(
+    name: str,
+    start: Callable[[], Framework],
+    generate: Callable[[random.Random], Network],
+    *engine: str,
+    seconds: int = 5,
+) -> Target:
+    """Return the target of a generator of networks.
+
+    Args:
+        name: Name of the target.
+        start: Imports the engine and returns the framework.
+        generate: Makes a network.
+        engine: Modules that the engine needs.
+        seconds: Processor time of a case.
+    """
+
+    def network_of(rng: random.Random) -> Files:
+        with foreign():
+            return generate(rng).files()
+
+    def once(folder: Path, rng: random.Random) -> str:
+        return judged(start(), Network.read({FILE: (folder / FILE).read_bytes()}), folder)
+
+    def reductions(files: Files) -> list[Files]:
+        with foreign():
+            return [each.files() for each in smaller(start(), Network.read(files))]
+
+    return Target(
+        name,
+        tuple,
+        once,
+        (FILE,),
+        network_of,
+        engine=engine,
+        smaller=reductions,
+        seconds=seconds,
+        start=start,
+    )

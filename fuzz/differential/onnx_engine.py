@@ -1,0 +1,183 @@
+"""ONNX: onnxruntime without optimizations."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+import xdlc
+from fuzz.differential.frameworks import Framework, Refused, Undefined
+from fuzz.differential.networks import Array, Network, Node, Tensor
+
+
+def model_of(network: Network) -> Any:
+    """Return the model of a network."""
+    infos = []
+    for name, each in network.inputs.items():
+        sizes = network.sizes.get(name, each.shape)
+        shape = [
+            size if size == other else f"d{axis}_{size}"
+            for axis, (size, other) in enumerate(zip(each.shape, sizes, strict=True))
+        ]
+        infos.append(
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(each.dtype)), shape)
+        )
+    nodes = [_node(each, f"n{index}", network.opset) for index, each in enumerate(network.nodes)]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        infos,
+        [onnx.ValueInfoProto(name=name) for name in network.outputs],
+        [numpy_helper.from_array(each.array(), name) for name, each in network.constants.items()],
+    )
+    imports = [helper.make_opsetid("", network.opset)]
+    imports += [
+        helper.make_opsetid(domain, 1) for domain in sorted({each.domain for each in network.nodes} - {""})
+    ]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _node(node: Node, name: str, opset: int) -> Any:
+    result = helper.make_node(node.op, node.inputs, node.outputs, name, domain=node.domain)
+    try:
+        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+    except onnx.defs.SchemaError:
+        attributes = {}
+    for key, value in node.attributes.items():
+        if isinstance(value, dict):
+            value = numpy_helper.from_array(Tensor(**value).array(), "value")
+        type = attributes[key].type.value if key in attributes else None
+        if type == onnx.AttributeProto.FLOAT and isinstance(value, int):
+            value = float(value)
+        result.attribute.append(helper.make_attribute(key, value, attr_type=type))
+    return result
+
+
+def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
+    """Return the outputs of a model by onnxruntime without optimizations; other feeds are left out.
+
+    Raises:
+        Refused: If onnxruntime refuses it.
+        Undefined: If onnxruntime has no kernel for it, or the result is no tensor.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as states
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        names = {each.name for each in session.get_inputs()}
+        results = session.run(None, {name: each for name, each in feeds.items() if name in names})
+    except states.NotImplemented as error:
+        raise Undefined("no kernel of onnxruntime") from error
+    except (
+        states.Fail,
+        states.InvalidGraph,
+        states.InvalidArgument,
+        states.RuntimeException,
+        ValueError,
+    ) as error:
+        if "No Op registered" in str(error) or "is under development" in str(
+            error
+        ):  # a version that it lacks
+            raise Undefined("no such operator in onnxruntime") from error
+        raise Refused(str(error).replace("\n", " ")[:300]) from error
+    if not all(isinstance(each, np.ndarray) for each in results):
+        raise Undefined("no tensor")
+    return dict(zip([each.name for each in session.get_outputs()], results, strict=True))
+
+
+def _check_window(node: Node, arrays: dict[str, Array]) -> None:
+    """Refuse a kernel that is larger than its padded input: onnxruntime rounds the count towards zero.
+
+    Raises:
+        Undefined: If it is.
+    """
+    kernel, first = node.attributes.get("kernel_shape"), arrays.get(node.inputs[0] if node.inputs else "")
+    if not isinstance(kernel, list) or first is None or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        return
+    count = len(kernel)
+    pads = node.attributes.get("pads") or [0] * (2 * count)
+    rates = node.attributes.get("dilations") or [1] * count
+    if first.ndim != count + 2 or len(pads) != 2 * count or len(rates) != count or node.op == "ConvTranspose":
+        return
+    for axis, size in enumerate(first.shape[2:]):
+        if size + pads[axis] + pads[axis + count] < (kernel[axis] - 1) * rates[axis] + 1:
+            raise Undefined("a kernel larger than its input")
+
+
+class Onnx(Framework):
+    """ONNX models."""
+
+    name = "onnx"
+
+    def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
+        """Return the results of one node by onnxruntime; constants stay constants."""
+        arrays = {
+            name: np.asarray(each) for name, each in zip(node.inputs, values, strict=True) if each is not None
+        }
+        _check_window(node, arrays)
+        fixed = {name: network.constants[name] for name in arrays if name in network.constants}
+        fed = {name: each for name, each in arrays.items() if name not in fixed}
+        part = Network(
+            "onnx",
+            {name: Tensor(each.dtype.name, each.shape) for name, each in fed.items()},
+            fixed,
+            (node,),
+            tuple(name for name in node.outputs if name),
+            opset=network.opset,
+        )
+        results = self._outputs(part, fed)
+        return [results[name] if name else np.zeros(0, np.float32) for name in node.outputs]
+
+    def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return the outputs of the whole model by onnxruntime."""
+        outputs = self._outputs(network, feeds)
+        if any("kernel_shape" in node.attributes for node in network.nodes):
+            self.walk(network, feeds)
+        return outputs
+
+    def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:
+        """Convert the file of the model."""
+        path = folder / "network.onnx"
+        path.write_bytes(model_of(network).SerializeToString())
+        dims = {
+            name: [
+                size if size == other else -1
+                for size, other in zip(network.inputs[name].shape, sizes, strict=True)
+            ]
+            for name, sizes in network.sizes.items()
+        }
+        return xdlc.convert(path, dims or None, notify=lambda _: None)
+
+    def step_of(self, node: Node, index: int) -> float:
+        """Return 1 for integers of QuantizeLinear."""
+        return 1.0 if node.op == "QuantizeLinear" else 0.0
+
+    def _outputs(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                content = model_of(network).SerializeToString()
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise Undefined("not to be written") from error
+        return outputs_of(content, feeds)
+
+
+@cache
+def engine() -> Onnx:
+    """Return the framework, with its engine loaded."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    return Onnx()

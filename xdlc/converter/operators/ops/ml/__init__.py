@@ -1,0 +1,1 @@
+"""Operators of ai.onnx.ml, one a module."""

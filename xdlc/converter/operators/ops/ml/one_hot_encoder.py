@@ -1,0 +1,27 @@
+"""OneHotEncoder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import compare
+from xdlc.converter.operators.registry import ML, Node, importer
+from xdlc.converter.values import Value
+from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.opdefs.elementwise_enums import EQUAL
+
+
+@importer("OneHotEncoder", domain=ML)
+def one_hot_encoder(node: Node, b: Builder) -> Value:
+    """Compare each element with each category; an unknown one has zeros, which needs ``zeros``."""
+    x = node.required(0)
+    categories = np.asarray(node.attr("cats_int64s") or [], np.int64)
+    if node.attr("cats_strings") or not categories.size:
+        raise node.problem("its categories are strings", "encode the strings as numbers before the network")
+    if np.abs(categories).max() >= 1 << 31 or np.unique(categories).size != categories.size:
+        raise node.problem("categories that are repeated, or beyond 32 bits")
+    if not node.attr("zeros", 1):
+        raise node.problem("zeros = 0 ends the run for an unknown category", "export with zeros = 1")
+    wide = b.reshape(b.cast(x, INT32), (*x.shape, 1))
+    return b.cast(compare(b, EQUAL, wide, b.const(categories.astype(np.int32))), FLOAT32)

@@ -1,0 +1,112 @@
+"""SVMRegressor and SVMClassifier."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import compare, number, select
+from xdlc.converter.operators.ops._formulas import fully_connected
+from xdlc.converter.operators.ops.ml._features import (
+    above,
+    both,
+    class_labels,
+    greatest,
+    labelled,
+    numbers,
+    rows,
+)
+from xdlc.converter.operators.ops.ml._kernels import kernel
+from xdlc.converter.operators.registry import ML, Node, importer
+from xdlc.converter.values import Value
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.elementwise_enums import GREATER
+
+
+@importer("SVMRegressor", domain=ML)
+def svm_regressor(node: Node, b: Builder) -> Value:
+    """Write the kernel of all support vectors times their coefficients."""
+    x, count = rows(node, b), node.attr("n_supports", 0)
+    coefficients, rho = numbers(node, "coefficients"), numbers(node, "rho", 1)
+    if node.attr("post_transform", "NONE") != "NONE":
+        raise node.problem("a post_transform of one score")
+    if not count:
+        raise node.problem("it has no support vectors")
+    similar = kernel(node, b, x, _vectors(node, count, x.shape[1]))
+    if coefficients.size != similar.shape[1]:
+        raise node.invalid(f"{coefficients.size} coefficients of {similar.shape[1]} support vectors")
+    weight = b.const(coefficients.reshape(1, -1), f"{b.stem}_weight")
+    score = fully_connected(b, similar, weight, b.const(rho[:1]))
+    if not node.attr("one_class", 0):
+        return score
+    inside = compare(b, GREATER, score, number(b, score, 0.0))
+    return select(b, inside, number(b, score, 1.0), number(b, score, -1.0))
+
+
+@importer("SVMClassifier", domain=ML)
+def svm_classifier(node: Node, b: Builder) -> list[Value]:
+    """Write the decision between each two classes, and the class that wins most of them."""
+    x, labels = rows(node, b), class_labels(node, "classlabels_ints")
+    sizes = [int(size) for size in node.attr("vectors_per_class") or []]
+    transform = node.attr("post_transform", "NONE")
+    if len(sizes) != labels.size or labels.size < 2 or min(sizes) < 0:
+        raise node.problem(f"{len(sizes)} groups of support vectors for {labels.size} classes")
+    if node.attr("prob_a") or node.attr("prob_b"):
+        raise node.problem(
+            "libsvm's iterations for probabilities have no form here",
+            "export the decisions: probability=False",
+        )
+    similar = kernel(node, b, x, _vectors(node, sum(sizes), x.shape[1]))
+    decisions = fully_connected(
+        b,
+        similar,
+        b.const(_decisions(node, sizes), f"{b.stem}_weight"),
+        b.const(numbers(node, "rho"), f"{b.stem}_rho"),
+    )
+    if labels.size > 2:
+        if transform != "NONE":
+            raise node.problem(f"post_transform {transform!r} of decisions between classes")
+        return [labelled(node, b, labels, _most_votes(b, decisions, labels.size)), decisions]
+    if transform not in ("NONE", "LOGISTIC"):
+        raise node.problem(f"post_transform {transform!r} of one decision")
+    label = labelled(node, b, labels[::-1], above(b, decisions, 0.0))
+    return [label, both(b, decisions, transform, mirrored=True)]
+
+
+def _vectors(node: Node, count: int, width: int) -> Array:
+    vectors = numbers(node, "support_vectors")
+    if vectors.size != count * width:
+        raise node.invalid(f"{vectors.size} numbers in {count} support vectors of {width} features")
+    return vectors.reshape(count, width)
+
+
+def _decisions(node: Node, sizes: list[int]) -> Array:
+    """Return the coefficients of the decision between each two classes: [pairs, vectors].
+
+    libsvm stores [classes - 1, vectors]: for a vector of one class, its coefficients against the others.
+    """
+    table = numbers(node, "coefficients")
+    pairs = list(combinations(range(len(sizes)), 2))
+    if table.size != (len(sizes) - 1) * sum(sizes) or numbers(node, "rho").size != len(pairs):
+        raise node.invalid(f"{table.size} coefficients of {sum(sizes)} support vectors")
+    table = table.reshape(len(sizes) - 1, sum(sizes))
+    ends = np.cumsum([0, *sizes])
+    weight = np.zeros((len(pairs), sum(sizes)), np.float32)
+    for at, (i, j) in enumerate(pairs):
+        weight[at, ends[i] : ends[i + 1]] = table[j - 1, ends[i] : ends[i + 1]]
+        weight[at, ends[j] : ends[j + 1]] = table[i, ends[j] : ends[j + 1]]
+    return weight
+
+
+def _most_votes(b: Builder, decisions: Value, count: int) -> Value:
+    """Return the class that wins most decisions, the first one of several."""
+    pairs = list(combinations(range(count), 2))
+    votes, bias = np.zeros((count, len(pairs)), np.float32), np.zeros(count, np.float32)
+    for at, (i, j) in enumerate(pairs):
+        votes[i, at], votes[j, at] = 1.0, -1.0
+        bias[j] += 1.0
+    won = b.cast(compare(b, GREATER, decisions, number(b, decisions, 0.0)), FLOAT32)
+    return greatest(b, fully_connected(b, won, b.const(votes), b.const(bias)))

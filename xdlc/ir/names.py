@@ -1,0 +1,38 @@
+"""Free names: that of a thing, or the name with the next number."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+
+class FreeNames:
+    """Names that nothing has.
+
+    The search for a number goes on where the last one for the same base ended, so that many things of one
+    name take time in proportion to their number.
+
+    Args:
+        taken: Names that are taken; the caller keeps them up to date.
+        mark: What separates base and number.
+        first: The first number.
+    """
+
+    def __init__(self, *taken: Container[str], mark: str = "_", first: int = 1) -> None:
+        self._taken = taken
+        self._mark = mark
+        self._before = first - 1
+        self._last: dict[str, int] = {}
+
+    def __call__(self, base: str) -> str:
+        """Return ``base``, or ``base_N`` if that is taken."""
+        name = base
+        while any(name in names for names in self._taken):
+            self._last[base] = number = self._last.get(base, self._before) + 1
+            name = f"{base}{self._mark}{number}"
+        return name
+
+    def release(self, name: str) -> None:
+        """Let a name that was returned, and is taken no more, be returned again."""
+        base, _, number = name.rpartition(self._mark)
+        if base in self._last and number.isdecimal():
+            self._last[base] = min(self._last[base], int(number) - 1)
