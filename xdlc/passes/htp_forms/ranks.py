@@ -36,7 +36,7 @@ def _elements(w: Writer, op: Op, source: Tensor) -> bool:
     runs = _runs(result.shape, repeats)
     if len(runs) > most:
         return False
-    if op.type == "Cast" and source.producer is None:  # which narrow_integers wants right behind an input
+    if op.type == "Cast" and source.producer is None:  # which narrow_integers wants right after an input
         if w.graph.sole_consumer(source) is not op:
             return False
         source.shape = _merged(source.shape, runs)
