@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 952
+MODULES = 965
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_560,
     "ir": 3_750,
     "opdefs": 6_565,
-    "passes": 6_810,
+    "passes": 7_355,
     "prepare": 4_140,
     "quant": 19_700,
     "runtime": 17_280,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 142_510
+TOTAL = 143_050
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

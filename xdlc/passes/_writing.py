@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy
@@ -10,6 +11,10 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.opdefs.elementwise_enums import RELU_MIN_MAX
+
+_MOST_TILED = 4
+"""Most axes of a Tile of any type on HTP."""
 
 
 class Writer:
@@ -56,6 +61,17 @@ class Writer:
         """Return a static number of shape [1]."""
         return self.constant(numpy.full(1, value, dtype.numpy))
 
+    def like(self, x: Tensor, array: Array) -> Tensor:
+        """Return a static tensor of numbers in the type and encoding of another."""
+        name = self.graph.unique_name(f"{self.op.name}_constant")
+        return self.graph.add_tensor(ir.static(name, array, x.dtype, x.encoding))
+
+    def joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """Insert a Concat of parts that have one type and encoding."""
+        shape, first = list(parts[0].shape), parts[0]
+        shape[axis] = sum(part.shape[axis] for part in parts)
+        return self.emit("Concat", parts, shape, {"axis": ir.u32(axis)}, first.dtype, first.encoding)
+
     def binary(self, operation: int, x: Tensor, y: Tensor, dtype: DType | None = None) -> Tensor:
         """Insert an ElementWiseBinary of broadcast operands; the result has the type of ``x`` by default."""
         shape = numpy.broadcast_shapes(x.shape, y.shape)
@@ -65,6 +81,11 @@ class Writer:
     def unary(self, operation: int, x: Tensor) -> Tensor:
         """Insert an ElementWiseUnary."""
         return self.emit("ElementWiseUnary", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
+
+    def clip(self, x: Tensor, low: float, high: float) -> Tensor:
+        """Insert an ElementWiseNeuron that clips floats."""
+        params = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(low), "max_value": ir.f32(high)}
+        return self.emit("ElementWiseNeuron", [x], x.shape, params, x.dtype)
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         """Insert a Cast where the type differs."""
@@ -76,9 +97,39 @@ class Writer:
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Insert a Reshape where the shape differs; of known numbers return a constant."""
+        if x.shape == tuple(shape):
+            return x
         if x.data is not None:
-            return self.constant(x.numpy().reshape(shape))
-        return x if x.shape == tuple(shape) else self.emit("Reshape", [x], shape, None, x.dtype)
+            return self.like(x, x.numpy().reshape(shape))
+        return self.emit("Reshape", [x], shape, None, x.dtype, x.encoding)
+
+    def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Insert Tiles that broadcast a tensor to a shape; of known numbers return a constant."""
+        if x.shape == tuple(shape):
+            return x
+        if x.data is not None:
+            return self.like(x, numpy.broadcast_to(x.numpy(), shape))
+        sizes = [1] * (len(shape) - x.rank) + list(x.shape)
+        if len(shape) <= _MOST_TILED:
+            multiples = ir.u32s(numpy.floor_divide(shape, sizes))
+            x = self.reshape(x, sizes)
+            return self.emit("Tile", [x], shape, {"multiples": multiples}, x.dtype, x.encoding)
+        for axis, (size, whole) in enumerate(zip(sizes, shape, strict=True)):
+            before, after = math.prod(shape[:axis]), math.prod(sizes[axis + 1 :])
+            if size != whole:
+                x = self.expand(self.reshape(x, (before, 1, after)), (before, whole, after))
+        return self.reshape(x, shape)
+
+    def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+        """Insert a StridedSlice along an axis where it drops anything; of known numbers return a constant."""
+        if (start, stop) == (0, x.shape[axis]):
+            return x
+        if x.data is not None:
+            return self.like(x, x.numpy().take(range(start, stop), axis))
+        ranges = numpy.array([(0, dim, 1) for dim in x.shape], numpy.int32)
+        ranges[axis] = (start, stop, 1)
+        shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
+        return self.emit("StridedSlice", [x], shape, {"ranges": ir.static("", ranges)}, x.dtype, x.encoding)
 
     def finish(self, *results: Tensor | None) -> None:
         """Remove the op and compute its outputs as results; None for an output that nothing reads."""

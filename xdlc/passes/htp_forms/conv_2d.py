@@ -9,9 +9,8 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms._windows import LONGEST
 from xdlc.passes.htp_forms.registry import form
-
-_LONGEST = 8
 
 
 @form("Conv2d")
@@ -24,7 +23,7 @@ def _halves(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     axis = int(numpy.argmax(weight.shape[:2]))
     size = weight.shape[axis]
-    if size <= _LONGEST:
+    if size <= LONGEST:
         return False
     pads, own = (numpy.array(op.param("pad_amount"), numpy.uint32) for _ in range(2))
     own[axis], total = 0, None
@@ -35,19 +34,9 @@ def _halves(w: Writer, op: Op, source: Tensor) -> bool:
         filled: dict[str, ir.Param] = {"scheme": ir.u32(0), "pad_amount": ir.u32s(around)}
         source = w.emit("Pad", [source], shape, {**filled, "pad_constant_value": ir.f32(0.0)})
     for first, last in ((0, size // 2), (size // 2, size)):
-        part = _sliced(w, source, 1 + axis, first, last + 2 * (result.shape[1 + axis] - 1))
-        inputs = [part, _sliced(w, weight, axis, first, last), *(op.inputs[2:] if first else ())]
+        part = w.sliced(source, 1 + axis, first, last + 2 * (result.shape[1 + axis] - 1))
+        inputs = [part, w.sliced(weight, axis, first, last), *(op.inputs[2:] if first else ())]
         made = w.emit("Conv2d", inputs, result.shape, {**op.params, "pad_amount": ir.u32s(own)})
         total = made if total is None else w.binary(ADD, total, made)
     w.finish(total)
     return True
-
-
-def _sliced(w: Writer, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    if x.data is not None:
-        return w.constant(x.numpy().take(range(start, stop), axis))
-    ranges = [(start, stop, 1) if at == axis else (0, dim, 1) for at, dim in enumerate(x.shape)]
-    if (start, stop) == (0, x.shape[axis]):
-        return x
-    params: dict[str, ir.Param] = {"ranges": ir.static("", numpy.array(ranges, numpy.int32))}
-    return w.emit("StridedSlice", [x], [end - begin for begin, end, _ in ranges], params)
