@@ -131,6 +131,13 @@ class Writer:
         shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
         return self.emit("StridedSlice", [x], shape, {"ranges": ir.static("", ranges)}, x.dtype, x.encoding)
 
+    def transposed(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        """Insert a Transpose where the order of axes differs."""
+        if list(perm) == list(range(x.rank)):
+            return x
+        shape = [x.shape[axis] for axis in perm]
+        return self.emit("Transpose", [x], shape, {"perm": ir.u32s(perm)}, x.dtype, x.encoding)
+
     def finish(self, *results: Tensor | None) -> None:
         """Remove the op and compute its outputs as results; None for an output that nothing reads."""
         outputs = self.op.outputs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
@@ -33,12 +32,12 @@ def _rewrite(graph: Graph, op: Op) -> bool:
     source = _plain_source(op)
     if source is None:
         return False
-    return any(form(Writer(graph, op, reason), op, source) for reason, form in forms(op.type))
+    return any(form(Writer(graph, op, reason), op, source) for reason, form in forms(op))
 
 
 def _plain_source(op: Op) -> Tensor | None:
     """Return input 0 of an op of known shapes."""
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    if op.package != ir.NATIVE_PACKAGE or any(tensor.dynamic_axes for tensor in tensors):
+    if any(tensor.dynamic_axes for tensor in tensors):
         return None
     return op.inputs[0] if op.inputs else None

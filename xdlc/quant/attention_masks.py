@@ -19,6 +19,7 @@ from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.ranges import Range, range_of
+from xdlc.quant.samples import Sample, mapped
 
 BOUND = 2.0**40
 """Magnitude that masks keep: sums of some are finite, and float32 has no step below 2^16 beside it."""
@@ -89,6 +90,32 @@ def bound_masks(graph: Graph) -> None:
     for tensor in find_masks(graph).hiding if hiding else ():
         if tensor.data is not None and not _range(tensor).within(Range(-BOUND, BOUND)):
             tensor.data = tensor.data.transform(partial(_bounded, limit=BOUND))
+
+
+def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
+    """Return samples in which inputs that are masks hold ``-BOUND`` in the place of minus infinity."""
+    import numpy as np
+
+    masks = find_masks(graph)
+    names = [tensor.name for tensor in graph.inputs if _is_mask(graph, tensor, masks)]
+
+    def finite(sample: Sample, number: int) -> Sample:
+        bounded = dict(sample)
+        for name in names:
+            if name in sample and np.isneginf(mask := np.asarray(sample[name])).any():
+                bounded[name] = np.where(np.isneginf(mask), max(-BOUND, np.finfo(mask.dtype).min), mask)
+        return bounded
+
+    return mapped(samples, finite) if names else samples
+
+
+def _is_mask(graph: Graph, tensor: Tensor, masks: Masks) -> bool:
+    """Return whether a Softmax alone reads an input, maybe clamped, but for the largest of each row."""
+    readers = graph.consumers(tensor)
+    is_clamped = any(single_name(op) == "ElementWiseMaximum" for op in readers)
+    return tensor in masks.hiding or (
+        is_clamped and all(op.outputs[0] in masks.hiding or op.type == "ReduceMax" for op in readers)
+    )
 
 
 def _subtract_first(graph: Graph, op: Op) -> None:

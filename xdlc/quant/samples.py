@@ -74,9 +74,14 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
             fix=f"give a mapping {{name: array}} with one array for each of: {names}",
         )
 
+    return mapped(source, named)
+
+
+def mapped(source: Iterable[Any], function: Callable[[Any, int], Sample]) -> Iterable[Sample]:
+    """Return what a function makes of each item and its number, as often as the source can be read."""
     if iter(source) is source:
-        return (named(sample, number) for number, sample in enumerate(source))
-    return (_Sized if isinstance(source, Sized) else _Each)(source, named)
+        return (function(item, number) for number, item in enumerate(source))
+    return (_Sized if isinstance(source, Sized) else _Each)(source, function)
 
 
 def from_list(

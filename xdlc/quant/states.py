@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
+from xdlc.quant.attention_masks import bounded_samples
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.samples import Sample, Source, read_samples, run_sample
@@ -41,7 +42,7 @@ def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[
         XdlcError: As ``read_samples`` does.
     """
     states = next_values(model)
-    samples = read_samples(source, model.main, optional=states)
+    samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
     return InOrder(samples, model, kernels) if states else samples
 
 

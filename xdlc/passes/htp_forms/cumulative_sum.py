@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy
+
 from xdlc import ir
 from xdlc.ir import Op, Tensor
-from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.ir.dtype import INT32, UFIXED8, UFIXED16
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import form
+from xdlc.passes.htp_forms.registry import MISSING, form
 
 _PER_STEP = 256
 """Steps of 16 bits in one of 8 bits."""
@@ -24,4 +26,30 @@ def _wider(w: Writer, op: Op, source: Tensor) -> bool:
     fine = ir.ScaleOffset(encoding.scale / _PER_STEP, encoding.offset * _PER_STEP)
     total = w.emit("CumulativeSum", [x], result.shape, op.params, UFIXED16, fine)
     w.finish(w.emit("Convert", [total], result.shape, {}, UFIXED8, encoding))
+    return True
+
+
+@form("CumulativeSum", reason=MISSING)
+def _plain(w: Writer, op: Op, source: Tensor) -> bool:
+    """Shift the elements by a 0 for an exclusive sum, and turn them around for one from the end."""
+    exclusive, reverse = (bool(op.param(name, False)) for name in ("exclusive", "reverse"))
+    if not (exclusive or reverse):
+        return False
+    axis, result = int(op.param("axis")), op.outputs[0]
+    size = source.shape[axis]
+
+    def turned(x: Tensor) -> Tensor:
+        if not reverse:
+            return x
+        backwards = w.constant(numpy.arange(size - 1, -1, -1, dtype=INT32.numpy))
+        return w.emit("Gather", [x, backwards], x.shape, {"axis": ir.i32(axis)}, x.dtype, x.encoding)
+
+    x = turned(source)
+    if exclusive:
+        offset = x.encoding.offset if isinstance(x.encoding, ir.ScaleOffset) else 0
+        shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        zero = w.like(x, numpy.full(shape, -offset, x.dtype.numpy))
+        x = w.joined([zero, w.sliced(x, axis, 0, size - 1)], axis) if size > 1 else zero
+    params: dict[str, ir.Param] = {"axis": ir.u32(axis)}
+    w.finish(turned(w.emit("CumulativeSum", [x], x.shape, params, result.dtype, result.encoding)))
     return True

@@ -1,25 +1,37 @@
-"""Tanh and Sigmoid after a product."""
+"""Tanh and Sigmoid after a product or a sum."""
 
 from __future__ import annotations
 
 from xdlc.ir import Op, Tensor
-from xdlc.opdefs.elementwise_enums import SIGMOID, TANH
+from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, SIGMOID, TANH
+from xdlc.opdefs.traits import traits
+from xdlc.passes._match import is_binary
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
+
+_LOWEST = -65504.0
 
 
 @form("ElementWiseNeuron")
 def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep Tanh and Sigmoid out of the product before them, within which HTP rounds them to 9 bits."""
-    before = source.producer
-    if op.param("operation") not in (SIGMOID, TANH):
+    """Keep Tanh and Sigmoid out of the product or sum before them, within which HTP rounds them to 9 bits.
+
+    The largest of a number and the lowest one is the number.
+    """
+    if op.param("operation") not in (SIGMOID, TANH) or not source.dtype.is_float:
         return False
-    if not source.dtype.is_float or before is None or w.graph.sole_consumer(source) is not op:
+    if not _is_fused(w, op, source):
         return False
-    if before.type not in ("DepthWiseConv2d", "FullyConnected") or source.rank < 2:
-        return False
-    apart = w.reshape(source, (source.size,))
-    params = {"operation": op.params["operation"]}
-    result = w.emit("ElementWiseNeuron", [apart], apart.shape, params, source.dtype)
-    w.finish(w.reshape(result, source.shape))
+    w.graph.set_inputs(op, [w.binary(MAXIMUM, source, w.number(_LOWEST, source.dtype))])
     return True
+
+
+def _is_fused(w: Writer, op: Op, x: Tensor) -> bool:
+    before = x.producer
+    if before is None or w.graph.sole_consumer(x) is not op:
+        return False
+    first = before.inputs[0]
+    if before.type in ("Reshape", "Transpose") and first is not None:
+        return _is_fused(w, before, first)
+    is_sum = is_binary(before, ADD) and all(each is not None and each.data is None for each in before.inputs)
+    return is_sum or traits(before).macs not in ("", "matmul")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
+from xdlc.quant.calibration.dropped_values import dropped
 from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
 
 if TYPE_CHECKING:
@@ -50,10 +51,19 @@ class PartTaps:
     runs: int = 0
 
     def tap(
-        self, lowered: Lowered, tensor: Tensor, index: int | None, *, mean: Key | None, limit: int
+        self,
+        lowered: Lowered,
+        tensor: Tensor,
+        index: int | None,
+        *,
+        mean: Key | None,
+        limit: int,
+        is_dropped: bool = False,
     ) -> None:
-        """Add the reductions of one tensor."""
+        """Add the reductions of one tensor; 0 takes the place of infinities of a dropped one."""
         value = lowered.value(tensor.name, any_layout=True)
+        if is_dropped:
+            value = _finite(lowered, tensor, value)
         order = lowered.layout(tensor.name)
         if mean is not None:
             last = order.index(tensor.rank - 1)
@@ -158,6 +168,14 @@ class PartTaps:
         return np.split(pieces[kind], _starts(self.sizes[kind])[1:])
 
 
+def _finite(lowered: Lowered, tensor: Tensor, value: str) -> str:
+    zero = lowered.add_constant(lowered.dtype(tensor).type(0))
+    (difference,) = lowered.add_node("Sub", [value, value])  # NaN of infinities
+    (is_finite,) = lowered.add_node("Equal", [difference, zero])
+    (finite,) = lowered.add_node("Where", [is_finite, value, zero])
+    return finite
+
+
 def _starts(sizes: Sequence[int]) -> Array:
     import numpy as np
 
@@ -201,7 +219,7 @@ class Taps:
 
     def refine(self, lowered: Lowered) -> None:
         """Add what is wanted of the tensors that this part is the first to have."""
-        graph = lowered.graph
+        graph, without = lowered.graph, dropped(lowered.graph)
         part = PartTaps(f"calibration:{len(self._parts)}")
         # Of two nodes that can run, onnxruntime takes the one that was added last.
         for name in reversed(graph.tensors):
@@ -209,7 +227,9 @@ class Taps:
             index, mean = self._watched.pop(key, None), key in self._averaged
             self._averaged.discard(key)
             if index is not None or mean:
-                part.tap(lowered, graph.tensors[name], index, mean=key if mean else None, limit=self._limit)
+                tensor, averaged = graph.tensors[name], key if mean else None
+                is_dropped = tensor in without
+                part.tap(lowered, tensor, index, mean=averaged, limit=self._limit, is_dropped=is_dropped)
         if part.close(lowered):
             self._parts[part.name] = part
 

@@ -177,23 +177,21 @@ def _cumulate(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     return accumulated(g, type, x, dim, exclusive=False, reverse=False) if x.rank else x
 
 
-def _scanned(
-    parts: list[Term], fills: Sequence[float], axis: int, join: Callable[..., list[Term]]
-) -> list[Term]:
+def _scanned(parts: list[Term], axis: int, join: Callable[..., list[Term]]) -> list[Term]:
     """Return running results along an axis: log2(n) steps join those of 1, 2, 4, ... elements before.
 
-    A result consists of parts; each has a fill, which changes no other. ``join`` returns the result of two
-    neighbouring ranges.
+    A result consists of parts; ``join`` returns the result of two neighbouring ranges.
     """
     g, size, step = parts[0].g, dims(parts[0].value, [axis])[0], 1
+
+    def sliced(first: int, last: int) -> list[Term]:
+        return [part("Slice", *(vector(g, [end]) for end in (first, last, axis))) for part in parts]
+
     while step < size:
-        moved = []
-        for part, fill in zip(parts, fills, strict=True):
-            shape = [step if held == axis else each for held, each in enumerate(dims(part.value))]
-            before = g.builder.const(np.full(shape, fill, part.value.dtype.numpy))
-            kept = part("Slice", *(vector(g, [end]) for end in (0, size - step, axis)))
-            moved.append(Term(g, g("Concat", [before, kept.value], axis=axis)))
-        parts, step = join(moved, parts), 2 * step
+        joined = join(sliced(0, size - step), sliced(step, size))
+        kept = zip(sliced(0, step), joined, strict=True)
+        parts = [Term(g, g("Concat", [first.value, last.value], axis=axis)) for first, last in kept]
+        step *= 2
     return parts
 
 
@@ -206,7 +204,6 @@ def _cumextreme(node: AtenNode, self: Term, dim: int) -> list[Term]:
     axis, dtype, shape = axis_of(dim, rank), x.value.dtype, dims(x.value)
     check_table(*shape)
     places = np.indices(shape)[axis]
-    least, most = (-math.inf, math.inf) if dtype.is_float else dtype.limits
 
     def join(first: Sequence[Term], last: Sequence[Term]) -> list[Term]:
         wins = last[0] >= first[0] if is_max else last[0] <= first[0]
@@ -214,7 +211,7 @@ def _cumextreme(node: AtenNode, self: Term, dim: int) -> list[Term]:
         return [wins.where(new, old) for new, old in zip(last, first, strict=True)]
 
     parts = [x, Term(g, g.builder.const(places.astype(np.int64)))]
-    return _scanned(parts, [least if is_max else most, 0], axis, join)
+    return _scanned(parts, axis, join)
 
 
 @formula("logcumsumexp", "_logcumsumexp")
@@ -226,4 +223,4 @@ def _logcumsumexp(self: Term, dim: int) -> Term:
     def join(first: Sequence[Term], last: Sequence[Term]) -> list[Term]:
         return [logaddexp(first[0], last[0])]
 
-    return _scanned([self], [-math.inf], axis_of(dim, self.value.rank), join)[0]
+    return _scanned([self], axis_of(dim, self.value.rank), join)[0]

@@ -1,0 +1,89 @@
+"""Samples of volumes at the places of a grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import BOOL8, INT32
+from xdlc.opdefs.elementwise_enums import ABS, ADD, EQUAL, FLOOR, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import MISSING, form
+
+
+@form("GridSample", reason=MISSING, package=ir.HOST_PACKAGE)
+def _corners(w: Writer, op: Op, source: Tensor) -> bool:
+    """Gather the corners around each place of volumes, and add them by their shares.
+
+    The formulas are those of ONNX's GridSample; the op of the host has its channels second.
+    """
+    grid, mode = op.inputs[1], op.param("mode", "linear")
+    if grid is None or source.rank != 5 or not source.dtype.is_float or mode in ("cubic", "bicubic"):
+        return False
+    batch, channels, *sizes = source.shape
+    volume, count = math.prod(sizes), math.prod(grid.shape[1:4])
+    flat = w.reshape(grid, (batch * count, 3))
+    ends = []
+    for axis, size in enumerate(sizes):
+        place = _place(w, op, w.sliced(flat, 1, 2 - axis, 3 - axis), size)
+        low = w.unary(ROUND if mode == "nearest" else FLOOR, place)
+        ends.append([_end(w, op, low, None, size)])
+        if mode != "nearest":
+            share, one = w.binary(SUBTRACT, place, low), w.number(1.0, place.dtype)
+            high, rest = w.binary(ADD, low, one), w.binary(SUBTRACT, one, share)
+            ends[-1] = [_end(w, op, low, rest, size), _end(w, op, high, share, size)]
+    steps = (sizes[1] * sizes[2], sizes[2], 1)
+    first = numpy.repeat(numpy.arange(batch) * volume, count).astype(INT32.numpy)
+    x = w.transposed(w.reshape(source, (batch, channels, volume)), (0, 2, 1))
+    x = w.reshape(x, (batch * volume, channels))
+    total: Tensor | None = None
+    for corner in itertools.product(*ends):
+        row, whole = w.constant(first[:, None]), None
+        for (index, part), step in zip(corner, steps, strict=True):
+            row = w.binary(ADD, w.binary(MULTIPLY, index, w.number(step, INT32)), row)
+            whole = part if whole is None or part is None else w.binary(MULTIPLY, whole, part)
+        shape, params = (batch * count, channels), {"axis": ir.i32(0)}
+        held = w.emit("Gather", [x, w.reshape(row, shape[:1])], shape, params, x.dtype)
+        held = held if whole is None else w.binary(MULTIPLY, held, whole)
+        total = held if total is None else w.binary(ADD, total, held)
+    assert total is not None
+    total = w.transposed(w.reshape(total, (batch, count, channels)), (0, 2, 1))
+    w.finish(w.reshape(total, op.outputs[0].shape))
+    return True
+
+
+def _place(w: Writer, op: Op, x: Tensor, size: int) -> Tensor:
+    """Return the place of coordinates from -1 to 1 among the elements of an axis."""
+    is_aligned, padding = bool(op.param("align_corners", 0)), op.param("padding_mode", "zeros")
+    span = float(size - 1 if is_aligned else size)
+    start = 0.0 if is_aligned else -0.5
+
+    def number(value: float) -> Tensor:
+        return w.number(value, x.dtype)
+
+    place = w.binary(ADD, w.binary(MULTIPLY, x, number(span / 2)), number(span / 2 + start))
+    if padding == "reflection" and span:
+        offset = w.unary(ABS, w.binary(SUBTRACT, place, number(start)))
+        turns = w.unary(FLOOR, w.binary(MULTIPLY, offset, number(0.5 / span)))
+        offset = w.binary(SUBTRACT, offset, w.binary(MULTIPLY, turns, number(2 * span)))
+        gap = w.unary(ABS, w.binary(SUBTRACT, offset, number(span)))
+        place = w.binary(SUBTRACT, number(span + start), gap)
+    return place if padding == "zeros" else _clipped(w, place, size)
+
+
+def _clipped(w: Writer, x: Tensor, size: int) -> Tensor:
+    least = w.binary(MAXIMUM, x, w.number(0.0, x.dtype))
+    return w.binary(MINIMUM, least, w.number(size - 1.0, x.dtype))
+
+
+def _end(w: Writer, op: Op, x: Tensor, share: Tensor | None, size: int) -> tuple[Tensor, Tensor | None]:
+    """Return the index of whole places, and their share: 0 for the zeros around the volume."""
+    inside = _clipped(w, x, size)
+    if op.param("padding_mode", "zeros") == "zeros":
+        held = w.cast(w.binary(EQUAL, inside, x, BOOL8), x.dtype)
+        share = held if share is None else w.binary(MULTIPLY, held, share)
+    return w.cast(inside, INT32), share

@@ -1,0 +1,171 @@
+"""Ops of more axes than HTP supports, with neighbouring axes as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.opdefs import elementwise_enums as enums
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import MISSING, form
+
+_DEEP = {
+    "ElementWiseUnary": (enums.ABS, enums.EXP, enums.RSQRT, enums.SQRT),
+    "ElementWiseNeuron": (enums.GELU, enums.HARD_SWISH, enums.RELU, enums.SIGMOID),
+}
+"""Operations on floats of rank 5 that HTP has (SDK 2.51, SM8650)."""
+_FLAT = (enums.EQUAL, enums.MAXIMUM, enums.MINIMUM, enums.NOT_EQUAL, enums.SQUARED_DIFFERENCE)
+"""Operations on two floats of rank 5 that it does not have."""
+_LOGICAL = (enums.AND, enums.OR, enums.XOR)
+
+
+@form(
+    "Cast", "ElementWiseBinary", "ElementWiseNeuron", "ElementWiseSelect", "ElementWiseUnary", reason=MISSING
+)
+def _elements(w: Writer, op: Op, source: Tensor) -> bool:
+    result = op.outputs[0]
+    rank, most = result.rank, 5 if _has(op, source) else 4
+    if rank <= most:
+        return False
+    shapes = [((1,) * (rank - each.rank) + each.shape) for each in op.inputs if each is not None]
+    repeats = [tuple(shape[axis] != result.shape[axis] for shape in shapes) for axis in range(rank)]
+    runs = _runs(result.shape, repeats)
+    if len(runs) > most:
+        return False
+    inputs = [
+        w.reshape(each, _merged(shape, runs))
+        for each, shape in zip(filter(None, op.inputs), shapes, strict=True)
+    ]
+    _finish(w, op, inputs, _merged(result.shape, runs), op.params)
+    return True
+
+
+def _has(op: Op, source: Tensor) -> bool:
+    """Return whether HTP has an element-wise op of rank 5."""
+    operation = op.param("operation")
+    if op.type in _DEEP:
+        return operation in _DEEP[op.type]
+    if op.type != "ElementWiseBinary":
+        return True
+    return operation not in (*_LOGICAL, *(_FLAT if source.dtype.is_float else ()))
+
+
+@form("Transpose", reason=MISSING)
+def _transpose(w: Writer, op: Op, source: Tensor) -> bool:
+    """Fold axes that stay together; of more than five groups join the first two of the result before."""
+    if source.rank < 6:
+        return False
+    perm = [int(axis) for axis in op.param("perm")]
+    places = {axis: place for place, axis in enumerate(perm)}
+    runs = _runs(source.shape, [places[axis] - axis for axis in range(source.rank)])
+    ends = [next((axis for axis in run if source.shape[axis] != 1), run[0]) for run in runs]
+    order = sorted(range(len(runs)), key=lambda run: places[ends[run]])
+    x = w.reshape(source, _merged(source.shape, runs))
+    if len(runs) > 5:
+        moved = [run for run in range(len(runs)) if run != order[1]]
+        moved.insert(moved.index(order[0]) + 1, order[1])
+        x, order = w.transposed(x, moved), [moved.index(run) for run in order]
+    w.finish(w.reshape(w.transposed(x, order), op.outputs[0].shape))
+    return True
+
+
+@form("Reshape", reason=MISSING)
+def _reshape(w: Writer, op: Op, source: Tensor) -> bool:
+    """Read what another Reshape reads, and lower the ranks of inputs and outputs."""
+    result, before = op.outputs[0], source.producer
+    if result.rank > 5 and w.graph.is_output(result) and _is_reshaped(w, result):
+        result.shape = (result.size,)
+        return True
+    if source.rank < 6 or not _is_reshaped(w, source):
+        return False
+    if before is None:
+        source.shape = (source.size,)
+        return True
+    if before.type != "Reshape" or before.package != ir.NATIVE_PACKAGE or w.graph.is_output(source):
+        return False
+    w.graph.set_inputs(op, before.inputs)
+    if not w.graph.consumers(source):
+        w.graph.remove(before)
+    return True
+
+
+def _is_reshaped(w: Writer, x: Tensor) -> bool:
+    """Return whether nothing but Reshapes reads a tensor."""
+    return all(op.type == "Reshape" and op.package == ir.NATIVE_PACKAGE for op in w.graph.consumers(x))
+
+
+@form("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", reason=MISSING)
+def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
+    """Reduce one axis, to which neighbours fold, or axes that a Transpose brings together."""
+    axes = sorted(int(axis) for axis in op.param("axes"))
+    if source.rank < (5 if op.type in ("ReduceMax", "ReduceMin") else 6) or not axes:
+        return False
+    if source.rank == 5 and len(axes) == 1:
+        return False
+    x, start = source, axes[0]
+    if axes[-1] - start >= len(axes):
+        start = source.rank - len(axes)
+        x = w.transposed(source, [*(axis for axis in range(source.rank) if axis not in axes), *axes])
+    sizes = [math.prod(x.shape[:start]), math.prod(x.shape[start : start + len(axes)])]
+    flat = w.reshape(x, (*sizes, x.size // math.prod(sizes)))
+    params = {**op.params, "axes": ir.u32s([1]), "keep_dims": ir.b8(True)}
+    _finish(w, op, [flat], (sizes[0], 1, flat.shape[2]), params)
+    return True
+
+
+@form("L2Norm", "LayerNorm", "LogSoftmax", "Softmax", reason=MISSING)
+def _last(w: Writer, op: Op, source: Tensor) -> bool:
+    """Fold the axes before the last ones, along which values are normalized."""
+    name = "axis" if "axis" in op.params else "axes"
+    axes = sorted(int(axis) for axis in numpy.reshape(op.param(name, ()), -1))
+    first = source.rank - len(axes)
+    if source.rank < (6 if op.type == "Softmax" else 5) or axes != list(range(first, source.rank)):
+        return False
+    shape = (math.prod(source.shape[:first]), *source.shape[first:])
+    places = range(1, len(shape))
+    params = {**op.params, name: ir.u32(places[0]) if name == "axis" else ir.u32s([*places])}
+    _finish(w, op, [w.reshape(source, shape), *op.inputs[1:]], shape, params)
+    return True
+
+
+@form("Batchnorm", "InstanceNorm", reason=MISSING)
+def _channels(w: Writer, op: Op, source: Tensor) -> bool:
+    """Fold the axes that are alike, so that four are left of a norm of instances."""
+    shape = source.shape
+    if op.type == "Batchnorm" and source.rank > 4:
+        shape = (math.prod(shape[:-1]), shape[-1])
+    elif op.type == "InstanceNorm" and (source.rank > 4 or (source.rank == 3 and shape[0] > 1)):
+        shape = (shape[0], 1, math.prod(shape[1:-1]), shape[-1])
+    else:
+        return False
+    _finish(w, op, [w.reshape(source, shape), *op.inputs[1:]], shape, op.params)
+    return True
+
+
+def _finish(
+    w: Writer, op: Op, inputs: Sequence[Tensor | None], shape: Sequence[int], params: Mapping[str, ir.Param]
+) -> None:
+    result = op.outputs[0]
+    folded = w.emit(op.type, inputs, shape, params, result.dtype, result.encoding)
+    w.finish(w.reshape(folded, result.shape))
+
+
+def _runs(shape: Sequence[int], kinds: Sequence[object]) -> list[list[int]]:
+    """Return runs of neighbouring axes of one kind; axes of 1 go with any."""
+    runs: list[list[int]] = []
+    last: object = None
+    for axis, kind in enumerate(kinds):
+        if runs and (shape[axis] == 1 or last is None or kind == last):
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+        last = last if shape[axis] == 1 else kind
+    return runs
+
+
+def _merged(shape: Sequence[int], runs: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis] for axis in run) for run in runs)
