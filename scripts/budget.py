@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 966
+MODULES = 979
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_560,
+    "converter": 56_555,
     "ir": 3_750,
     "opdefs": 6_565,
-    "passes": 7_535,
+    "passes": 8_055,
     "prepare": 4_140,
-    "quant": 19_790,
+    "quant": 19_785,
     "runtime": 17_280,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 143_320
+TOTAL = 143_840
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

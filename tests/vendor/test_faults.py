@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.faulty_ops import CASES, PRECISION, one_op
 from tests.htp_models import needs_htp
 from tests.running import run, run_htp
-from xdlc.ir import Graph, Param, ScaleOffset, Tensor, b8, dtype, f32, make_op, static, u32, u32s
+from xdlc.ir import Graph, ScaleOffset, Tensor, b8, dtype, f32, make_op, static, u32, u32s
 from xdlc.ir.dtype import DType
 
 pytestmark = [pytest.mark.vendor, needs_htp]
@@ -112,21 +113,6 @@ def image(channels: int) -> np.ndarray:
     return RNG.standard_normal((1, 12, 12, channels)).astype(np.float32)
 
 
-def one_op(
-    kind: str, operands: list[np.ndarray | Tensor], shape: tuple[int, ...], params: dict[str, Param]
-) -> tuple[Graph, dict[str, np.ndarray]]:
-    graph, feeds, inputs = Graph("one"), {}, []
-    for index, held in enumerate(operands):
-        if isinstance(held, np.ndarray):
-            feeds[f"x{index}"] = held
-            held = graph.add_input(Tensor(f"x{index}", held.shape, dtype.from_numpy(held.dtype)))
-        inputs.append(held)
-    result = Tensor("y", shape, inputs[0].dtype)
-    graph.append(make_op(graph, kind, inputs, [result], params, name="op"))
-    graph.add_output(result)
-    return graph, feeds
-
-
 @pytest.mark.parametrize(
     "case",
     [
@@ -163,3 +149,10 @@ def test_emulation_computes_what_the_host_does(case):
     graph, feeds = case
     expected, found = run(graph, feeds)["y"], run_htp(graph, feeds)["y"]
     assert np.linalg.norm(found - expected) <= 5e-3 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_emulation_computes_the_numbers_of_the_host(name):
+    model, feeds = CASES[name]()
+    expected, found = run(model, feeds)["y"], run_htp(model, feeds)["y"]
+    assert np.linalg.norm(found - expected) <= PRECISION.get(name, 3e-3) * np.linalg.norm(expected)

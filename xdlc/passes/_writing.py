@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy
@@ -10,6 +11,10 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.opdefs.elementwise_enums import RELU_MIN_MAX
+
+_MOST_TILED = 4
+"""Most axes of a Tile of any type on HTP."""
 
 
 class Writer:
@@ -80,6 +85,11 @@ class Writer:
         """Insert an ElementWiseUnary."""
         return self.emit("ElementWiseUnary", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
 
+    def clip(self, x: Tensor, low: float, high: float) -> Tensor:
+        """Insert an ElementWiseNeuron that clips floats."""
+        params = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(low), "max_value": ir.f32(high)}
+        return self.emit("ElementWiseNeuron", [x], x.shape, params, x.dtype)
+
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         """Insert a Cast where the type differs."""
         return x if x.dtype is dtype else self.emit("Cast", [x], x.shape, None, dtype)
@@ -97,14 +107,21 @@ class Writer:
         return self.emit("Reshape", [x], shape, None, x.dtype, x.encoding)
 
     def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """Insert a Tile that broadcasts a tensor to a shape; of known numbers return a constant."""
+        """Insert Tiles that broadcast a tensor to a shape; of known numbers return a constant."""
         if x.shape == tuple(shape):
             return x
         if x.data is not None:
             return self.like(x, numpy.broadcast_to(x.numpy(), shape))
-        x = self.reshape(x, (1,) * (len(shape) - x.rank) + x.shape)
-        multiples = ir.u32s(numpy.floor_divide(shape, x.shape))
-        return self.emit("Tile", [x], shape, {"multiples": multiples}, x.dtype, x.encoding)
+        sizes = [1] * (len(shape) - x.rank) + list(x.shape)
+        if len(shape) <= _MOST_TILED:
+            multiples = ir.u32s(numpy.floor_divide(shape, sizes))
+            x = self.reshape(x, sizes)
+            return self.emit("Tile", [x], shape, {"multiples": multiples}, x.dtype, x.encoding)
+        for axis, (size, whole) in enumerate(zip(sizes, shape, strict=True)):
+            before, after = math.prod(shape[:axis]), math.prod(sizes[axis + 1 :])
+            if size != whole:
+                x = self.expand(self.reshape(x, (before, 1, after)), (before, whole, after))
+        return self.reshape(x, shape)
 
     def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
         """Insert a StridedSlice along an axis where it drops anything; of known numbers return a constant."""

@@ -1,4 +1,4 @@
-"""Windows of pools."""
+"""Windows of pools and kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from functools import reduce
 import numpy
 
 from xdlc.ir.data import Array
+
+LONGEST = 8
+"""The longest kernel that HTP does not divide."""
 
 
 def covered(sizes: Sequence[int], results: Sequence[int], kernel: Array, stride: Array, pads: Array) -> Array:

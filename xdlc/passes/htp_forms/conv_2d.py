@@ -9,9 +9,8 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms._windows import LONGEST
 from xdlc.passes.htp_forms.registry import form
-
-_LONGEST = 8
 
 
 @form("Conv2d")
@@ -24,7 +23,7 @@ def _halves(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     axis = int(numpy.argmax(weight.shape[:2]))
     size = weight.shape[axis]
-    if size <= _LONGEST:
+    if size <= LONGEST:
         return False
     pads, own = (numpy.array(op.param("pad_amount"), numpy.uint32) for _ in range(2))
     own[axis], total = 0, None

@@ -6,6 +6,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Op, Tensor
+from xdlc.ir.data import Array
 from xdlc.opdefs.elementwise_enums import MULTIPLY
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms._windows import covered
@@ -15,6 +16,8 @@ from xdlc.passes.htp_forms.registry import form
 @form("PoolAvg2d")
 def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     """Convolve where padding is counted, uneven or wider than half the window, or padded is one channel.
+
+    Without padding, convolve where a result has few columns and channels, many rows and strides of 1.
 
     What the last window covers beyond the end, where a size is rounded up, is padding as well.
     """
@@ -39,7 +42,10 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     ends = (numpy.array(result.shape[1:3]) - 1) * stride + kernel - source.shape[1:3] - pads[:, 0]
     is_even = (ends <= pads[:, 1]).all() and (pads[:, 0] == pads[:, 1]).all()
     pads[:, 1] = numpy.maximum(pads[:, 1], ends)
-    if not pads.any() or (is_even and not counted and (2 * pads[:, 0] < kernel).all()):
+    if not pads.any():
+        if not _is_narrow(result, kernel, stride):
+            return False
+    elif is_even and not counted and (2 * pads[:, 0] < kernel).all():
         return False
     if (pads >= kernel[:, None]).any():
         return False
@@ -51,6 +57,13 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
         mean = w.binary(MULTIPLY, mean, w.constant(share[None, ..., None].astype(result.dtype.numpy)))
     w.finish(mean)
     return True
+
+
+def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
+    """Return whether HTP takes the windows of a pool without padding from other places."""
+    _, rows, columns, channels = result.shape
+    is_special = channels > 1 and kernel.tolist() in ([3, 3], [5, 5])
+    return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= 32
 
 
 def _two_channels(w: Writer, op: Op, source: Tensor) -> bool:

@@ -10,12 +10,13 @@ from xdlc.passes.htp_forms.registry import form
 
 @form("RmsNorm")
 def _rows(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold all axes but the last into one where floats are normed along the last."""
+    """Fold all axes but the last into one where rows are normed along the last."""
     axes, last = [int(axis) for axis in op.param("axes")], source.rank - 1
-    if source.rank < 3 or not source.dtype.is_float or axes != [last]:
+    if source.rank < 3 or axes != [last]:
         return False
+    result = op.outputs[0]
     flat = w.reshape(source, (source.size // source.shape[-1], source.shape[-1]))
     params = {**op.params, "axes": ir.u32s([1])}
-    rows = w.emit("RmsNorm", [flat, *op.inputs[1:]], flat.shape, params, source.dtype)
+    rows = w.emit("RmsNorm", [flat, *op.inputs[1:]], flat.shape, params, result.dtype, result.encoding)
     w.finish(w.reshape(rows, source.shape))
     return True

@@ -19,9 +19,12 @@ def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     for gate, other in (op.inputs, op.inputs[::-1]):
         sigmoid = gate.producer if gate is not None else None
-        if gate is None or sigmoid is None or sigmoid.type != "ElementWiseNeuron":
-            continue
-        if sigmoid.inputs[0] is not other:
+        if (
+            gate is None
+            or sigmoid is None
+            or sigmoid.type != "ElementWiseNeuron"
+            or sigmoid.inputs[0] is not other
+        ):
             continue
         if sigmoid.param("operation") == SIGMOID and gate.shape[-3] > _ROWS:
             params = {"operation": ir.u32(RELU)}

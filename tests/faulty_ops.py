@@ -1,0 +1,204 @@
+"""Ops that the vendor's HTP library computes wrongly, each alone in a graph, with an input of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+import xdlc
+from xdlc.ir import Graph, Model, Param, Tensor, dtype, f32, i32, make_op, static, u32, u32s
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import DType
+from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, POWER, SIN
+
+Case = tuple[Model, dict[str, Array]]
+RNG = np.random.default_rng(0)
+
+
+def one_op(
+    kind: str,
+    operands: Sequence[Array | Tensor],
+    shape: tuple[int, ...],
+    params: dict[str, Param],
+    result: DType | None = None,
+) -> tuple[Graph, dict[str, Array]]:
+    """Return a graph of one op; arrays are inputs of the graph."""
+    graph, feeds, inputs = Graph("one"), {}, []
+    for index, operand in enumerate(operands):
+        if isinstance(operand, np.ndarray):
+            feeds[f"x{index}"] = operand
+            operand = graph.add_input(Tensor(f"x{index}", operand.shape, dtype.from_numpy(operand.dtype)))
+        inputs.append(operand)
+    y = Tensor("y", shape, result or inputs[0].dtype)
+    graph.append(make_op(graph, kind, inputs, [y], params, name="op"))
+    graph.add_output(y)
+    return graph, feeds
+
+
+def normal(*shape: int) -> Array:
+    """Return numbers of float16."""
+    return RNG.standard_normal(shape).astype(np.float16).astype(np.float32)
+
+
+def weight(*shape: int) -> Tensor:
+    return static("w", normal(*shape) / 4)
+
+
+def conv(
+    kind: str, x: tuple[int, ...], w: tuple[int, ...], shape: tuple[int, ...], **of: Sequence[object]
+) -> Case:
+    """Return a convolution; ``of`` are its windows, and under ``bias`` its bias."""
+    bias = [static("b", normal(shape[-1]))] if of.pop("bias", None) else []
+    params: dict[str, Param] = {
+        "stride": u32s([1] * (len(x) - 2)),
+        "pad_amount": u32s([[0, 0]] * (len(x) - 2)),
+    }
+    params |= {name: u32s(values) for name, values in of.items()}
+    if kind == "TransposeConv2d":
+        params["group"] = u32(x[-1])
+    return whole(one_op(kind, [normal(*x), weight(*w), *bias], shape, params))
+
+
+def whole(case: tuple[Graph, dict[str, Array]], bits: int | None = None) -> Case:
+    """Return a model, quantized where bits of results are given."""
+    graph, feeds = case
+    model = Model({graph.name: graph})
+    return (model if bits is None else xdlc.quantize(model, [feeds], act_bitwidth=bits)), feeds
+
+
+def rms_norm(bits: int | None) -> Case:
+    scale, shift = (static(name, np.full(16, value, np.float32)) for name, value in (("g", 2), ("b", 0)))
+    params = {"axes": u32s([2]), "epsilon": f32(1e-6)}
+    return whole(one_op("RmsNorm", [normal(16, 1, 16), scale, shift], (16, 1, 16), params), bits)
+
+
+def group_norm() -> Case:
+    scale, shift = static("g", normal(8)), static("b", normal(8))
+    params = {"epsilon": f32(1e-5), "group": u32(2)}
+    return whole(one_op("GroupNorm", [normal(2, 7, 8), scale, shift], (2, 7, 8), params))
+
+
+def log_softmax(size: int, bits: int | None = None) -> Case:
+    return whole(one_op("LogSoftmax", [normal(5, size)], (5, size), {"axis": u32(1)}), bits)
+
+
+def edge_pad() -> Case:
+    params = {"scheme": u32(3), "pad_amount": u32s([[0, 0], [1, 0], [2, 1]])}
+    return whole(one_op("Pad", [normal(2, 4, 6)], (2, 5, 9), params))
+
+
+def gather_nd() -> Case:
+    places = static("i", np.array([[0], [2], [4], [1]], np.int32))
+    return whole(one_op("GatherNd", [normal(4, 5, 6), places], (4, 6), {"batch_dims": u32(1)}))
+
+
+def gather() -> Case:
+    places = static("i", np.array([[0, 1], [1, 0]], np.int32))
+    return whole(one_op("Gather", [normal(2, 3, 5, 7), places], (2, 3, 2, 2, 7), {"axis": i32(2)}))
+
+
+def cast() -> Case:
+    return whole(one_op("Cast", [9 * normal(1, 64)], (1, 64), {}, dtype.INT64))
+
+
+def average_pool() -> Case:
+    params = {"filter_size": u32s([2, 2]), "stride": u32s([1, 1]), "pad_amount": u32s([[0, 0], [0, 0]])}
+    return whole(one_op("PoolAvg2d", [normal(1, 17, 7, 4)], (1, 16, 6, 4), params))
+
+
+def power() -> Case:
+    operands = [np.abs(normal(5, 1)) + np.float32(0.3), normal(5, 7)]
+    return whole(one_op("ElementWiseBinary", operands, (5, 7), {"operation": u32(POWER)}), 8)
+
+
+def select() -> Case:
+    operands = [normal(1, 3, 1, 5, 1) > 0, normal(2, 1, 4, 1, 1), normal(6)]
+    return whole(one_op("ElementWiseSelect", operands, (2, 3, 4, 5, 6), {}, dtype.FLOAT32))
+
+
+def elu(size: float) -> Case:
+    x = RNG.uniform(-size, size, (4, 64)).astype(np.float32)
+    return whole(one_op("ElementWiseNeuron", [x], x.shape, {"operation": u32(ELU), "alpha": f32(1.0)}), 16)
+
+
+def unary(operation: int) -> Case:
+    x = np.array([-65504, -6000, -1000, -15.5, -0.5, 0, 3, 40.25, 710, 60000], np.float32)
+    return whole(one_op("ElementWiseUnary", [x], x.shape, {"operation": u32(operation)}))
+
+
+def soft_sign() -> Case:
+    graph, x = Graph("one"), np.array([-65504, -32000, -1, 0, 0.5, 9000, 40000], np.float32)
+    source = graph.add_input(Tensor("x", x.shape, dtype.FLOAT32))
+    size, total, y = (Tensor(name, x.shape, dtype.FLOAT32) for name in ("size", "total", "y"))
+    one = static("one", np.ones(1, np.float32))
+    graph.append(make_op(graph, "ElementWiseUnary", [source], [size], {"operation": u32(ABS)}, name="abs"))
+    for name, inputs, result, operation in (
+        ("add", [size, one], total, ADD),
+        ("op", [source, total], y, DIVIDE),
+    ):
+        params = {"operation": u32(operation)}
+        graph.append(make_op(graph, "ElementWiseBinary", inputs, [result], params, name=name))
+    graph.add_output(y)
+    return Model({graph.name: graph}), {"x": x}
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "norm-fixed": lambda: rms_norm(8),
+    "group-norm": group_norm,
+    "log-softmax": lambda: log_softmax(65),
+    "log-softmax-8": lambda: log_softmax(129, 8),
+    "log-softmax-16": lambda: log_softmax(65, 16),
+    "edge-pad": edge_pad,
+    "gather-nd": gather_nd,
+    "gather": gather,
+    "cast": cast,
+    "output-padding": lambda: conv(
+        "TransposeConv2d",
+        (1, 6, 5, 16),
+        (3, 3, 16, 1),
+        (1, 12, 10, 16),
+        stride=[2, 2],
+        pad_amount=[[1, 1], [1, 1]],
+        output_padding=[1, 1],
+    ),
+    "output-padding-alone": lambda: conv(
+        "TransposeConv2d", (1, 6, 5, 16), (2, 2, 16, 1), (1, 13, 11, 16), stride=[2, 2], output_padding=[1, 1]
+    ),
+    "few-channels": lambda: conv(
+        "TransposeConv2d", (1, 9, 4, 4), (5, 5, 4, 1), (1, 21, 11, 4), stride=[2, 2]
+    ),
+    "wide-padding": lambda: conv(
+        "Conv2d", (1, 8, 9, 5), (1, 3, 5, 6), (1, 10, 9, 6), pad_amount=[[1, 1], [1, 1]]
+    ),
+    "wide-padding-depthwise": lambda: conv(
+        "DepthWiseConv2d", (1, 8, 9, 8), (2, 2, 1, 8), (1, 12, 13, 8), pad_amount=[[3, 2], [3, 2]]
+    ),
+    "wide-padding-3d": lambda: conv(
+        "Conv3d", (1, 5, 6, 7, 3), (2, 3, 1, 3, 4), (1, 6, 6, 9, 4), pad_amount=[[1, 1], [1, 1], [1, 1]]
+    ),
+    "single-tap": lambda: conv(
+        "DepthWiseConv2d", (1, 1, 11, 40), (1, 1, 1, 40), (1, 1, 6, 40), stride=[1, 2], bias=[1]
+    ),
+    "dilated-bias": lambda: conv(
+        "DepthWiseConv2d",
+        (1, 9, 9, 6),
+        (9, 3, 1, 6),
+        (1, 9, 9, 6),
+        dilation=[2, 1],
+        pad_amount=[[8, 8], [1, 1]],
+        bias=[1],
+    ),
+    "average-pool": average_pool,
+    "power": power,
+    "select": select,
+    "elu-small": lambda: elu(0.01),
+    "elu-large": lambda: elu(40000),
+    "arc-tangent": lambda: unary(ATAN),
+    "sine": lambda: unary(SIN),
+    "soft-sign": soft_sign,
+}
+"""What makes each case, by name."""
+
+PRECISION = {"power": 0.02, "norm-fixed": 0.02, "log-softmax-8": 0.02, "sine": 6e-3}
+"""Relative errors of coarse numbers; those of other cases are below 3e-3."""

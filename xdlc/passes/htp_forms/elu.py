@@ -1,0 +1,54 @@
+"""Elu of 16 bits."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import UFIXED16
+from xdlc.opdefs.elementwise_enums import ADD, ELU, MAXIMUM, MINIMUM, MULTIPLY
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import form
+
+_LEAST, _MOST = 3e-6, 0.66
+"""Steps of inputs between which no result overflows."""
+
+
+@form("ElementWiseNeuron")
+def _steps(w: Writer, op: Op, source: Tensor) -> bool:
+    """Compute small steps by a polynomial, and of large steps the greater of x and -alpha.
+
+    The polynomial is ``max(x, 0) + alpha * (t + t^2 / 2)``, t = min(x, 0).  Numbers of small steps are
+    below 0.2, so that it is right to 0.005 of them.
+    """
+    result, encoding, alpha = op.outputs[0], source.encoding, float(op.param("alpha", 1.0))
+    if op.param("operation") != ELU or source.dtype is not UFIXED16 or result.dtype is not UFIXED16:
+        return False
+    if not isinstance(encoding, ir.ScaleOffset) or _LEAST <= encoding.scale <= _MOST or not alpha > 0:
+        return False
+
+    def binary(operation: int, x: Tensor, y: Tensor, encoding: ir.Encoding | None) -> Tensor:
+        params = {"operation": ir.u32(operation)}
+        return w.emit("ElementWiseBinary", [x, y], source.shape, params, UFIXED16, encoding)
+
+    def number(value: float, code: int, offset: int = 0) -> Tensor:
+        tensor = w.like(source, numpy.full(1, code, UFIXED16.numpy))
+        tensor.encoding = ir.ScaleOffset(value / (code + offset), offset)
+        return tensor
+
+    most = UFIXED16.limits[1]
+    if encoding.scale > _MOST:
+        w.finish(binary(MAXIMUM, source, number(-alpha, 0, -most), result.encoding))
+        return True
+    zero = w.like(source, numpy.full(1, min(max(-encoding.offset, 0), most), UFIXED16.numpy))
+    low = binary(MINIMUM, source, zero, encoding)
+    half = binary(MULTIPLY, low, number(alpha / 2, most), _times(encoding, alpha / 2))
+    slope = binary(ADD, half, number(alpha, most), ir.ScaleOffset(2 * alpha / most, 0))
+    bent = binary(MULTIPLY, low, slope, _times(encoding, alpha))
+    w.finish(binary(ADD, binary(MAXIMUM, source, zero, encoding), bent, result.encoding))
+    return True
+
+
+def _times(encoding: ir.ScaleOffset, factor: float) -> ir.ScaleOffset:
+    return ir.ScaleOffset(encoding.scale * factor, encoding.offset)

@@ -1,0 +1,47 @@
+"""LogSoftmax of one entry more than a multiple of 64."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import UFIXED16
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import form
+
+_BLOCK = 64
+_BELOW = 12.0
+"""How far below all others an entry of fixed point is, so that it adds less than a step of 16 bits."""
+
+
+@form("LogSoftmax")
+def _one_more(w: Writer, op: Op, source: Tensor) -> bool:
+    """Add an entry that counts for nothing: HTP leaves the last one of such an axis out."""
+    axis, result = int(op.param("axis", source.rank - 1)), op.outputs[0]
+    size, beta = source.shape[axis], float(op.param("beta", 1.0))
+    if size % _BLOCK != 1 or not beta > 0:
+        return False
+    kind, encoding, lowest = result.dtype, result.encoding, -65504.0
+    if source.dtype.is_fixed:
+        if not isinstance(source.encoding, ir.ScaleOffset) or not isinstance(encoding, ir.ScaleOffset):
+            return False
+        source, lowest = _lowered(w, source, source.encoding, _BELOW / beta), 0.0
+        if kind is not UFIXED16:
+            kind, encoding = UFIXED16, ir.ScaleOffset(encoding.scale / 2**8, encoding.offset * 2**8)
+    shape = [1 if at == axis else dim for at, dim in enumerate(source.shape)]
+    entry = w.like(source, numpy.full(shape, lowest, source.dtype.numpy))
+    longer = w.joined([source, entry], axis)
+    logs = w.sliced(w.emit(op.type, [longer], longer.shape, op.params, kind, encoding), axis, 0, size)
+    if kind is not result.dtype:
+        logs = w.emit("Convert", [logs], result.shape, None, result.dtype, result.encoding)
+    w.finish(logs)
+    return True
+
+
+def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Tensor:
+    """Return a tensor in 16 bits, 0 of which is so far below its least number."""
+    lowest = encoding.scale * encoding.offset - below
+    span = encoding.scale * (x.dtype.limits[1] + encoding.offset) - lowest
+    wide = ir.ScaleOffset(span / UFIXED16.limits[1], round(lowest / span * UFIXED16.limits[1]))
+    return w.emit("Convert", [x], x.shape, None, UFIXED16, wide)

@@ -1,0 +1,33 @@
+"""Sines and cosines of large angles."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+
+from xdlc import ir
+from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import INT32
+from xdlc.opdefs.elementwise_enums import ADD, COS, MOD, SIN, SUBTRACT
+from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms.registry import form
+
+_TURNS = 710
+"""113 turns to 6e-5."""
+
+
+@form("ElementWiseUnary")
+def _reduced(w: Writer, op: Op, source: Tensor) -> bool:
+    """Add the fraction of an angle to the least angle that is equal to its whole part, out of a table."""
+    kind = source.dtype
+    if op.param("operation") not in (SIN, COS) or not kind.is_float or w.made(source):
+        return False
+    whole = w.cast(source, INT32)
+    part = w.binary(SUBTRACT, source, w.cast(whole, kind))
+    place = w.reshape(w.binary(MOD, whole, w.number(_TURNS, INT32)), (source.size,))
+    table = w.constant(numpy.array([math.remainder(n, math.tau) for n in range(_TURNS)], kind.numpy))
+    params: dict[str, ir.Param] = {"axis": ir.i32(0)}
+    angle = w.reshape(w.emit("Gather", [table, place], place.shape, params, kind), source.shape)
+    w.graph.set_inputs(op, [w.binary(ADD, angle, part)])
+    return True
