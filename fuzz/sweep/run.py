@@ -112,12 +112,14 @@ def main() -> int:
     parser.add_argument(
         "--families", default=sorted(FAMILIES.all()), help="names separated by commas", **listed
     )
+    parser.add_argument("--leave", default=[], help="names of families to leave out", **listed)
     parser.add_argument("--modes", default=list(MODES), help=f"of {','.join(MODES)}", **listed)
     parser.add_argument("--socs", default=list(SOCS), help=f"default: {','.join(SOCS)}", **listed)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder of sweep.jsonl")
     parser.add_argument("--case", help="name of a case to show and run alone")
     given = parser.parse_args()
+    given.families = [name for name in given.families if name not in given.leave]
     if given.case:
         show(given.case, given.modes, given.socs)
         return 0

@@ -50,7 +50,19 @@ def depthwise(channels: int, each: int, kernel: list[int], strides: list[int]) -
     return build
 
 
+def transposed(kernel: list[int], pads: list[int]) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        d.node("ConvTranspose", d.input((1, 4, 9, 3, 4)), d.weight(4, 4, *kernel), pads=pads * 2)
+
+    return build
+
+
 CASES = {
+    ("transposed volumes", "float"): [
+        transposed([2, 3, 1], [0, 1, 0]),
+        transposed([2, 3, 3], [0, 1, 1]),
+        transposed([3, 3, 3], [1, 1, 1]),
+    ],
     ("several results of a channel", "w8a8"): [
         depthwise(2, 2, [1, 5], [1, 1]),
         depthwise(15, 3, [3, 3], [2, 2]),

@@ -38,6 +38,8 @@ def layer_norm(d: Draft) -> None:
 def rms_norm(d: Draft) -> None:
     """Draw an RMSNormalization, or in parts."""
     shape = d.ranked(2, 4)
+    if shape[-1] < 2:
+        raise Unfit
     gamma, x = d.constant(d.floats(shape[-1:], 0.5, 1.5)), d.input(shape, -1, 2)
     if d.flag():
         d.opset = 23
