@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 979
+MODULES = 980
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_555,
     "ir": 3_750,
     "opdefs": 6_565,
-    "passes": 8_055,
+    "passes": 8_075,
     "prepare": 4_140,
     "quant": 19_785,
     "runtime": 17_280,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 143_840
+TOTAL = 143_860
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

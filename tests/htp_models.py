@@ -119,13 +119,16 @@ def validate(model: Any, **options: Any) -> None:
 
 
 def refused() -> Model:
-    """Return a graph of which HTP refuses two ops: ``softmax`` over an inner axis and a 6-D ``reshape``."""
+    """Return a graph of which HTP refuses two ops: ``softmax`` over an inner axis and a 6-D ``tile``."""
     graph = Graph("refused")
     x = graph.add_input(Tensor("x", (1, 4, 4, 8), dt.FLOAT32))
     y = Tensor("y", x.shape, dt.FLOAT32)
     graph.append(make_op(graph, "Softmax", [x], [y], {"axis": u32(1)}, name="softmax"))
-    z = Tensor("z", (1, 2, 2, 2, 2, 8), dt.FLOAT32)
-    graph.append(make_op(graph, "Reshape", [y], [z], name="reshape"))
+    graph.add_output(y)
+    deep = graph.add_input(Tensor("deep", (1, 2, 2, 2, 2, 8), dt.FLOAT32))
+    z = Tensor("z", (2, 2, 2, 2, 2, 8), dt.FLOAT32)
+    multiples = {"multiples": static("", np.array([2, 1, 1, 1, 1, 1], _U32))}
+    graph.append(make_op(graph, "Tile", [deep], [z], multiples, name="tile"))
     graph.add_output(z)
     return Model({graph.name: graph})
 

@@ -96,8 +96,9 @@ def test_the_target_is_asked_about_what_could_be_converted(
 @needs_htp
 def test_the_vendors_refusals_name_the_source_nodes(models: Any) -> None:
     axes = ["a", "b", "c", "d", "e", "f"]
-    nodes = [node("Transpose", ["x"], ["y"], "deep", perm=[5, 4, 3, 2, 1, 0])]
-    path = models.save(models.make(nodes, {"x": axes}, {"y": None}))
+    nodes = [node("Tile", ["x", "times"], ["y"], "deep")]
+    times = np.array([2, 1, 1, 1, 1, 1])
+    path = models.save(models.make(nodes, {"x": axes}, {"y": None}, {"times": times}))
     report = xdlc.check(path, target="sm8650", input_dims={"x": (2, 3, 4, 5, 6, 7)})
     assert [(each.node, each.by, each.kind) for each in report.problems] == [
         ("deep", "vendor", "ConstraintError")

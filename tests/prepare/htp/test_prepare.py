@@ -290,7 +290,7 @@ def test_the_problem_of_several_socs_names_all_of_them(problem: str, where: str 
 def test_an_error_of_several_socs_states_each_cause_once() -> None:
     with pytest.raises(PrepareError) as caught:
         prepare(refused(), SOCS)
-    assert [problem.node for problem in caught.value.problems] == ["softmax", "reshape"]
+    assert [problem.node for problem in caught.value.problems] == ["softmax", "tile"]
     for problem in caught.value.problems:
         assert str(problem.where).startswith(f"model: sm8550, sm8650: graph 'refused': op {problem.node!r}")
         assert problem.fix

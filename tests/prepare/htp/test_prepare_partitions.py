@@ -126,10 +126,10 @@ def test_where_nothing_is_taken_all_reasons_are_given() -> None:
     assert isinstance(problem, ProblemList)
     assert [(each.node, each.op) for each in problem.problems] == [
         ("softmax", "Softmax"),
-        ("reshape", "Reshape"),
+        ("tile", "Tile"),
     ]
     assert not prepared.model.records
-    assert [tensor.name for tensor in prepared.model.main.outputs] == ["z"]
+    assert [tensor.name for tensor in prepared.model.main.outputs] == ["y", "z"]
 
 
 @needs_htp

@@ -84,12 +84,12 @@ def test_options_reach_the_compiler_and_bytes_repeat() -> None:
 def test_every_refused_op_is_named_with_its_reason() -> None:
     with pytest.raises(ProblemList) as caught:
         validate(refused())
-    softmax, reshape = caught.value.problems
+    softmax, tile = caught.value.problems
     assert isinstance(softmax, ConstraintError)
     assert softmax.where == "model: sm8650: graph 'refused': op 'softmax' (Softmax)"
     assert "parameter 'axis' is 1, Softmax of HTP accepts only 3" in softmax.problem
-    assert "op 'reshape' (Reshape)" in str(reshape)
-    assert "has rank 6" in reshape.problem
+    assert "op 'tile' (Tile)" in str(tile)
+    assert "has rank 6" in tile.problem
 
 
 @needs_htp

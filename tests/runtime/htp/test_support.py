@@ -59,7 +59,7 @@ def test_the_vendors_library_is_asked_where_it_is() -> None:
     assert verdict.judge.startswith("the vendor's library (onnxruntime-qnn ")
     assert [(each.node, each.op) for each in verdict.refused] == [
         ("softmax", "Softmax"),
-        ("reshape", "Reshape"),
+        ("tile", "Tile"),
     ]
     assert said(support.judge(cnn(quantized=True), SM8650)) == []
 
@@ -70,7 +70,7 @@ def test_without_it_the_tables_speak() -> None:
         verdict = support.judge(cnn(quantized=quantized), SM8650)
         assert (verdict.judge, verdict.is_vendors, said(verdict)) == ("xdlc's tables of HTP", False, [])
     verdict = support.judge(refused(), SM8650)
-    assert said(verdict) == [("reshape", "has a tensor of rank 6, HTP supports at most rank 5")]
+    assert said(verdict) == [("tile", "has a tensor of rank 6, HTP supports at most rank 5")]
 
 
 @pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
@@ -207,7 +207,7 @@ def test_a_value_that_does_not_fit_hides_no_refusal() -> None:
     graph.add_output(y)
     verdict = support.judge(model, SM8650)
     assert [each.node for each in verdict.plain] == ["add"]
-    assert [each.node for each in verdict.refused] == ["softmax", "reshape"]
+    assert [each.node for each in verdict.refused] == ["softmax", "tile"]
 
 
 @pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
@@ -238,7 +238,8 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
         graph = Graph(name)
         x, y = graph.add_input(Tensor("x", deep, dt.FLOAT32)), Tensor("y", deep, dt.FLOAT32)
         package = "xdlc" if kind == "Det" else "qti.aisw"
-        graph.append(make_op(graph, kind, [x], [y], name=f"{name}_op", package=package))
+        params = {} if kind == "Det" else {"multiples": static("", np.ones(6, np.uint32))}
+        graph.append(make_op(graph, kind, [x], [y], params, name=f"{name}_op", package=package))
         graph.add_output(y)
         return graph
 
@@ -248,19 +249,19 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
     names = {"then_graph": string("then"), "else_graph": string("else")}
     main.append(make_op(main, "If", [c, x], [y], names, name="if", package="xdlc"))
     main.add_output(y)
-    graphs = (main, branch("then", "Reshape"), branch("else", "Det"))
+    graphs = (main, branch("then", "Tile"), branch("else", "Det"))
     verdict = support.judge(Model({graph.name: graph for graph in graphs}), SM8650)
     assert [each.node for each in verdict.plain] == ["if", "else_op"]
     assert verdict.plain[0].problem == (
         "runs on the host only: HTP has no op that runs other graphs; "
         "it would not support these ops inside either: "
-        "then branch: 'then_op' (Reshape); else branch: 'else_op' (Det)"
+        "then branch: 'then_op' (Tile); else branch: 'else_op' (Det)"
     )
     assert {each.node for each in verdict.refused} == {"then_op"}
     assert [line.partition("runs on")[0] for line in verdict.inner][1:] == [
         "else branch of 'if': stays off HTP: 'else_op' (Det): "
     ]
-    assert verdict.inner[0].startswith("then branch of 'if': stays off HTP: 'then_op' (Reshape): ")
+    assert verdict.inner[0].startswith("then branch of 'if': stays off HTP: 'then_op' (Tile): ")
 
 
 @pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])

@@ -38,7 +38,7 @@ def wide(name: str) -> Tensor:
     return Tensor(name, (1, 2, 4, 4), dt.UFIXED16, ScaleOffset(0.1, -1000))
 
 
-OPERATION = {"operation": u32(2)}
+OPERATION = {"operation": u32(0)}
 WIDE = (1, 2, 2, 3)
 # One wrong op each: the op, what the library logs (SDK 2.51), what is made of it.
 CASES = [
@@ -49,9 +49,9 @@ CASES = [
         "transpose around the op",
     ),
     (
-        unary("ElementWiseUnary", (1, 1, 1, 2, 2, 3), **OPERATION),
+        unary("Tile", (1, 1, 1, 2, 2, 3), multiples=static("times", np.ones(6, np.uint32))),
         "[4294967295] has incorrect Rank 6.",
-        "input 0 ('x') or output 0 ('y') has rank 6, ElementWiseUnary of HTP accepts at most rank 5",
+        "input 0 ('x') or output 0 ('y') has rank 6, Tile of HTP accepts at most rank 5",
         "reshape",
     ),
     (
