@@ -173,7 +173,7 @@ def test_without_a_reason_xdlcs_tables_count() -> None:
     op = unary("ElementWiseUnary", WIDE, dt.SFIXED8, **OPERATION)
     problem, _ = explain(op, 3110, ["Op specific validation failed."])
     assert problem.startswith(
-        "HTP does not support this form of ElementWiseUnary ATAN from sfixed8 to sfixed8 and logs no reason"
+        "HTP does not support this form of ElementWiseUnary ABS from sfixed8 to sfixed8 and logs no reason"
     )
 
 
