@@ -18,17 +18,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 980
+MODULES = 981
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_555,
+    "converter": 56_560,
     "ir": 3_750,
     "opdefs": 6_565,
-    "passes": 8_075,
+    "passes": 8_155,
     "prepare": 4_140,
     "quant": 19_785,
     "runtime": 17_280,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 143_860
+TOTAL = 143_945
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

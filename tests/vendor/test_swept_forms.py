@@ -50,9 +50,10 @@ def depthwise(channels: int, each: int, kernel: list[int], strides: list[int]) -
     return build
 
 
-def transposed(kernel: list[int], pads: list[int]) -> Callable[[Draft], object]:
+def transposed(kernel: list[int], pads: list[int], groups: int = 1) -> Callable[[Draft], object]:
     def build(d: Draft) -> None:
-        d.node("ConvTranspose", d.input((1, 4, 9, 3, 4)), d.weight(4, 4, *kernel), pads=pads * 2)
+        weight = d.weight(4, 4 // groups, *kernel)
+        d.node("ConvTranspose", d.input((1, 4, 9, 3, 4)), weight, pads=pads * 2, group=groups)
 
     return build
 
@@ -62,6 +63,22 @@ CASES = {
         transposed([2, 3, 1], [0, 1, 0]),
         transposed([2, 3, 3], [0, 1, 1]),
         transposed([3, 3, 3], [1, 1, 1]),
+        transposed([3, 3, 3], [0, 1, 1], groups=2),
+    ],
+    ("grouped transposed volumes", "w8a8"): [
+        transposed([1, 3, 3], [0, 0, 0], groups=2),
+        transposed([3, 3, 3], [0, 0, 0], groups=4),
+    ],
+    ("padded last axis", "float"): [
+        lambda d: d.node("Pad", d.input((1, 8, 6, 33)), d.indices(0, 0, 0, 0, 0, 0, 3, 1), d.constant(0)),
+        lambda d: d.node("Pad", d.input((1, 3, 7, 40)), d.indices(0, 0, 2, 1, 0, 0, 0, 1), d.constant(0.5)),
+    ],
+    ("reduction of one", "float"): [
+        lambda d: d.node("ReduceSum", d.input((42, 1)), d.indices(1), keepdims=0),
+        lambda d: d.node("Sigmoid", d.node("ReduceProd", d.input((4, 1)), d.indices(1))),
+    ],
+    ("reduction of one", "w8a8"): [
+        lambda d: d.node("ReduceMax", d.input((1, 8, 1, 1)), d.indices(2, 3), keepdims=0)
     ],
     ("several results of a channel", "w8a8"): [
         depthwise(2, 2, [1, 5], [1, 1]),

@@ -29,6 +29,7 @@ class Writer:
     def __init__(self, graph: Graph, op: Op, reason: str) -> None:
         self.graph, self.op = graph, op
         self._origin = Origin(op.origin.nodes, reason)
+        self._emitted: set[Tensor] = set()
 
     def made(self, x: Tensor) -> bool:
         """Return whether a tensor comes, maybe reshaped, from ops that were inserted for the same reason."""
@@ -54,6 +55,7 @@ class Writer:
             graph, type, inputs, [result], params, name=name, package=package, origin=self._origin
         )
         graph.insert_before(self.op, made)
+        self._emitted.add(result)
         return result
 
     def constant(self, array: Array) -> Tensor:
@@ -144,9 +146,16 @@ class Writer:
     def finish(self, *results: Tensor | None) -> None:
         """Remove the op and compute its outputs as results; None for an output that nothing reads."""
         outputs = self.op.outputs
+        results = tuple(
+            self.emit("Reshape", [result], result.shape, None, result.dtype, result.encoding)
+            if result is not None and result not in self._emitted
+            else result
+            for result in results
+        )
         self.graph.unlink(self.op)
         for output, result in zip(outputs, results, strict=True):
             if result is None:
                 del self.graph.tensors[output.name]
-            elif result.producer is not None:
+            else:
+                assert result.producer is not None
                 self.graph.set_output(result.producer, result.producer.outputs.index(result), output)

@@ -152,6 +152,9 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             except Exception as error:
                 if isinstance(error, XdlcError) and error.where != f"graph {graph.name!r}":
                     raise  # of a file, not of the rules of graphs
+                if _STAGES.get(entry.name, ("",))[0] == "htp":  # a graph for HTP needs each of them
+                    problem = f"pass {entry.name} fails on graph {graph.name!r}: {error}"
+                    raise ModelError(problem, fix="please report this model") from error
                 raise FailedPass(entry.name, error) from error
             if is_rewritten:
                 found.append(entry.name)

@@ -1,4 +1,4 @@
-"""Paddings by the values at the edge."""
+"""Paddings of the last axis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.ir.dtype import INT32
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
-_EDGE = 3
+_CONSTANT, _EDGE = 0, 3
 
 
 @form("Pad")
@@ -28,4 +28,21 @@ def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
     if amounts.any():
         x = w.emit(op.type, [x], result.shape, {**op.params, "pad_amount": ir.u32s(amounts)}, x.dtype)
     w.finish(x)
+    return True
+
+
+@form("Pad")
+def _apart(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pad the last axis after the others: by numbers, HTP pads it and another one wrongly at once."""
+    amounts = op.param("pad_amount").astype(int)
+    if op.param("scheme") != _CONSTANT or source.dtype.is_fixed:
+        return False
+    if not amounts[-1].any() or not amounts[:-1].any():
+        return False
+    last, result = numpy.zeros_like(amounts), op.outputs[0]
+    last[-1], amounts[-1] = amounts[-1], 0
+    shape = (*result.shape[:-1], source.shape[-1])
+    x = w.emit(op.type, [source], shape, {**op.params, "pad_amount": ir.u32s(amounts)}, source.dtype)
+    params = {**op.params, "pad_amount": ir.u32s(last)}
+    w.finish(w.emit(op.type, [x], result.shape, params, result.dtype))
     return True

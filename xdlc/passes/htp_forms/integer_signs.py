@@ -18,5 +18,6 @@ def _integers(w: Writer, op: Op, source: Tensor) -> bool:
         w.finish(w.binary(SUBTRACT, w.number(0, source.dtype), source))
     else:
         least = w.binary(MINIMUM, source, w.number(1, source.dtype))
-        w.finish(w.binary(MAXIMUM, least, w.number(-1, source.dtype)))
+        signed = source.dtype.is_signed
+        w.finish(w.binary(MAXIMUM, least, w.number(-1, source.dtype)) if signed else least)
     return True

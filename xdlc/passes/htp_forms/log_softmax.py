@@ -6,7 +6,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Op, Tensor
-from xdlc.ir.dtype import UFIXED16
+from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
@@ -25,6 +25,8 @@ def _one_more(w: Writer, op: Op, source: Tensor) -> bool:
     kind, encoding, lowest = result.dtype, result.encoding, -65504.0
     if source.dtype.is_fixed:
         if not isinstance(source.encoding, ir.ScaleOffset) or not isinstance(encoding, ir.ScaleOffset):
+            return False
+        if not {source.dtype, kind} <= {UFIXED8, UFIXED16}:
             return False
         source, lowest = _lowered(w, source, source.encoding, _BELOW / beta), 0.0
         if kind is not UFIXED16:

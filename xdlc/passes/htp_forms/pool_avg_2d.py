@@ -52,7 +52,7 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     weight = w.constant(numpy.full((*kernel, 1, channels), 1 / kernel.prod(), result.dtype.numpy))
     params: dict[str, ir.Param] = {"stride": ir.u32s(stride), "pad_amount": ir.u32s(pads)}
     mean = w.emit("DepthWiseConv2d", [source, weight], result.shape, params, result.dtype)
-    if not counted:
+    if not counted and pads.any():
         share = 1 / covered(source.shape[1:3], result.shape[1:3], kernel, stride, pads)
         mean = w.binary(MULTIPLY, mean, w.constant(share[None, ..., None].astype(result.dtype.numpy)))
     w.finish(mean)

@@ -124,12 +124,14 @@ def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
 @form("L2Norm", "LayerNorm", "LogSoftmax", "Softmax", reason=MISSING)
 def _last(w: Writer, op: Op, source: Tensor) -> bool:
     """Fold the axes before the last ones, along which values are normalized."""
-    name = "axis" if "axis" in op.params else "axes"
-    axes = sorted(int(axis) for axis in numpy.reshape(op.param(name, ()), -1))
+    name = "axes" if "axes" in op.params else "axis"
+    axes = sorted(int(axis) for axis in numpy.reshape(op.param(name, source.rank - 1), -1))
     first = source.rank - len(axes)
     if source.rank < (6 if op.type == "Softmax" else 5) or axes != list(range(first, source.rank)):
         return False
     shape = (math.prod(source.shape[:first]), *source.shape[first:])
+    if len(shape) >= source.rank:
+        return False
     places = range(1, len(shape))
     params = {**op.params, name: ir.u32(places[0]) if name == "axis" else ir.u32s([*places])}
     _finish(w, op, [w.reshape(source, shape), *op.inputs[1:]], shape, params)

@@ -19,7 +19,7 @@ from xdlc.ir.dtype import INT32
 
 
 @aten("grouped_mm_fallback", domain="transformers", names={"weight": "mat2", "input": "self"})
-@aten("_grouped_mm", ignores=("out_dtype", "bias"))
+@aten("_grouped_mm", ignores=("out_dtype",))
 def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Value | None = None) -> Value:
     """Return [S, N] of rows [S, K] and weights [E, K, N]; rows after the last group are 0."""
     if offs is None and self.rank == mat2.rank == 3:

@@ -128,6 +128,8 @@ def scores(
 
 def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn, ...]]]:
     """Return the leaves of a tree with the turns that lead to each."""
+    if not 0 <= root < len(forest.modes):
+        raise node.invalid(f"a tree begins at node {root}, which does not exist")
     leaves: list[tuple[int, tuple[Turn, ...]]] = []
     todo: list[tuple[int, tuple[Turn, ...]]] = [(root, ())]
     visits, room = 0, _MOST
@@ -138,10 +140,10 @@ def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn,
             raise node.invalid("its nodes are no trees: a node has two parents")
         if forest.modes[index] < 0:
             leaves.append((index, path))
-            room -= len(path)
-            if room < 0:
-                raise node.problem("trees too deep for products of matrices")
             continue
+        room -= 2 * (len(path) + 1)
+        if room < 0:
+            raise node.problem("trees too deep for products of matrices")
         for branch, child in zip((False, True), reversed(forest.branches[index]), strict=True):
             if not 0 <= child < len(forest.modes):
                 raise node.invalid(f"node {index} has a branch {child} that does not exist")

@@ -89,9 +89,10 @@ def _decisions(node: Node, sizes: list[int]) -> Array:
     libsvm stores [classes - 1, vectors]: for a vector of one class, its coefficients against the others.
     """
     table = numbers(node, "coefficients")
-    pairs = list(combinations(range(len(sizes)), 2))
-    if table.size != (len(sizes) - 1) * sum(sizes) or numbers(node, "rho").size != len(pairs):
+    count = len(sizes) * (len(sizes) - 1) // 2
+    if table.size != (len(sizes) - 1) * sum(sizes) or numbers(node, "rho").size != count:
         raise node.invalid(f"{table.size} coefficients of {sum(sizes)} support vectors")
+    pairs = list(combinations(range(len(sizes)), 2))
     table = table.reshape(len(sizes) - 1, sum(sizes))
     ends = np.cumsum([0, *sizes])
     weight = np.zeros((len(pairs), sum(sizes)), np.float32)
