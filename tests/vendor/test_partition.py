@@ -21,8 +21,6 @@ RECORD = "htp.cache.sm8650.0"
 @pytest.mark.parametrize(
     ("name", "quantized", "refused"),
     [
-        ("ort_misc/gh_issue_9671", True, {"Reshape", "ReduceSum"}),
-        ("ort_misc/gh_issue_9671", False, {"Reshape", "ReduceSum"}),
         ("ddddocr_crnn_old", False, {"DynamicQuantizeLSTM"}),
     ],
 )

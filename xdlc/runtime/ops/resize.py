@@ -31,7 +31,7 @@ def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "f
     order = channels_first(source.rank)
     sizes, shape = [target.shape[axis] for axis in order], [source.shape[axis] for axis in order]
     value, whole = b.read(source, order), list(sizes)
-    is_guarded = source.rank == 4 and mode != "nearest" and _follows_transpose(source)
+    is_guarded = not b.native and source.rank == 4 and mode != "nearest" and _follows_transpose(source)
     if is_guarded:
         value = b.reshape(value, [shape[0] * shape[1], 1, *shape[2:]])
         sizes = [sizes[0] * sizes[1], 1, *sizes[2:]]
