@@ -209,6 +209,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "windows": lambda: permuted(WIDE, [0, 1, 3, 2, 4, 5]),
     "six-groups": lambda: permuted(WIDE, [5, 0, 3, 2, 4, 1]),
     "seven-axes": lambda: permuted((2, 1, 2, 3, 2, 3, 2), [6, 2, 4, 0, 5, 1, 3]),
+    "an-axis-of-1": lambda: permuted((2, 1, 3, 5, 2, 2), [0, 3, 2, 1, 4, 5]),
+    "log-softmax-of-the-last": lambda: one_op("LogSoftmax", [floats(*VOLUME)], VOLUME),
     "grid": lambda: sampled("linear", "zeros", 0),
     "grid-border": lambda: sampled("linear", "border", 1),
     "grid-reflection": lambda: sampled("linear", "reflection", 0),

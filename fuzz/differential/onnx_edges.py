@@ -16,49 +16,12 @@ from onnx import helper, numpy_helper
 
 from fuzz.differential import ways
 from fuzz.differential.cases import target
+from fuzz.differential.edge_numbers import FLOATS, INTEGERS
 from fuzz.differential.networks import Network, Node, Tensor
 from fuzz.differential.onnx_engine import engine
 
 MOST = 4000
 """Numbers of all tensors of a case."""
-INTEGERS = (
-    0,
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    -1,
-    -2,
-    -3,
-    -7,
-    64,
-    1 << 20,
-    (1 << 31) - 1,
-    -(1 << 31),
-    (1 << 63) - 1,
-    -(1 << 63),
-)
-FLOATS = (
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -0.3,
-    2.0,
-    -2.5,
-    1e-3,
-    1e-6,
-    1e-30,
-    1e6,
-    -1e6,
-    1e30,
-    float("inf"),
-    float("nan"),
-)
 WORDS = {
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "SAME"),
     "mode": (

@@ -6,49 +6,12 @@ import random
 from functools import cache
 from typing import Any
 
+from fuzz.differential.edge_numbers import FLOATS, INTEGERS
 from fuzz.differential.growing import Grower
 from fuzz.differential.networks import Tensor
 from fuzz.differential.torch_engine import operator
 
 SHAPES = ((2, 3), (4,), (1, 4, 3), (1, 4, 4, 4), (2, 4, 6, 5), (3, 3), (1, 2, 4, 4, 4), (1,), ())
-INTEGERS = (
-    0,
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    -1,
-    -2,
-    -3,
-    -7,
-    64,
-    1 << 20,
-    (1 << 31) - 1,
-    -(1 << 31),
-    (1 << 63) - 1,
-    -(1 << 63),
-)
-FLOATS = (
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -0.3,
-    2.0,
-    -2.5,
-    1e-3,
-    1e-6,
-    1e-30,
-    1e6,
-    -1e6,
-    1e30,
-    float("inf"),
-    float("nan"),
-)
 WORDS = (
     "none",
     "mean",

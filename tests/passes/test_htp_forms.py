@@ -8,7 +8,7 @@ import pytest
 from tests.missing_ops import CASES, binary, floats, fused, integers, one_op
 from tests.running import run
 from xdlc import passes
-from xdlc.ir import dtype, static, u32
+from xdlc.ir import Graph, Tensor, b8, dtype, make_op, static, u32, u32s
 from xdlc.opdefs import elementwise_enums as enums
 from xdlc.passes.avoid_faults import AvoidFaults
 
@@ -59,6 +59,44 @@ def test_a_neuron_that_shares_a_product_is_not_fused_and_stays():
     graph, _ = fused("Conv2d", enums.TANH)
     graph.add_output(graph.tensors["small"])
     assert [op.type for op in rewritten(graph).ops] == ["Conv2d", "ElementWiseNeuron"]
+
+
+def test_a_product_of_one_element_leaves_its_operand_to_others():
+    graph, feeds = Graph("one"), {"x": floats(4, 1)}
+    x = graph.add_input(Tensor("x", (4, 1), dtype.FLOAT32))
+    before, y, z = (Tensor(name, x.shape, x.dtype) for name in ("before", "y", "z"))
+    relu, axes = {"operation": u32(enums.RELU)}, {"axes": u32s([1]), "keep_dims": b8(True)}
+    graph.append(make_op(graph, "ElementWiseNeuron", [x], [before], relu, name="relu"))
+    graph.append(make_op(graph, "ReduceProd", [before], [y], axes, name="op"))
+    graph.append(make_op(graph, "ElementWiseNeuron", [before], [z], relu, name="reader"))
+    graph.add_output(y)
+    graph.add_output(z)
+    expected, results = run(graph, feeds), run(rewritten(graph), feeds)
+    assert all(np.array_equal(results[name], expected[name]) for name in ("y", "z"))
+
+
+@pytest.mark.parametrize(("addend", "clips"), [(1.0, 1), (2000.0, 0)])
+def test_a_quotient_is_clipped_by_its_own_form_and_for_an_addend_of_1_alone(addend, clips):
+    graph, feeds = Graph("soft"), {"x": np.float32([0.5, -3, 20000])}
+    x = graph.add_input(Tensor("x", (3,), dtype.FLOAT32))
+    size, total, y = (Tensor(name, x.shape, x.dtype) for name in ("size", "total", "y"))
+    one = static("one", np.float32([addend]))
+    graph.append(make_op(graph, "ElementWiseUnary", [x], [size], {"operation": u32(enums.ABS)}, name="abs"))
+    graph.append(
+        make_op(graph, "ElementWiseBinary", [size, one], [total], {"operation": u32(enums.ADD)}, name="add")
+    )
+    graph.append(
+        make_op(graph, "ElementWiseBinary", [x, total], [y], {"operation": u32(enums.DIVIDE)}, name="op")
+    )
+    graph.add_output(y)
+    form = rewritten(graph)
+    assert [op.type for op in form.ops].count("ElementWiseNeuron") == clips
+    np.testing.assert_allclose(run(form, feeds)["y"], run(graph, feeds)["y"], rtol=1e-4)
+
+
+def test_signs_of_unsigned_numbers_are_0_and_1():
+    graph, feeds = one_op("ElementWiseUnary", [np.uint8([0, 1, 200])], (3,), operation=u32(enums.SIGN))
+    assert run(rewritten(graph), feeds)["y"].tolist() == [0, 1, 1]
 
 
 def test_scattered_maxima_stay():

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Origin, Tensor
+from xdlc.ir import AxisScaleOffset, Graph, Op, Origin, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs.elementwise_enums import RELU_MIN_MAX
@@ -91,6 +91,21 @@ class Writer:
         """Insert an ElementWiseNeuron that clips floats."""
         params = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(low), "max_value": ir.f32(high)}
         return self.emit("ElementWiseNeuron", [x], x.shape, params, x.dtype)
+
+    def is_clipped(self, x: Tensor) -> bool:
+        """Return whether a tensor comes from ``clip``, for the same reason."""
+        before = x.producer
+        if before is None or before.type != "ElementWiseNeuron" or not self.made(x):
+            return False
+        return bool(before.param("operation") == RELU_MIN_MAX)
+
+    def zero_of(self, x: Tensor) -> int | None:
+        """Return the stored number nearest to 0; None if it differs between channels."""
+        if isinstance(x.encoding, AxisScaleOffset):
+            return None if any(x.encoding.offsets) else 0
+        offset = x.encoding.offset if isinstance(x.encoding, ScaleOffset) else 0
+        low, high = x.dtype.limits if x.dtype.is_fixed else (0, 0)
+        return min(max(-offset, low), high)
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         """Insert a Cast where the type differs."""

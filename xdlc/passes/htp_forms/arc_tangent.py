@@ -14,7 +14,7 @@ _MOST = 16384.0
 @form("ElementWiseUnary")
 def _clipped(w: Writer, op: Op, source: Tensor) -> bool:
     """Clip numbers from about 32000 on."""
-    if op.param("operation") != ATAN or not source.dtype.is_float or w.made(source):
+    if op.param("operation") != ATAN or not source.dtype.is_float or w.is_clipped(source):
         return False
     w.graph.set_inputs(op, [w.clip(source, -_MOST, _MOST)])
     return True

@@ -32,7 +32,7 @@ def _wider(w: Writer, op: Op, source: Tensor) -> bool:
 def _plain(w: Writer, op: Op, source: Tensor) -> bool:
     """Shift the elements by a 0 for an exclusive sum, and turn them around for one from the end."""
     exclusive, reverse = (bool(op.param(name, False)) for name in ("exclusive", "reverse"))
-    if not (exclusive or reverse):
+    if not (exclusive or reverse) or w.zero_of(source) is None:
         return False
     axis, result = int(op.param("axis")), op.outputs[0]
     size = source.shape[axis]
@@ -45,9 +45,8 @@ def _plain(w: Writer, op: Op, source: Tensor) -> bool:
 
     x = turned(source)
     if exclusive:
-        offset = x.encoding.offset if isinstance(x.encoding, ir.ScaleOffset) else 0
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-        zero = w.like(x, numpy.full(shape, -offset, x.dtype.numpy))
+        zero = w.like(x, numpy.full(shape, w.zero_of(x), x.dtype.numpy))
         x = w.joined([zero, w.sliced(x, axis, 0, size - 1)], axis) if size > 1 else zero
     params: dict[str, ir.Param] = {"axis": ir.u32(axis)}
     w.finish(turned(w.emit("CumulativeSum", [x], x.shape, params, result.dtype, result.encoding)))

@@ -21,9 +21,11 @@ def _spread(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     axes = len(dilation)
     array = weight.numpy()
-    zero = weight.encoding.offset if isinstance(weight.encoding, ir.ScaleOffset) else 0
+    zero = w.zero_of(weight)
+    if zero is None:
+        return False
     shape = ((numpy.array(array.shape[:axes]) - 1) * dilation + 1).tolist()
-    spread = numpy.full((*shape, *array.shape[axes:]), -zero, array.dtype)
+    spread = numpy.full((*shape, *array.shape[axes:]), zero, array.dtype)
     spread[tuple(slice(None, None, int(step)) for step in dilation)] = array
     params = {**op.params, "dilation": ir.u32s([1] * axes)}
     inputs = [source, w.like(weight, spread), *op.inputs[2:]]

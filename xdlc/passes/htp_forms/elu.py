@@ -41,7 +41,7 @@ def _steps(w: Writer, op: Op, source: Tensor) -> bool:
     if encoding.scale > _MOST:
         w.finish(binary(MAXIMUM, source, number(-alpha, 0, -most), result.encoding))
         return True
-    zero = w.like(source, numpy.full(1, min(max(-encoding.offset, 0), most), UFIXED16.numpy))
+    zero = w.like(source, numpy.full(1, w.zero_of(source), UFIXED16.numpy))
     low = binary(MINIMUM, source, zero, encoding)
     half = binary(MULTIPLY, low, number(alpha / 2, most), _times(encoding, alpha / 2))
     slope = binary(ADD, half, number(alpha, most), ir.ScaleOffset(2 * alpha / most, 0))

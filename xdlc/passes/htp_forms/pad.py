@@ -15,7 +15,7 @@ _CONSTANT = 0
 @form("Pad", reason=MISSING)
 def _axes(w: Writer, op: Op, source: Tensor) -> bool:
     """Pad one axis after the other where more than four are padded by what they hold."""
-    if source.rank < 5 or op.param("scheme") == _CONSTANT:
+    if source.rank < 5 or op.param("scheme") == _CONSTANT or source.encoding != op.outputs[0].encoding:
         return False
     x = source
     for axis, pair in enumerate(op.param("pad_amount").astype(int).tolist()):

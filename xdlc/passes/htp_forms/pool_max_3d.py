@@ -15,6 +15,8 @@ from xdlc.passes.htp_forms.registry import MISSING, form
 def _planes(w: Writer, op: Op, source: Tensor) -> bool:
     """Pool planes of height and width, then pool along the depth."""
     result = op.outputs[0]
+    if source.encoding != result.encoding:
+        return False
     kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
     pads = op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
     batch, depth, height, width, channels = source.shape

@@ -64,10 +64,12 @@ def _transpose(w: Writer, op: Op, source: Tensor) -> bool:
     if source.rank < 6:
         return False
     perm = [int(axis) for axis in op.param("perm")]
-    places = {axis: place for place, axis in enumerate(perm)}
-    runs = _runs(source.shape, [places[axis] - axis for axis in range(source.rank)])
+    moved_axes = [axis for axis in perm if source.shape[axis] != 1]
+    places = {axis: place for place, axis in enumerate(moved_axes)}
+    shifts = {axis: places[axis] - number for number, axis in enumerate(sorted(moved_axes))}
+    runs = _runs(source.shape, [shifts.get(axis) for axis in range(source.rank)])
     ends = [next((axis for axis in run if source.shape[axis] != 1), run[0]) for run in runs]
-    order = sorted(range(len(runs)), key=lambda run: places[ends[run]])
+    order = sorted(range(len(runs)), key=lambda run: places.get(ends[run], 0))
     x = w.reshape(source, _merged(source.shape, runs))
     if len(runs) > 5:
         moved = [run for run in range(len(runs)) if run != order[1]]

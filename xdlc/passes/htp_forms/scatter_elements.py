@@ -22,6 +22,8 @@ def _places(w: Writer, op: Op, source: Tensor) -> bool:
     axis, reduction = int(op.param("axis", 0)), int(op.param("reduction", 0))
     if index is None or updates is None or not (axis or reduction) or reduction not in _COMBINED:
         return False
+    if source.encoding != op.outputs[0].encoding:
+        return False
     steps = numpy.append(numpy.cumprod(source.shape[:0:-1])[::-1], 1).astype(INT32.numpy)
     others = [numpy.arange(dim) if at != axis else numpy.zeros(dim) for at, dim in enumerate(index.shape)]
     fixed = sum(grid * step for grid, step in zip(numpy.meshgrid(*others, indexing="ij"), steps, strict=True))

@@ -16,7 +16,7 @@ _MOST = 16000.0
 def _clipped(w: Writer, op: Op, source: Tensor) -> bool:
     """Clip x in ``x / (|x| + 1)``."""
     total = op.inputs[1].producer if op.inputs[1] is not None else None
-    if not is_binary(op, DIVIDE) or not source.dtype.is_float or w.made(source):
+    if not is_binary(op, DIVIDE) or not source.dtype.is_float or w.is_clipped(source):
         return False
     if total is None or not is_binary(total, ADD):
         return False

@@ -24,7 +24,9 @@ def _depthwise(w: Writer, op: Op, source: Tensor) -> bool:
     if channels == 1 or not (extra.any() or channels < _DENSE):
         return False
     taps, encoding = weight.numpy(), weight.encoding
-    zero = -encoding.offset if isinstance(encoding, ir.ScaleOffset) else 0
+    zero = w.zero_of(weight)
+    if zero is None:
+        return False
     pads, dilation = op.param("pad_amount").astype(int), op.param("dilation", numpy.ones(2)).astype(int)
     rows = -(-numpy.maximum(extra - pads[:, 1], 0) // dilation)
     pads[:, 1] += rows * dilation - extra

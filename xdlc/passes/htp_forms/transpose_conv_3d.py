@@ -33,7 +33,9 @@ def _ungrouped(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     taps, encoding = weight.numpy(), weight.encoding
     *kernel, inputs, outputs = taps.shape
-    zero = -encoding.offset if isinstance(encoding, ir.ScaleOffset) else 0
+    zero = w.zero_of(weight)
+    if zero is None:
+        return False
     dense = numpy.full((*kernel, inputs, groups * outputs), zero, taps.dtype)
     for group, own in enumerate(numpy.split(taps, groups, axis=3)):
         rows = slice(group * inputs // groups, (group + 1) * inputs // groups)

@@ -191,7 +191,7 @@ def _sets(members: Array) -> list[list[float]]:
     """Return the sets of values that NaN separates."""
     ends = np.flatnonzero(np.isnan(members)).tolist()
     starts = [0, *(end + 1 for end in ends)]
-    return [members[start:end].tolist() for start, end in zip(starts, ends, strict=False)]
+    return [sorted(set(members[start:end].tolist())) for start, end in zip(starts, ends, strict=False)]
 
 
 def _ints(node: Node, name: str) -> list[int]:
