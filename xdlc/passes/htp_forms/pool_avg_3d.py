@@ -30,7 +30,5 @@ def _counted(w: Writer, op: Op, source: Tensor) -> bool:
     factor = w.constant((numpy.rint(part * largest) if dtype.is_fixed else part).astype(dtype.numpy))
     if dtype.is_fixed:
         factor.dtype, factor.encoding = dtype, ir.ScaleOffset(1 / largest, 0)
-    params = {"operation": ir.u32(MULTIPLY)}
-    inputs = [mean, factor]
-    w.finish(w.emit("ElementWiseBinary", inputs, result.shape, params, dtype, result.encoding))
+    w.finish(w.binary(MULTIPLY, mean, factor, dtype, result.encoding))
     return True
