@@ -10,8 +10,10 @@ from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
 from xdlc.converter.pytorch.ops._terms import Term, formula, formulas
 from xdlc.converter.pytorch.ops.reductions import norm, over
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value, check_table
+from xdlc.errors import ModelError
 from xdlc.ir.dtype import INT64
 
 NONE, MEAN, SUM = range(3)
@@ -20,6 +22,8 @@ NONE, MEAN, SUM = range(3)
 
 def _result(loss: Term, reduction: int) -> Term:
     """Return losses of elements as they are, or their mean or sum."""
+    if reduction not in (NONE, MEAN, SUM):  # which torch reads in another way in each loss
+        raise ModelError(f"its reduction is {reduction}", fix=CONTRADICTION)
     kind = {MEAN: "Mean", SUM: "Sum"}.get(reduction)
     return loss if kind is None else over(loss, kind)
 
@@ -168,7 +172,12 @@ def _triplet(
 def _cross_entropy(
     self: Term, target: Value, weight: Value | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> Term:
-    """Map the negative logarithm of the softmax, at classes or weighed by probabilities."""
+    """Map the negative logarithm of the softmax, at classes or weighed by probabilities.
+
+    A smoothing below 0 has no effect.
+    """
+    if label_smoothing > 1:
+        raise ModelError(f"its label_smoothing is {label_smoothing}", fix=CONTRADICTION)
     rank = self.value.rank
     axis = 0 if rank == 1 else 1
     scores, count = self("LogSoftmax", axis=axis), dims(self.value, [axis])[0]
@@ -177,10 +186,10 @@ def _cross_entropy(
         weighed = scores * reshape(self.g, weight, [count if held == axis else 1 for held in range(rank)])
     if target.dtype.is_float:
         share = Term(self.g, target).to(self.value.dtype)
-        share = share * (1 - label_smoothing) + label_smoothing / count if label_smoothing else share
+        share = share * (1 - label_smoothing) + label_smoothing / count if label_smoothing > 0 else share
         return _result(-over(weighed * share, "Sum", axis), reduction)
     losses, weights, kept = _picked(scores, target, weight, axis, ignore_index)
-    if label_smoothing:
+    if label_smoothing > 0:
         even = kept.where(-over(weighed, "Sum", axis), 0)
         losses = losses * (1 - label_smoothing) + even * (label_smoothing / count)
     return _shared(losses, weights, reduction)
