@@ -71,7 +71,7 @@ def test_computes_losses(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    "target, arguments",
+    ("target", "arguments"),
     [
         ("soft_margin_loss", (X, SIGN, 3)),
         ("multi_margin_loss", (X[0], np.array(1), 1, 1.0, None, -1)),
@@ -82,7 +82,8 @@ def test_computes_losses(tmp_path, case):
 def test_refuses_unknown_options(tmp_path, target, arguments):
     with pytest.raises(ModelError) as caught:
         results(tmp_path, target, *arguments, like=np.float32(0))
-    assert caught.value.where and caught.value.fix
+    assert caught.value.where
+    assert caught.value.fix
 
 
 def test_returns_the_weight_of_all_classes(tmp_path):
