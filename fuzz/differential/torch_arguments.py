@@ -41,6 +41,7 @@ OMITTED = {
     "normal",
     "randperm",
     "empty",
+    "new_empty",
     "rrelu",
     "uniform",
 }

@@ -40,10 +40,13 @@ def _cosine_similarity(x1: Term, x2: Term, dim: int, eps: float) -> Term:
         return (x1 / abs(x1).most(eps)) * (x2 / abs(x2).most(eps))
     axis = axis_of(dim, rank)
     parts = []
-    for one in (x1, x2):
+    for one, other in ((x1, x2), (x2, x1)):
         for _ in range(rank - one.value.rank):
             one = one.raised(0)
-        parts.append(one / norm(one, 2, axis, keep=True).most(eps))
+        length = norm(one, 2, axis, keep=True)
+        if dims(one.value, [axis]) == (1,) and other.value.rank >= rank - axis:  # repeated along the axis
+            length = length * math.sqrt(dims(other.value, [axis - rank])[0])
+        parts.append(one / length.most(eps))
     return over(parts[0] * parts[1], "Sum", axis)
 
 
@@ -55,12 +58,18 @@ def _pairwise(x1: Term, x2: Term, p: float, eps: float, keepdim: bool) -> Term:
 @formula("cdist", "_cdist_forward", "_euclidean_dist", layout=SOURCE, ignores=("compute_mode",))
 def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
     """Subtract every row of one matrix from every row of the other."""
+    if min(x1.value.rank, x2.value.rank) < 2:
+        raise ModelError(
+            f"distances of tensors of rank {x1.value.rank} and {x2.value.rank}", fix=CONTRADICTION
+        )
     return _distance(x1.raised(-2), x2.raised(-3), p)
 
 
 @formula("pdist", "_pdist_forward", layout=SOURCE)
 def _pdist(self: Term, p: float) -> Term:
     """Compare each row with those after it."""
+    if self.value.rank != 2:
+        raise ModelError(f"distances of the rows of a tensor of rank {self.value.rank}", fix=CONTRADICTION)
     count = dims(self.value, [0])[0]
     check_table(count, count)
     first, second = (self("Gather", vector(self.g, places), axis=0) for places in np.triu_indices(count, 1))
