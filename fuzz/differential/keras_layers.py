@@ -243,7 +243,7 @@ class Keras(Framework):
         """Convert the archive of the network."""
         import keras
 
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)  # a collection of garbage takes half a second
         path = folder / "network.keras"
         try:
             values = self._symbols(network)
