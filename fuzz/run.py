@@ -12,7 +12,7 @@
 A worker process runs the cases of a target in a loop, within limits of processor time, address space and
 growth of memory for each; another takes its place after a crash.  Case N of a seed is always the same one.
 A finding of a target that can make cases smaller is kept in the smallest form that is wrong in the same way.
-The last lines count the networks of all targets with an oracle: right, refused with the reasons, wrong, internal errors.
+The last lines count the networks of all targets with an oracle: right, refused with the reasons, wrong.
 """
 
 from __future__ import annotations
@@ -379,14 +379,16 @@ def sums_of(results: Sequence[Result]) -> list[str]:
     words: Counter[str] = Counter()
     for result in results:
         words.update(result.words)
-    apart = ("refused", "undefined", "the engine", "wrong", "internal error")
-    sums = {kind: sum(count for word, count in words.items() if word.startswith(kind)) for kind in apart}
+    sums = {
+        kind: sum(count for word, count in words.items() if word.startswith(kind))
+        for kind in ("refused", "undefined", "the engine", "beyond", "wrong", "internal error")
+    }
     ours = Counter({word: count for word, count in words.items() if word.startswith("refused by xdlc")})
     right = sum(words.values()) - sum(sums.values())
     lines = [
-        f"networks: {sum(result.cases for result in results)}; right {right}, refused by xdlc {ours.total()}, "
-        f"otherwise refused {sums['refused'] - ours.total()}, no answer of the engine "
-        f"{sums['undefined'] + sums['the engine']}, wrong {sums['wrong']}, "
+        f"networks: {sum(result.cases for result in results)}; right {right}, "
+        f"refused by xdlc {ours.total()}, otherwise refused {sums['refused'] - ours.total()}, no answer of the engine "
+        f"{sums['undefined'] + sums['the engine'] + sums['beyond']}, wrong {sums['wrong']}, "
         f"internal errors {sums['internal error']}"
     ]
     return lines + [f"  {count} {word}" for word, count in ours.most_common()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -50,7 +51,7 @@ def relu(
     """Return slope * (x - threshold) below the threshold, x above it, at most max_value."""
     if threshold:
         below = g("Mul", [g("Sub", [x, const(g, threshold)]), const(g, negative_slope)])
-        made = g("Where", [g("GreaterOrEqual", [x, const(g, threshold)]), x, below])
+        made = g("Where", [g("Greater", [x, const(g, threshold)]), x, below])
     elif negative_slope:
         made = leaky(g, x, negative_slope)
     else:
@@ -185,6 +186,8 @@ def relu_layer(node: Node, g: Operators) -> Value:
     """Apply a ReLU with slope, limit and threshold."""
     limit = None if node.attr("max_value") is None else number_of(node, "max_value")
     slope, threshold = number_of(node, "negative_slope", 0.0), number_of(node, "threshold", 0.0)
+    if not math.isfinite(slope):
+        raise node.invalid(f"negative_slope is {slope}")
     return relu(g, as_float(g, only_input(node)), slope, limit, threshold)
 
 

@@ -11,10 +11,10 @@ from xdlc.converter.keras.ops._operations import Arguments, converted, operation
 from xdlc.converter.keras.ops.activations import FUNCTIONS
 from xdlc.converter.nhwc import elementwise as e
 from xdlc.converter.nhwc.reduce import accumulated, l2_normalized, moments, place_of, reduced, top_k
-from xdlc.converter.nhwc.shapes import vector
+from xdlc.converter.nhwc.shapes import cast, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import BOOL8, INT32
+from xdlc.ir.dtype import BOOL8, INT32, INT64
 
 
 def _plain(type: str) -> Callable[..., Value]:
@@ -170,8 +170,8 @@ def _product(a: Arguments) -> Value:
 
 
 def _one_hot(a: Arguments) -> Value:
-    on, off = const(a.g, 1), const(a.g, 0)
-    return e.one_hot(a.g, a.value(), a.integer("num_classes"), on, off, a.integer("axis", -1))
+    on, off, places = const(a.g, 1), const(a.g, 0), cast(a.g, a.value(), INT64)
+    return e.one_hot(a.g, places, a.integer("num_classes"), on, off, a.integer("axis", -1))
 
 
 operations({name: ("x", lambda a: a.g(_ANY_TYPE[a.node.type], [a.value()])) for name in _ANY_TYPE})

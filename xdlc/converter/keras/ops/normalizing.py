@@ -17,7 +17,7 @@ from xdlc.converter.keras.handling import (
     weight,
 )
 from xdlc.converter.nhwc.reduce import l2_normalized
-from xdlc.converter.nhwc.shapes import axis_of, permuted, reshape, vector
+from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -54,8 +54,8 @@ def batch_normalization(node: Node, g: Operators) -> Value:
 
 @handler("LayerNormalization", "RMSNormalization")
 def layer_normalization(node: Node, g: Operators) -> Value:
-    """Normalize along axes of each example."""
-    x = as_float(g, only_input(node))
+    """Normalize along axes of each example; results of integers are cut to integers, as Keras does."""
+    dtype, x = only_input(node).dtype, as_float(g, only_input(node))
     axes, first = _axes(node, x), x.rank - len(_axes(node, x))
     x, back = moved(g, x, axes, range(first, x.rank))
     shape = x.shape[first:]
@@ -68,7 +68,8 @@ def layer_normalization(node: Node, g: Operators) -> Value:
     operands = [x, *(part if part.shape == shape else reshape(g, part, shape) for part in scales)]
     epsilon = float(number_of(node, "epsilon", epsilon))
     type = "LayerNormalization" if len(scales) == 2 else "SimplifiedLayerNormalization"
-    return permuted(g, g(type, operands, axis=first, epsilon=epsilon), back)
+    normalized = permuted(g, g(type, operands, axis=first, epsilon=epsilon), back)
+    return normalized if dtype.is_float else as_float(g, cast(g, normalized, dtype))
 
 
 @handler("GroupNormalization")
