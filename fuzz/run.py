@@ -25,6 +25,7 @@ import json
 import mmap
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -89,6 +90,8 @@ class Plan:
         """Return a case; the first are the seeds themselves."""
         if number < len(self.seeds):
             return self.seeds[number]
+        if self.target.listed:
+            return self.target.listed()[number]
         rng = random.Random(f"{self.target.name} {self.seed} {number}")
         if self.target.generate and self._is_whole:
             return self.target.generate(rng)
@@ -198,15 +201,17 @@ class Campaign:
                 pending = entry.get("pending", {})
             number = int.from_bytes(self._number[:8], "little")
             if status and FOREIGN[0] and not pending:
-                self.words["the engine crashed"] += 1
+                self.words[self._word(self._fixed(), "the engine crashed")] += 1
                 number += 1
             elif status:
                 crash = self._crash.read_text()
                 where = [line.strip() for line in crash.splitlines() if PACKAGE in line][:1]
                 finding = " ".join([f"worker ended: {status}", *where])
                 self._keep(pending or {"number": number, "finding": finding, "detail": crash})
-                self.words["wrong" if pending.get("stated") else "internal error"] += 1
+                self.words[self._word(self._fixed(), _bad(pending.get("stated", False)))] += 1
                 number += 1
+            elif number == self.cases + first:
+                break  # all listed cases are done
             self.cases = number - first
 
     def _work(self, number: int, end: int, deadline: float) -> None:
@@ -234,6 +239,7 @@ class Campaign:
             words: Counter[str] = Counter()
             deadline = min(deadline, time.monotonic() + TURN)
             reduced: set[str] = set()
+            end = min(end, len(self.plan.target.listed())) if self.plan.target.listed else end
             while number < end and time.monotonic() < deadline:
                 self._number[:8] = number.to_bytes(8, "little")
                 before, files = peak(), {}
@@ -241,13 +247,13 @@ class Campaign:
                 self._limit()
                 try:
                     files = self.plan.case(number)
-                    words[attempt(self.plan.target, self._case, files)] += 1
+                    words[self._word(files, attempt(self.plan.target, self._case, files))] += 1
                 except (Exception, Hang) as error:
                     signal.setitimer(signal.ITIMER_PROF, 0)
                     if FOREIGN[0]:
                         words[f"the engine failed: {kind(error)}"] += 1
                     else:
-                        words["wrong" if isinstance(error, Finding) else "internal error"] += 1
+                        words[self._word(files, _bad(isinstance(error, Finding)))] += 1
                         entry = _entry(number, error, files)
                         if self.plan.target.smaller and name_of(error) not in reduced:
                             reduced.add(name_of(error))
@@ -270,6 +276,15 @@ class Campaign:
                 if is_large:
                     break  # the peak of a process never falls
             self._number[:8] = number.to_bytes(8, "little")
+
+    def _word(self, files: Files, word: str) -> str:
+        """Return the word by which a case counts: of targets with a table, verdict and row."""
+        row = self.plan.target.row
+        return word if not row or not files else f"{word.partition(':')[0]}: {row(files)}"
+
+    def _fixed(self) -> Files:
+        """Return what the last case has of the files that are not changed."""
+        return {name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed}
 
     def _limit(self) -> None:
         """Begin the time of a case."""
@@ -309,9 +324,7 @@ class Campaign:
         if "files" in entry:
             files = {name: content.encode("latin-1") for name, content in entry["files"].items()}
         elif self.plan.target.engine:  # to make the case anew could end this process
-            files = {
-                name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed
-            }
+            files = self._fixed()
         else:
             files = self.plan.case(number)
         size = sum(map(len, files.values()))
@@ -324,6 +337,10 @@ class Campaign:
             folder.with_suffix(".log").write_text(
                 f"{finding}\ncase {number} of seed {self.plan.seed}\n{entry['detail']}"
             )
+
+
+def _bad(is_stated: bool) -> str:
+    return "wrong" if is_stated else "internal error"
 
 
 def _entry(number: int, error: BaseException, files: Files) -> dict[str, Any]:
@@ -368,9 +385,39 @@ def lines_of(result: Result) -> list[str]:
     words = ", ".join(f"{word} {count}" for word, count in verdicts.most_common())
     rate = result.cases / max(result.seconds, 0.01)
     lines = [f"{result.name}: {result.cases} cases, {rate:.0f}/s, {len(result.findings)} findings; {words}"]
-    lines += [f"    {count} {word}" for word, count in result.words.most_common() if ": " in word]
+    if load()[result.name].row:
+        lines += _table(result.words)
+    else:
+        lines += [f"    {count} {word}" for word, count in result.words.most_common() if ": " in word]
     for finding, (count, size) in sorted(result.findings.items()):
         lines.append(f"  {finding}: {count} times, smallest {size} bytes")
+    return lines
+
+
+COLUMNS = (
+    ("right", ""),
+    ("refused by both", "refused by both"),
+    ("refused by xdlc", "refused"),
+    ("no answer", "undefined|the engine|beyond"),
+    ("wrong", "wrong"),
+    ("internal error", "internal error"),
+)
+"""Columns of a table of results, each with its verdicts; the first has all others."""
+
+
+def _table(words: Mapping[str, int]) -> list[str]:
+    """Return a table of the cases of each row by verdict."""
+    counts: dict[str, Counter[str]] = {}
+    for word, count in words.items():
+        verdict, _, row = word.partition(": ")
+        column = next((name for name, text in COLUMNS if text and re.match(text, verdict)), COLUMNS[0][0])
+        counts.setdefault(row, Counter())[column] += count
+    width = max(map(len, counts), default=0)
+    lines = ["  " + " ".join(["".ljust(width), *(name.rjust(15) for name, _ in COLUMNS)])]
+    for row, cells in sorted(counts.items()):
+        lines.append(
+            "  " + " ".join([row.ljust(width), *(str(cells[name]).rjust(15) for name, _ in COLUMNS)])
+        )
     return lines
 
 
@@ -387,8 +434,8 @@ def sums_of(results: Sequence[Result]) -> list[str]:
     right = sum(words.values()) - sum(sums.values())
     lines = [
         f"networks: {sum(result.cases for result in results)}; right {right}, "
-        f"refused by xdlc {ours.total()}, otherwise refused {sums['refused'] - ours.total()}, no answer of the engine "
-        f"{sums['undefined'] + sums['the engine'] + sums['beyond']}, wrong {sums['wrong']}, "
+        f"refused by xdlc {ours.total()}, otherwise refused {sums['refused'] - ours.total()}, "
+        f"no answer of the engine {sums['undefined'] + sums['the engine'] + sums['beyond']}, wrong {sums['wrong']}, "
         f"internal errors {sums['internal error']}"
     ]
     return lines + [f"  {count} {word}" for word, count in ours.most_common()]

@@ -18,7 +18,7 @@ from xdlc.converter.keras.handling import (
     required_weight,
 )
 from xdlc.converter.keras.layers import EXPORT, PACKAGES
-from xdlc.converter.nhwc.elementwise import clipped
+from xdlc.converter.nhwc.elementwise import clipped, expm1
 from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.reduce import softmax as softmax_last
@@ -29,6 +29,7 @@ from xdlc.converter.values import Value
 
 Function = Callable[..., Value]
 _EXCLUDED = -1.5e38  # of a softmax
+_USUAL_ALPHA = 16.0
 
 
 def leaky(g: Operators, x: Value, negative_slope: float = 0.2) -> Value:
@@ -74,6 +75,13 @@ def gelu(g: Operators, x: Value, approximate: bool = False) -> Value:
     return g("Gelu", [x], approximate="tanh" if approximate else "none")
 
 
+def _celu(g: Operators, x: Value, alpha: float = 1.0) -> Value:
+    if 0 < alpha <= _USUAL_ALPHA:
+        return g("Celu", [x], alpha=float(alpha))
+    scale = const(g, alpha)  # exp(x) - 1 would lose digits
+    return g("Where", [g("Greater", [x, const(g, 0)]), x, g("Mul", [expm1(g, g("Div", [x, scale])), scale])])
+
+
 def _glu(g: Operators, x: Value, axis: int = -1) -> Value:
     (size,) = dims(x, [axis])
     first, second = split(g, x, [size // 2] * 2, axis)
@@ -113,7 +121,7 @@ FUNCTIONS: dict[str, Function] = {
     "leaky_relu": leaky,
     "elu": lambda g, x, alpha=1.0: g("Elu", [x], alpha=float(alpha)),
     "selu": _plain("Selu"),
-    "celu": lambda g, x, alpha=1.0: g("Celu", [x], alpha=float(alpha)),
+    "celu": _celu,
     "gelu": gelu,
     "sigmoid": _plain("Sigmoid"),
     "tanh": _plain("Tanh"),
