@@ -432,11 +432,11 @@ def sums_of(results: Sequence[Result]) -> list[str]:
     }
     ours = Counter({word: count for word, count in words.items() if word.startswith("refused by xdlc")})
     right = sum(words.values()) - sum(sums.values())
+    silent = sums["undefined"] + sums["the engine"] + sums["beyond"]
     lines = [
         f"networks: {sum(result.cases for result in results)}; right {right}, "
         f"refused by xdlc {ours.total()}, otherwise refused {sums['refused'] - ours.total()}, "
-        f"no answer of the engine {sums['undefined'] + sums['the engine'] + sums['beyond']}, wrong {sums['wrong']}, "
-        f"internal errors {sums['internal error']}"
+        f"no answer of the engine {silent}, wrong {sums['wrong']}, internal errors {sums['internal error']}"
     ]
     return lines + [f"  {count} {word}" for word, count in ours.most_common()]
 
