@@ -170,7 +170,7 @@ def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> 
 
 @aten("_weight_norm", "_weight_norm_interface")
 def _weight_norm(node: AtenNode, operators: Operators, v: Value, g: Value, dim: int) -> list[Value]:
-    if v.rank != g.rank:
-        raise node.invalid(f"lengths of {g.rank} axes for weights of {v.rank}")
     norm = _norm_except(node, operators, v, 2, dim)
+    if dims(g) != dims(norm):
+        raise node.invalid(f"lengths {list(dims(g))} for norms {list(dims(norm))}")
     return [operators("Mul", [v, operators("Div", [g, norm])]), norm]
