@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -98,11 +98,20 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
 
 
 def _check_window(node: Node, arrays: dict[str, Array]) -> None:
-    """Refuse a kernel that is larger than its padded input: onnxruntime rounds the count towards zero.
+    """Leave out windows of which onnxruntime makes something else than ONNX defines.
 
     Raises:
-        Undefined: If it is.
+        Undefined: If a kernel is larger than its padded input, which gives a count rounded towards zero;
+            automatic padding ignores dilations; indices are those of another shape than the stated one.
     """
+    if node.op == "MaxUnpool" and len(node.inputs) > 2:
+        raise Undefined("MaxUnpool to a stated shape")
+    if (
+        "Pool" in node.op
+        and "SAME" in node.attributes.get("auto_pad", "")
+        and node.attributes.get("dilations")
+    ):
+        raise Undefined("a dilated pool with automatic padding")
     kernel, first = node.attributes.get("kernel_shape"), arrays.get(node.inputs[0] if node.inputs else "")
     if not isinstance(kernel, list) or first is None or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
         return
@@ -120,6 +129,17 @@ class Onnx(Framework):
     """ONNX models."""
 
     name = "onnx"
+    limits: ClassVar[Mapping[str, str]] = {
+        "": r"Type Error: Type .* of input parameter",  # which types an operator has
+        "Attention": "scale must be",
+        "ConvInteger": "conv_integer.cc:52",  # a zero point for each channel
+        "AffineGrid": "must be positive",
+        "GRU": "layout == 1",
+        "LRN": r"size_ % 2 == 1",
+        "LSTM": "layout == 1",
+        "Mod": "CallModImpl",  # of floats as of integers
+        "RNN": "layout == 1",
+    }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one node by onnxruntime; constants stay constants."""
@@ -161,8 +181,8 @@ class Onnx(Framework):
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
     def step_of(self, node: Node, index: int) -> float:
-        """Return 1 for integers of QuantizeLinear."""
-        return 1.0 if node.op == "QuantizeLinear" else 0.0
+        """Return 1 for integers of QuantizeLinear, and the error of onnxruntime's tanh for recurrences."""
+        return 1.0 if node.op == "QuantizeLinear" else 2e-7 if node.op in ("GRU", "LSTM", "RNN") else 0.0
 
     def _outputs(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         try:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,13 @@ class Tflite(Framework):
 
     name = "tflite"
     margin = 2.5
+    limits: ClassVar[Mapping[str, str]] = {
+        "": r"Unsupported data type|<= INT\d*_MAX",  # enumerations without effect; large strides
+        "ARG_MAX": "Unknown index output data type",
+        "ARG_MIN": "Unknown index output data type",
+        "CONCATENATION": "activation != kTfLiteActNone",
+        "FULLY_CONNECTED": "activation == kTfLiteAct",
+    }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one operator by LiteRT."""

@@ -47,9 +47,9 @@ def _corners(w: Writer, op: Op, source: Tensor) -> bool:
             row = w.binary(ADD, w.binary(MULTIPLY, index, w.number(step, INT32)), row)
             whole = part if whole is None or part is None else w.binary(MULTIPLY, whole, part)
         shape, params = (batch * count, channels), {"axis": ir.i32(0)}
-        held = w.emit("Gather", [x, w.reshape(row, shape[:1])], shape, params, x.dtype)
-        held = held if whole is None else w.binary(MULTIPLY, held, whole)
-        total = held if total is None else w.binary(ADD, total, held)
+        picked = w.emit("Gather", [x, w.reshape(row, shape[:1])], shape, params, x.dtype)
+        picked = picked if whole is None else w.binary(MULTIPLY, picked, whole)
+        total = picked if total is None else w.binary(ADD, total, picked)
     assert total is not None
     total = w.transposed(w.reshape(total, (batch, count, channels)), (0, 2, 1))
     w.finish(w.reshape(total, op.outputs[0].shape))
@@ -91,6 +91,6 @@ def _end(w: Writer, op: Op, x: Tensor, share: Tensor | None, size: int) -> tuple
     """Return the index of whole places, and their share: 0 for the zeros around the volume."""
     inside = _clipped(w, x, size)
     if op.param("padding_mode", "zeros") == "zeros":
-        held = w.cast(w.binary(EQUAL, inside, x, BOOL8), x.dtype)
-        share = held if share is None else w.binary(MULTIPLY, held, share)
+        is_inside = w.cast(w.binary(EQUAL, inside, x, BOOL8), x.dtype)
+        share = is_inside if share is None else w.binary(MULTIPLY, is_inside, share)
     return w.cast(w.binary(ADD, inside, w.number(_middle(size), x.dtype)), INT32), share

@@ -6,6 +6,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._windows import automatic_padding
 from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Tensor
@@ -95,7 +96,7 @@ def _pads(
 ) -> tuple[list[int], list[int]]:
     """Return the padding that is cut off, as ONNX defines it for ConvTranspose."""
     rank = len(spatial)
-    automatic = node.attr("auto_pad", "NOTSET")
+    automatic = automatic_padding(node)
     wanted = node.attr("output_shape")
     if wanted is None and automatic in ("NOTSET", "VALID"):
         pads = node.attr("pads") or [0] * (2 * rank)
