@@ -81,6 +81,8 @@ def _logical(a: Arguments) -> Value:
 
 def _activated(a: Arguments) -> Value:
     options = {name: a.option(name) for name in _ACTIVATION_OPTIONS if name in a.node.attributes}
+    if odd := [name for name, option in options.items() if isinstance(option, float) and math.isnan(option)]:
+        raise a.node.invalid(f"{odd[0]} is NaN")
     return _ACTIVATIONS[a.node.type](a.g, a.real(), **options)
 
 
@@ -183,7 +185,7 @@ def _one_hot(a: Arguments) -> Value:
     return e.one_hot(a.g, places, a.integer("num_classes"), on, off, a.integer("axis", -1))
 
 
-operations({name: ("x", _of_any_type) for name in _ANY_TYPE})
+operations(dict.fromkeys(_ANY_TYPE, ("x", _of_any_type)))
 operations({name: ("x", lambda a: _OF_FLOATS[a.node.type](a.g, a.real())) for name in _OF_FLOATS})
 operations({name: ("x1 x2", lambda a: _BINARY[a.node.type](a.g, *a.pair())) for name in _BINARY})
 operations(dict.fromkeys(_BINARY_OF_FLOATS, ("x1 x2", _of_floats)))
