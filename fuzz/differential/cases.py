@@ -18,6 +18,10 @@ from fuzz.targets import Files, Target
 from xdlc.errors import UnsupportedOp, XdlcError
 
 
+LARGEST = 1 << 20
+"""Numbers of the outputs of a network."""
+
+
 def reason(error: XdlcError) -> str:
     """Return why xdlc refuses a network, without names and numbers."""
     return _bare(str(error).split("\n")[0].split(": ", 1)[-1])[:70]
@@ -41,6 +45,8 @@ def judged(framework: Framework, network: Network, folder: Path) -> str:
         return f"undefined: {why}"
     except Refused as refusal:
         return _refused(framework, network, folder, str(refusal))
+    if sum(np.size(each) for each in wanted.values()) > LARGEST:
+        return "undefined: too large to compare"
     try:
         model = framework.convert(network, folder, feeds)
         ours = run(framework, model, feeds, network, "float")
