@@ -17,7 +17,6 @@ from fuzz.differential.ways import WAYS, Trip, run
 from fuzz.targets import Files, Target
 from xdlc.errors import UnsupportedOp, XdlcError
 
-
 LARGEST = 1 << 20
 """Numbers of the outputs of a network."""
 

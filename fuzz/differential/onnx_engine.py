@@ -139,11 +139,14 @@ class Onnx(Framework):
         "AffineGrid": "affine_grid.cc",  # sizes that are 0, or broadcast
         "Attention": "scale must be|attention_helper",
         "ConvInteger": "conv_integer.cc:52",  # a zero point for each channel
-        "GRU": "layout == 1",
+        "Conv": "auto_pad == AutoPadType::NOTSET",  # both kinds of padding are stated
+        "ConvTranspose": "auto_pad == AutoPadType::NOTSET",
+        "GRU": "layout == 1|hidden_size",
+        "GridSample": "expect linear, nearest or cubic",  # names of opset 16
         "LRN": r"size_ % 2 == 1",
-        "LSTM": "layout == 1",
+        "LSTM": "layout == 1|hidden_size",
         "Mod": "CallModImpl",  # of floats as of integers
-        "RNN": "layout == 1",
+        "RNN": "layout == 1|hidden_size",
     }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:

@@ -57,7 +57,7 @@ def body(node: Node) -> Any | None:
         node.flag(name)
     if node.attr("softcap", 0.0) < 0:
         raise node.invalid("attribute softcap is negative")
-    if math.isnan(node.attr("scale", 1.0)):
+    if node.type == "Attention" and math.isnan(node.attr("scale", 1.0)):
         raise node.invalid("attribute scale is NaN")
     proto, opset = as_proto(node), node.opset
     schema = _schema(proto.op_type, proto.domain, opset)
