@@ -94,7 +94,7 @@ def gather(d: Draft) -> None:
     axis = d.between(0, len(shape) - 1)
     x = _source(d, shape)
     if type == "Gather":
-        size, count = shape[axis], d.pick((), (1,), (3,), (2, 3))
+        size, count = shape[axis], d.pick((), (1,), (3,), (2, 3), (40,), (3, 32))
         values = [d.between(0, size - 1) for _ in range(math.prod(count))]
         if d.flag(0.6):
             index = d.constant(np.reshape(values, count), d.pick(np.int64, np.int32))
@@ -107,7 +107,7 @@ def gather(d: Draft) -> None:
     else:
         batch = 1 if len(shape) > 1 and d.flag(0.4) else 0
         depth = d.between(1, len(shape) - batch)
-        count = d.between(1, 4)
+        count = d.pick(1, 2, 3, 4, 40)
         places = [
             [[d.between(0, size - 1) for size in shape[batch : batch + depth]] for _ in range(count)]
             for _ in range(shape[0] if batch else 1)

@@ -1,4 +1,4 @@
-"""Known indices of several axes, and of batches."""
+"""Known indices of several axes, short rows, and indices of batches."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
+
+_SHORT, _FEWEST = (8, 16, 32), 32
+"""Bytes of rows, and the least number of indices, that HTP gathers in another way."""
 
 
 @form("Gather")
@@ -24,6 +28,35 @@ def _flat(w: Writer, op: Op, source: Tensor) -> bool:
     gathered = w.emit("Gather", inputs, shape, op.params, result.dtype, result.encoding)
     w.finish(w.reshape(gathered, result.shape))
     return True
+
+
+@form("Gather")
+def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
+    """Gather by GatherNd where HTP's Gather misses the last row, and rows of all batches but the first."""
+    index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
+    batches, count, size = (
+        math.prod(source.shape[:axis]),
+        source.shape[axis],
+        math.prod(source.shape[axis + 1 :]),
+    )
+    if index is None or index.size < _FEWEST or not _is_short(source, size):
+        return False
+    if index.data is not None and batches == 1 and (index.numpy() < count - 1).all():
+        return False
+    starts = w.constant((numpy.arange(batches) * count).astype(INT32.numpy).reshape(-1, 1))
+    rows = w.reshape(w.cast(index, INT32), (1, index.size))
+    rows = w.reshape(w.binary(ADD, rows, starts), (batches * index.size, 1))
+    inputs = [w.reshape(source, (batches * count, size)), rows]
+    params: dict[str, ir.Param] = {"batch_dims": ir.u32(0)}
+    gathered = w.emit("GatherNd", inputs, (rows.size, size), params, result.dtype, result.encoding)
+    w.finish(w.reshape(gathered, result.shape))
+    return True
+
+
+def _is_short(source: Tensor, size: int) -> bool:
+    """Return whether rows have one of three sizes on HTP, which stores integers in 8 or 32 bits."""
+    widths = (source.dtype.bits // 8,) if source.dtype.is_fixed else (1, 4)
+    return not source.dtype.is_float and any(size * width in _SHORT for width in widths)
 
 
 @form("GatherNd")
