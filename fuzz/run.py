@@ -270,7 +270,8 @@ class Campaign:
                         json.dumps(entry or {"number": number - 1, "finding": finding, "detail": ""}),
                         file=log,
                     )
-                if finding or number % 100 == 0 or number == end or time.monotonic() > deadline:
+                is_due = number % 100 == 0 or self.plan.target.listed is not None
+                if finding or is_due or number == end or time.monotonic() > deadline:
                     print(json.dumps({"words": words}), file=log)
                     words.clear()
                 if is_large:
@@ -432,11 +433,12 @@ def sums_of(results: Sequence[Result]) -> list[str]:
     }
     ours = Counter({word: count for word, count in words.items() if word.startswith("refused by xdlc")})
     right = sum(words.values()) - sum(sums.values())
-    silent = sums["undefined"] + sums["the engine"] + sums["beyond"]
+    unanswered = sums["undefined"] + sums["the engine"] + sums["beyond"]
     lines = [
         f"networks: {sum(result.cases for result in results)}; right {right}, "
         f"refused by xdlc {ours.total()}, otherwise refused {sums['refused'] - ours.total()}, "
-        f"no answer of the engine {silent}, wrong {sums['wrong']}, internal errors {sums['internal error']}"
+        f"no answer of the engine {unanswered}, wrong {sums['wrong']}, "
+        f"internal errors {sums['internal error']}"
     ]
     return lines + [f"  {count} {word}" for word, count in ours.most_common()]
 

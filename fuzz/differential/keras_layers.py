@@ -240,6 +240,8 @@ class Keras(Framework):
             if tuple(symbol.shape) != values[name].shape:
                 raise Undefined("Keras on torch has another shape than Keras states")
         for node in network.nodes:
+            if node.op == "ops.pad" and node.attributes.get("mode") == "symmetric":
+                raise Undefined("Keras on torch repeats the edge")
             is_flat = node.op == "ops.take" and node.attributes.get("axis") is None
             if is_flat and np.min(node.attributes.get("indices", 0)) < 0:
                 raise Undefined("Keras on torch counts negative indices from the first axis")

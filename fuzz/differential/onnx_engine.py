@@ -102,8 +102,12 @@ def _check_window(node: Node, arrays: dict[str, Array]) -> None:
 
     Raises:
         Undefined: If a kernel is larger than its padded input, which gives a count rounded towards zero;
-            automatic padding ignores dilations; indices are those of another shape than the stated one.
+            automatic padding ignores dilations; indices are those of another shape than the stated one; the
+            only position of a grid is its end, not its beginning.
     """
+    size = arrays.get(node.inputs[1]) if node.op == "AffineGrid" else None
+    if size is not None and 1 in size[2:] and node.attributes.get("align_corners"):
+        raise Undefined("a grid of one aligned position")
     if node.op == "MaxUnpool" and len(node.inputs) > 2:
         raise Undefined("MaxUnpool to a stated shape")
     if (
@@ -131,14 +135,18 @@ class Onnx(Framework):
     name = "onnx"
     limits: ClassVar[Mapping[str, str]] = {
         "": r"Type Error: Type .* of input parameter",  # which types an operator has
-        "Attention": "scale must be",
+        **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), "must be greater than 0"),
+        "AffineGrid": "affine_grid.cc",  # sizes that are 0, or broadcast
+        "Attention": "scale must be|attention_helper",
         "ConvInteger": "conv_integer.cc:52",  # a zero point for each channel
-        "AffineGrid": "must be positive",
-        "GRU": "layout == 1",
+        "Conv": "auto_pad == AutoPadType::NOTSET",  # both kinds of padding are stated
+        "ConvTranspose": "auto_pad == AutoPadType::NOTSET",
+        "GRU": "layout == 1|hidden_size",
+        "GridSample": "expect linear, nearest or cubic",  # names of opset 16
         "LRN": r"size_ % 2 == 1",
-        "LSTM": "layout == 1",
+        "LSTM": "layout == 1|hidden_size",
         "Mod": "CallModImpl",  # of floats as of integers
-        "RNN": "layout == 1",
+        "RNN": "layout == 1|hidden_size",
     }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
@@ -163,7 +171,7 @@ class Onnx(Framework):
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs of the whole model by onnxruntime."""
         outputs = self._outputs(network, feeds)
-        if any("kernel_shape" in node.attributes for node in network.nodes):
+        if any("kernel_shape" in node.attributes or node.op == "AffineGrid" for node in network.nodes):
             self.walk(network, feeds)
         return outputs
 

@@ -21,6 +21,8 @@ LOSS = 12.0
 """Decibels that quantizing may lose beyond rounding each value to its own grid."""
 FORM = 2.0**-15
 """Relative error of an operation in a form for HTP."""
+OTHER_OUTPUTS = ("lift_scalar_io", "reinterpret_io", "store_integers")
+"""Passes that give outputs another shape or type, as HTP needs them."""
 POLES = re.compile("div|mod|remainder|reciprocal|rsqrt|pow|log|acosh|atanh|normal|digamma|gamma")
 """Functions that have no value where a number near 0, or near the end of a range, is rounded to it."""
 LARGEST = 1e4
@@ -90,8 +92,7 @@ class Trip:
         rng = random.Random(len(self.network.ops()))
         stage = rng.choice(passes.STAGES)
         names = [each.name for each in passes.stage(stage)]
-        if "lift_scalar_io" in names:  # it gives outputs of rank 0 another shape, as HTP needs it
-            names.remove("lift_scalar_io")
+        names = [name for name in names if name not in OTHER_OUTPUTS]
         names = rng.sample(names, min(4, len(names)))
         try:
             model = api.optimize(self.model, names)

@@ -81,6 +81,8 @@ def _logical(a: Arguments) -> Value:
 
 def _activated(a: Arguments) -> Value:
     options = {name: a.option(name) for name in _ACTIVATION_OPTIONS if name in a.node.attributes}
+    if odd := [name for name, option in options.items() if isinstance(option, float) and math.isnan(option)]:
+        raise a.node.invalid(f"{odd[0]} is NaN")
     return _ACTIVATIONS[a.node.type](a.g, a.real(), **options)
 
 

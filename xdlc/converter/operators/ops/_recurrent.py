@@ -65,6 +65,9 @@ def directions(node: Node) -> tuple[bool, ...]:
     name = node.attr("direction", "forward")
     if name not in STEPS:
         raise node.invalid(f"direction {name!r} is unknown")
+    units, width = node.attr("hidden_size"), node.required(2).shape[-1]
+    if units not in (None, width):
+        raise node.invalid(f"hidden_size is {units}, and its weights have {width} units")
     return STEPS[name]
 
 

@@ -128,9 +128,9 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     rank = len(spatial)
     if len(kernel) != rank:
         raise node.problem(f"a kernel of {len(kernel)} axes does not fit {rank} spatial axes")
-    strides = tuple(node.attr("strides") or [1] * rank)
-    dilations = tuple(node.attr("dilations") or [1] * rank)
-    pads = node.attr("pads") or [0] * (2 * rank)
+    strides = tuple(node.attr("strides", [1] * rank))
+    dilations = tuple(node.attr("dilations", [1] * rank))
+    pads = node.attr("pads", [0] * (2 * rank))
     if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
         raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
     if any(value < 1 for value in (*strides, *dilations, *kernel)):

@@ -161,6 +161,8 @@ def _strided_slice(node: Node, g: Operators) -> Value:
     steps = np.asarray(ints(strides, "the strides"))
     if masks.new_axis >> len(steps):  # LiteRT would drop elements
         raise node.invalid(f"new_axis_mask is {masks.new_axis} for {len(steps)} entries")
+    if not steps.all():
+        raise node.invalid("a stride is 0")
     ignored = masks.begin & masks.shrink & ~masks.new_axis
     masked = np.asarray([ignored >> entry & 1 for entry in range(len(steps))], bool)
     if masked.any():  # unlike TensorFlow's, a dropped axis may ignore its begin
@@ -212,6 +214,8 @@ def _reverse_sequence(node: Node, g: Operators) -> Value:
 @handler("GATHER")
 def _gather(node: Node, g: Operators) -> Value:
     x, indices = values_of(node)
+    if indices.is_static and (indices.numpy() < 0).any():
+        raise node.invalid("an index is negative")
     return gathering.gather(g, x, indices, node.attr("axis", 0), node.attr("batch_dims", 0))
 
 
