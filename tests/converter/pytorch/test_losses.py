@@ -78,6 +78,9 @@ def test_computes_losses(tmp_path, case):
         ("multi_margin_loss", (X[0], np.array(1), 1, 1.0, None, -1)),
         ("nll_loss", (LOGITS, T, None, 7)),
         ("cross_entropy_loss", (X, T, None, NONE, -100, 1.5)),
+        ("gelu", (X, "erf")),
+        ("scatter.value_reduce", (X, 0, T[:1, None], 2.0, "mean")),
+        ("linalg_qr", (X, "full")),
     ],
 )
 def test_refuses_unknown_options(tmp_path, target, arguments):

@@ -47,6 +47,23 @@ _PLAIN: dict[str, Any] = {
     "T": int | float | complex | Value | SequenceValue,
 }
 """Types of arguments by kind; a tensor of one element may be a number."""
+_VALUES: dict[str, tuple[str | int, ...]] = {
+    "approximate": ("none", "tanh"),
+    "index_reduce.reduce": ("prod", "mean", "amax", "amin"),
+    "indexing": ("ij", "xy"),
+    "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"),
+    "interpolation_mode": (0, 1, 2),
+    "linalg_qr.mode": ("reduced", "complete", "r"),
+    "mask_type": (0, 1, 2),
+    "padding_mode": (0, 1, 2),
+    "padding_side": ("left", "right"),
+    "reduction": (0, 1, 2),
+    "rounding_mode": ("floor", "trunc"),
+    "scatter.reduce": ("add", "multiply"),
+    "scatter_reduce.reduce": ("sum", "prod", "mean", "amax", "amin"),
+    "side": ("left", "right"),
+}
+"""Values of arguments that have a few, of one operator or of all; torch refuses others, or ignores them."""
 _MOST_OPS = 40_000
 G = TypeVar("G", bound=Callable[..., Any])
 
@@ -221,6 +238,9 @@ def _bound(
             is_omitted = found is None and kind.endswith("?")
             if not is_omitted and not isinstance(found, _PLAIN.get(kind.removesuffix("?"), object)):
                 raise node.invalid(f"its argument {name} is {str(found)[:40]!r}")
+            values = _VALUES.get(f"{node.type.partition('.')[0]}.{name}") or _VALUES.get(name)
+            if values and kinds and not is_omitted and found not in values:
+                raise node.invalid(f"its {name} is {str(found)[:40]!r}")
             given[names.get(name, name)] = found
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
             raise node.problem(

@@ -138,9 +138,7 @@ formulas({
 
 
 @formula("div", "divide")
-def _div(node: AtenNode, self: Term, other: Term, rounding_mode: str | None = None) -> Term:
-    if rounding_mode not in (None, "floor", "trunc"):
-        raise node.invalid(f"its rounding_mode is {rounding_mode!r}")
+def _div(self: Term, other: Term, rounding_mode: str | None = None) -> Term:
     if rounding_mode == "floor":
         return _floor_divide(self, other)
     return self / other if rounding_mode is None else truncated(self / other)

@@ -117,8 +117,6 @@ def _grid(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]
 
 @aten("meshgrid")
 def _meshgrid(node: AtenNode, g: Operators, tensors: Sequence[Value], indexing: str = "ij") -> list[Value]:
-    if indexing not in ("ij", "xy"):
-        raise node.invalid(f"indexing {indexing!r}")
     if indexing == "ij" or len(tensors) < 2:
         return _grid(node, g, tensors)
     second, first, *rest = _grid(node, g, [tensors[1], tensors[0], *tensors[2:]])

@@ -34,8 +34,6 @@ def _combined(
     node: AtenNode, g: Operators, x: Value, source: Value, write: Write, reduce: str, include_self: bool
 ) -> Value:
     """Return a tensor with updates written to it, combined with its elements if these count."""
-    if reduce not in _REDUCTIONS:
-        raise node.invalid(f"reduction {reduce!r} is unknown")
     if x.dtype is BOOL8:  # sums of truth values are whether any holds, products whether all do
         x, source = (g.builder.cast(value, INT32) for value in (x, source))
         return g.builder.cast(_combined(node, g, x, source, write, reduce, include_self), BOOL8)

@@ -125,8 +125,6 @@ def _quantile(
 ) -> Term:
     """Read the sorted rows between two places; with q of rank 1, results of each q come first."""
     g, values, share, given = self.g, ranked(_rows(self, dim))[0], q.flat(), self.value
-    if interpolation not in (*_ENDS, "linear", "midpoint"):
-        raise node.invalid(f"its interpolation is {interpolation!r}")
     if q.value.is_static and not ((q.value.numpy() >= 0) & (q.value.numpy() <= 1)).all():
         raise node.invalid("its q is outside 0 to 1")
     *others, size = dims(values.value)
