@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import FLOAT16
 from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, SIGMOID, TANH
 from xdlc.opdefs.traits import traits
 from xdlc.passes._match import is_binary
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
-
-_LOWEST = -65504.0
 
 
 @form("ElementWiseNeuron")
@@ -22,7 +21,7 @@ def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     if not _is_fused(w, op, source):
         return False
-    w.graph.set_inputs(op, [w.binary(MAXIMUM, source, w.number(_LOWEST, source.dtype))])
+    w.graph.set_inputs(op, [w.binary(MAXIMUM, source, w.number(-FLOAT16.largest, source.dtype))])
     return True
 
 

@@ -69,11 +69,7 @@ def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
 def _two_channels(w: Writer, op: Op, source: Tensor) -> bool:
     """Pool a channel twice, for that of a single one counts the padding."""
     result = op.outputs[0]
-    twice = (*source.shape[:-1], 2)
-    both = w.emit("Concat", [source] * 2, twice, {"axis": ir.u32(3)}, source.dtype, source.encoding)
-    shape = (*result.shape[:-1], 2)
+    both, shape = w.joined([source] * 2, 3), (*result.shape[:-1], 2)
     means = w.emit("PoolAvg2d", [both], shape, op.params, result.dtype, result.encoding)
-    ranges = numpy.array([(0, dim, 1) for dim in result.shape], numpy.int32)
-    params: dict[str, ir.Param] = {"ranges": ir.static("", ranges)}
-    w.finish(w.emit("StridedSlice", [means], result.shape, params, result.dtype, result.encoding))
+    w.finish(w.sliced(means, 3, 0, 1))
     return True

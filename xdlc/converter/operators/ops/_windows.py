@@ -148,10 +148,10 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
     if any(pad < 0 for pad in (*before, *after)):
         raise node.problem(f"negative padding {list(pads)}", "cut the input with Slice instead")
-    made = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
-    if any(dim < 1 for dim in made.dims(spatial)):
+    windows = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
+    if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
             "give a larger --input_dim",
         )
-    return made
+    return windows

@@ -160,6 +160,8 @@ def _group_norm(
 def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> Value:
     """Return the norm over all axes but one, which keep a size of 1; that of all for axis -1."""
     axes, keepdims = vector(g, [axis for axis in range(v.rank) if axis != dim]), int(dim != -1)
+    if v.rank == 1 and dim == 0:
+        return g("Abs", [v])
     if pow == 2:
         return g("ReduceL2", [v, axes], keepdims=keepdims)
     powers = g("Pow", [g("Abs", [v]), number(g, v, pow)])
@@ -168,5 +170,7 @@ def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> 
 
 @aten("_weight_norm", "_weight_norm_interface")
 def _weight_norm(node: AtenNode, operators: Operators, v: Value, g: Value, dim: int) -> list[Value]:
+    if v.rank != g.rank:
+        raise node.invalid(f"lengths of {g.rank} axes for weights of {v.rank}")
     norm = _norm_except(node, operators, v, 2, dim)
     return [operators("Mul", [v, operators("Div", [g, norm])]), norm]
