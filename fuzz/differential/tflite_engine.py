@@ -63,6 +63,7 @@ class Tflite(Framework):
         "ARG_MAX": "Unknown index output data type",
         "ARG_MIN": "Unknown index output data type",
         "CONCATENATION": "activation != kTfLiteActNone",
+        "L2_NORMALIZATION": "kTfLiteActNone",
         "STRIDED_SLICE": "INT32_MIN",
         "FULLY_CONNECTED": "activation == kTfLiteAct",
     }
