@@ -18,17 +18,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 981
+MODULES = 982
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_710,
+    "converter": 56_715,
     "ir": 3_755,
-    "opdefs": 6_565,
-    "passes": 8_220,
+    "opdefs": 6_560,
+    "passes": 8_295,
     "prepare": 4_140,
     "quant": 19_790,
     "runtime": 17_285,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_165
+TOTAL = 144_245
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -97,6 +97,10 @@ class Torch(Framework):
         """Return the results of one operator."""
         import torch
 
+        if node.attributes.get("alpha") == -(1 << 63):
+            raise Undefined("torch negates the least integer")
+        if "polynomial" in node.op and any(each != each for each in node.attributes.values()):
+            raise Undefined("a polynomial of what is no number")
         tensors = [None if each is None else torch.from_numpy(np.array(each)) for each in values]
         if _largest(list(node.attributes.values())) > MOST:  # perhaps a size: without memory first
             with contextlib.suppress(*ERRORS), torch.no_grad():

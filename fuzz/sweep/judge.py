@@ -13,6 +13,7 @@ import xdlc
 from fuzz.sweep.draft import SAMPLES, Draft, feeds, network, prefix
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import Model
+from xdlc.passes.base import REPORT
 from xdlc.runtime.htp.process import ChildDiedError
 
 MODES = {"float": None, "w8a8": 8, "w8a16": 16}
@@ -36,7 +37,8 @@ class Verdict:
         soc: The SoC.
         word: ``right``; ``float16`` (off by no more than the host's float16); ``refused`` by HTP, ``host``
             (an op of it has no form for HTP), ``convert`` (refused on conversion or quantization);
-            ``ended`` (the library ended); ``wrong``; ``spoilt`` (right alone, wrong beside others).
+            ``ended`` (the library ended); ``crashed`` (xdlc has a bug); ``wrong``; ``spoilt`` (right alone,
+            wrong beside others).
         detail: The error, or its size.
     """
 
@@ -64,8 +66,8 @@ def _refused_early(case: Draft, mode: str) -> tuple[str, str] | None:
     """Return word and reason of a case that does not come as far as HTP."""
     try:
         model = xdlc.convert(network([case]), notify=_ignore)
-    except XdlcError as error:
-        return "convert", _line(error)
+    except Exception as error:
+        return "crashed" if _is_bug(error) else "convert", _line(error)
     host = [op.type for op in model.main.ops if op.package == "xdlc"]
     return ("host", " ".join(host)) if host else None
 
@@ -75,10 +77,12 @@ def _together(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
         return []
     try:
         losses = _losses(cases, mode, soc)
-    except XdlcError as error:
+    except Exception as error:
         if len(cases) == 1:
-            ends = any(isinstance(one, ChildDiedError) for one in each_problem(error))
-            word = "ended" if ends else "refused"
+            ends = isinstance(error, XdlcError) and any(
+                isinstance(one, ChildDiedError) for one in each_problem(error)
+            )
+            word = "crashed" if _is_bug(error) else "ended" if ends else "refused"
             return [_verdict(cases[0], mode, soc, word, _line(error))]
         parts = _without_named(cases, error)
         return [verdict for part in parts for verdict in _together(part, mode, soc)]
@@ -101,7 +105,14 @@ def _verdict(case: Draft, mode: str, soc: str, word: str, detail: str = "") -> V
     return Verdict(case.name, case.operators, mode, soc, word, detail)
 
 
-def _without_named(cases: Sequence[Draft], error: XdlcError) -> list[Sequence[Draft]]:
+def _is_bug(error: Exception) -> bool:
+    """Return whether an error is one of xdlc rather than of a case."""
+    if not isinstance(error, XdlcError):
+        return True
+    return any(one.fix == REPORT or " ended with status " in one.problem for one in each_problem(error))
+
+
+def _without_named(cases: Sequence[Draft], error: Exception) -> list[Sequence[Draft]]:
     """Return cases that an error names alone and the others together; quarters if it names none or all."""
     named = {int(number) for number in re.findall(r"\bk(\d+)_", str(error))}
     if named and len(named) < len(cases):
@@ -179,5 +190,5 @@ def _ignore(line: str) -> None:
     """Leave out a notice."""
 
 
-def _line(error: XdlcError) -> str:
+def _line(error: Exception) -> str:
     return re.sub(r"\bk\d+_", "", str(error).split("\n")[0])[:300]

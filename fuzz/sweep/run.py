@@ -32,7 +32,7 @@ SOCS = ("sm8650", "sm8550", "sm8750", "sm8850", "qcs6490")
 """A SoC of each generation; the first is that of every second batch."""
 FIXED_ONLY = ("qcs6490",)
 """SoCs without floats."""
-BAD = ("wrong", "spoilt")
+BAD = ("wrong", "spoilt", "crashed")
 
 
 def plans(modes: list[str], socs: list[str]) -> Iterator[tuple[int, str, str]]:

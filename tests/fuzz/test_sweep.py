@@ -11,6 +11,8 @@ from fuzz.sweep.draft import FAMILIES, Draft, draw, feeds, network
 from fuzz.sweep.judge import judge
 from fuzz.sweep.run import FIXED_ONLY, plans
 from tests.htp_models import needs_htp
+from xdlc.errors import ModelError
+from xdlc.passes.base import REPORT
 
 
 def cases(kind: str, count: int) -> list[Draft]:
@@ -61,3 +63,19 @@ def test_a_planted_fault_is_wrong_and_its_neighbours_are_right(mode, monkeypatch
     monkeypatch.setattr(xdlc, "run", planted)
     words = {verdict.case: verdict.word for verdict in judge(drawn, mode, "sm8650")}
     assert words == {"gemm/1": "wrong", "resize/1": "right"}
+
+
+def test_a_bug_is_no_refusal(monkeypatch):
+    case = draw("gemm", 1)
+    assert case is not None
+    for bug in (IndexError("list index out of range"), ModelError("a pass fails", fix=REPORT)):
+
+        def fails(*_, bug=bug, **options):
+            raise bug
+
+        with monkeypatch.context() as patch:
+            patch.setattr(xdlc, "convert", fails)
+            assert [verdict.word for verdict in judge([case], "float", "sm8650")] == ["crashed"]
+        with monkeypatch.context() as patch:
+            patch.setattr(xdlc, "run", fails)
+            assert [verdict.word for verdict in judge([case], "float", "sm8650")] == ["crashed"]

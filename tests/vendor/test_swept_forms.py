@@ -96,6 +96,20 @@ CASES = {
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 4, 3], [0] * 6, count_include_pad=1),
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 3, 3], [1] * 6, count_include_pad=1),
     ],
+    ("padded planes", "w8a8"): [
+        pool("AveragePool", (1, 2, 10, 7), [2, 1], [1, 0, 1, 0]),
+        pool("AveragePool", (1, 8, 9, 9), [3, 3], [1, 0, 1, 0], stride=3),
+        pool("AveragePool", (1, 8, 9, 9), [3, 3], [2, 2, 2, 2]),
+        pool("AveragePool", (1, 8, 9, 9), [3, 3], [0, 0, 0, 1], stride=2, ceil_mode=1),
+        pool("AveragePool", (1, 8, 9, 9), [2, 2], [1, 1, 1, 1], stride=2, count_include_pad=1),
+    ],
+    ("padded planes", "w8a16"): [
+        pool("AveragePool", (1, 3, 1, 5), [1, 5], [0, 1, 0, 0], stride=2, count_include_pad=1),
+    ],
+    ("depth alone", "float"): [
+        pool("AveragePool", (1, 8, 6, 6, 8), [3, 1, 3], [1, 0, 0, 0, 0, 0], ceil_mode=1, count_include_pad=1),
+        pool("AveragePool", (1, 8, 6, 6, 8), [3, 2, 2], [1, 0, 0, 1, 0, 0], stride=2),
+    ],
     ("even maximum", "float"): [
         pool("MaxPool", (1, 4, 8, 32), [3, 2], [1, 1, 0, 1], stride=2),
         pool("MaxPool", (1, 4, 9, 9), [1, 4], [0, 1, 0, 0], stride=2),

@@ -158,6 +158,16 @@ class Writer:
         shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
         return self.emit("StridedSlice", [x], shape, {"ranges": ir.static("", ranges)}, x.dtype, x.encoding)
 
+    def padded(self, x: Tensor, pads: Array) -> Tensor:
+        """Insert a Pad by zeros of the axes between batch and channels; ``pads`` below 0 count as 0."""
+        amounts = numpy.zeros((x.rank, 2), int)
+        amounts[1:-1] = numpy.maximum(pads, 0)
+        if not amounts.any():
+            return x
+        params: dict[str, ir.Param] = {"scheme": ir.u32(0), "pad_amount": ir.u32s(amounts)}
+        params["pad_constant_value"] = ir.f32(0.0) if x.dtype.is_float else ir.i32(self.zero_of(x) or 0)
+        return self.emit("Pad", [x], numpy.add(x.shape, amounts.sum(1)).tolist(), params, x.dtype, x.encoding)
+
     def transposed(self, x: Tensor, perm: Sequence[int]) -> Tensor:
         """Insert a Transpose where the order of axes differs."""
         if list(perm) == list(range(x.rank)):

@@ -14,6 +14,8 @@ from xdlc.registry import Registry
 ROUNDS = 16
 STAGES = ("converter", "storage", "htp")
 """Where passes run: in importers until nothing changes; once on their result; on graphs for HTP."""
+REPORT = "please report this model"
+"""What to do about a bug of passes."""
 
 
 RAISING = "XDLC_FAILED_PASSES_RAISE"
@@ -154,7 +156,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
                     raise  # of a file, not of the rules of graphs
                 if _STAGES.get(entry.name, ("",))[0] == "htp":  # a graph for HTP needs each of them
                     problem = f"pass {entry.name} fails on graph {graph.name!r}: {error}"
-                    raise ModelError(problem, fix="please report this model") from error
+                    raise ModelError(problem, fix=REPORT) from error
                 raise FailedPass(entry.name, error) from error
             if is_rewritten:
                 found.append(entry.name)
@@ -168,7 +170,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
     held = ", ".join(entry.name for entry in passes)
     raise ModelError(
         f"passes {held} reach no fixed point on graph {graph.name!r}",
-        fix="please report this model",
+        fix=REPORT,
     )
 
 

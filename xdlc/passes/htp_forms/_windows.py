@@ -8,7 +8,7 @@ from functools import reduce
 import numpy
 
 from xdlc import ir
-from xdlc.ir import Tensor
+from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.passes._writing import Writer
 
@@ -26,11 +26,28 @@ def pool_max(
     return w.emit("PoolMax2d", [x], shape, params, x.dtype, x.encoding)
 
 
-def covered(sizes: Sequence[int], results: Sequence[int], kernel: Array, stride: Array, pads: Array) -> Array:
+def covered(op: Op) -> Array:
     """Return the part of each window of a pool that covers no padding."""
+    kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
+    assert op.inputs[0] is not None
     parts = []
-    for axis, size in enumerate(sizes):
-        start = numpy.arange(results[axis]) * stride[axis] - pads[axis, 0]
-        stop = numpy.minimum(start + kernel[axis], size)
+    for axis, before in enumerate(_pads(op)[:, 0]):
+        start = numpy.arange(op.outputs[0].shape[axis + 1]) * stride[axis] - before
+        stop = numpy.minimum(start + kernel[axis], op.inputs[0].shape[axis + 1])
         parts.append((stop - numpy.maximum(start, 0)) / kernel[axis])
-    return reduce(numpy.multiply.outer, parts)
+    return reduce(numpy.multiply.outer, parts)[None, ..., None]
+
+
+def reached_pads(op: Op) -> Array:
+    """Return the padding of a pool that its windows reach; below 0 where they leave an end out."""
+    pads = _pads(op)
+    kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
+    assert op.inputs[0] is not None
+    spans = (numpy.array(op.outputs[0].shape[1:-1]) - 1) * stride + kernel
+    pads[:, 1] = spans - op.inputs[0].shape[1:-1] - pads[:, 0]
+    return pads
+
+
+def _pads(op: Op) -> Array:
+    axes = len(op.param("filter_size"))
+    return op.param("pad_amount", numpy.zeros((axes, 2))).astype(int)

@@ -25,14 +25,10 @@ def _halves(w: Writer, op: Op, source: Tensor) -> bool:
     size = weight.shape[axis]
     if size <= LONGEST:
         return False
-    pads, own = (numpy.array(op.param("pad_amount"), numpy.uint32) for _ in range(2))
-    own[axis], total = 0, None
-    if pads[axis].any():
-        around = numpy.zeros((4, 2), numpy.uint32)
-        around[1 + axis] = pads[axis]
-        shape = numpy.add(source.shape, around.sum(1)).tolist()
-        filled: dict[str, ir.Param] = {"scheme": ir.u32(0), "pad_amount": ir.u32s(around)}
-        source = w.emit("Pad", [source], shape, {**filled, "pad_constant_value": ir.f32(0.0)})
+    own = op.param("pad_amount").astype(int)
+    around = numpy.zeros_like(own)
+    around[axis], own[axis], total = own[axis], 0, None
+    source = w.padded(source, around)
     for first, last in ((0, size // 2), (size // 2, size)):
         part = w.sliced(source, 1 + axis, first, last + 2 * (result.shape[1 + axis] - 1))
         inputs = [part, w.sliced(weight, axis, first, last), *(op.inputs[2:] if first else ())]

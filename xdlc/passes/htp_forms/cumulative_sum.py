@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 
 from xdlc import ir
@@ -12,6 +14,7 @@ from xdlc.passes.htp_forms.registry import MISSING, form
 
 _PER_STEP = 256
 """Steps of 16 bits in one of 8 bits."""
+_MOST_BEHIND = 32
 
 
 @form("CumulativeSum")
@@ -25,6 +28,19 @@ def _wider(w: Writer, op: Op, source: Tensor) -> bool:
     fine = ir.ScaleOffset(encoding.scale / _PER_STEP, encoding.offset * _PER_STEP)
     total = w.emit("CumulativeSum", [x], result.shape, op.params, UFIXED16, fine)
     w.finish(w.emit("Convert", [total], result.shape, {}, UFIXED8, encoding))
+    return True
+
+
+@form("CumulativeSum")
+def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
+    """Sum integers along the last axis where more than 32 others lie between them."""
+    axis, result = int(op.param("axis")), op.outputs[0]
+    if not source.dtype.is_integer or math.prod(source.shape[axis + 1 :]) <= _MOST_BEHIND:
+        return False
+    axes = [*(at for at in range(source.rank) if at != axis), axis]
+    x, params = w.transposed(source, axes), {**op.params, "axis": ir.u32(source.rank - 1)}
+    x = w.emit(op.type, [x], x.shape, params, result.dtype)
+    w.finish(w.transposed(x, numpy.argsort(axes).tolist()))
     return True
 
 

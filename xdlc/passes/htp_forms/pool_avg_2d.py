@@ -7,15 +7,16 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.elementwise_enums import MULTIPLY
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms._windows import covered
+from xdlc.passes.htp_forms._windows import covered, reached_pads
 from xdlc.passes.htp_forms.registry import form
 
 
 @form("PoolAvg2d")
 def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve where padding is counted, uneven or wider than half the window, or padded is one channel.
+    """Convolve floats where padding is counted, uneven or above half the window, or of one channel.
 
     Without padding, convolve where a result has few columns and channels, many rows and strides of 1.
 
@@ -26,11 +27,11 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
         op.param("filter_size").astype(int),
         op.param("stride").astype(int),
     )
-    pads = op.param("pad_amount", numpy.zeros((2, 2))).astype(int)
     counted = bool(op.param("count_pad_for_edges", False))
     before, channels = source.producer, source.shape[-1]
     if not result.dtype.is_float:
-        return channels == 1 and pads.any() and not counted and _two_channels(w, op, source)
+        return False
+    pads = op.param("pad_amount", numpy.zeros((2, 2))).astype(int)
     is_padded = before is not None and before.type == "Pad" and before.package == ir.NATIVE_PACKAGE
     if before is not None and is_padded and channels == 1 and not pads.any():
         amounts = before.param("pad_amount").astype(int)
@@ -53,8 +54,7 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     params: dict[str, ir.Param] = {"stride": ir.u32s(stride), "pad_amount": ir.u32s(pads)}
     mean = w.emit("DepthWiseConv2d", [source, weight], result.shape, params, result.dtype)
     if not counted and pads.any():
-        share = 1 / covered(source.shape[1:3], result.shape[1:3], kernel, stride, pads)
-        mean = w.binary(MULTIPLY, mean, w.constant(share[None, ..., None].astype(result.dtype.numpy)))
+        mean = w.binary(MULTIPLY, mean, w.constant((1 / covered(op)).astype(result.dtype.numpy)))
     w.finish(mean)
     return True
 
@@ -66,10 +66,38 @@ def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
     return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= 32
 
 
-def _two_channels(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pool a channel twice, for that of a single one counts the padding."""
-    result = op.outputs[0]
-    both, shape = w.joined([source] * 2, 3), (*result.shape[:-1], 2)
-    means = w.emit("PoolAvg2d", [both], shape, op.params, result.dtype, result.encoding)
-    w.finish(w.sliced(means, 3, 0, 1))
+@form("PoolAvg2d")
+def _one_plane(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pool fixed point as a volume of one plane, in 16 bits, where HTP counts padding wrongly.
+
+    Volumes of 8 bits are rounded otherwise, by a step.
+    """
+    result, encoding = op.outputs[0], op.outputs[0].encoding
+    if not result.dtype.is_fixed or _is_right(op, source):
+        return False
+    (batch, *sizes), (_, *results) = source.shape, result.shape
+    kind, x = result.dtype, source
+    if {source.dtype, kind} == {UFIXED8} and isinstance(encoding, ir.ScaleOffset):
+        kind, encoding = UFIXED16, ir.ScaleOffset(encoding.scale / 256, encoding.offset * 256)
+        x = w.emit("Convert", [x], x.shape, {}, kind, source.encoding)
+    window: dict[str, ir.Param] = {name: ir.u32s([1, *op.param(name)]) for name in ("filter_size", "stride")}
+    window["pad_amount"] = ir.u32s([[0, 0], *op.param("pad_amount", numpy.zeros((2, 2)))])
+    x = w.reshape(x, (batch, 1, *sizes))
+    x = w.emit("PoolAvg3d", [x], (batch, 1, *results), {**op.params, **window}, kind, encoding)
+    x = w.reshape(x, result.shape)
+    if kind is not result.dtype:
+        x = w.emit("Convert", [x], result.shape, {}, result.dtype, result.encoding)
+    w.finish(x)
     return True
+
+
+def _is_right(op: Op, source: Tensor) -> bool:
+    """Return whether HTP pools fixed point as the op states it."""
+    pads, reached = op.param("pad_amount", numpy.zeros((2, 2))).astype(int), reached_pads(op)
+    kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
+    is_like = bool((pads == pads[0, 0]).all() and (stride < kernel).all())
+    if op.param("count_pad_for_edges", False):
+        return is_like or not pads[:, 0].any()
+    if (reached[:, 1] > pads[:, 1]).any() or (2 * pads >= kernel[:, None]).any():
+        return False
+    return not pads[:, 0].any() or (is_like and source.shape[-1] > 1)

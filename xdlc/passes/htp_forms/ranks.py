@@ -108,9 +108,10 @@ def _is_reshaped(w: Writer, x: Tensor) -> bool:
 def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
     """Reduce one axis, to which neighbours fold, or axes that a Transpose brings together."""
     axes = sorted(int(axis) for axis in op.param("axes"))
-    if source.rank < (5 if op.type in ("ReduceMax", "ReduceMin") else 6) or not axes:
+    is_integer = source.dtype.is_integer
+    if source.rank < (5 if is_integer or op.type in ("ReduceMax", "ReduceMin") else 6) or not axes:
         return False
-    if source.rank == 5 and len(axes) == 1:
+    if source.rank == 5 and len(axes) == 1 and not is_integer:
         return False
     x, start = source, axes[0]
     if axes[-1] - start >= len(axes):

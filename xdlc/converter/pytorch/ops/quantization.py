@@ -194,9 +194,10 @@ def _fake_per_tensor(
 ) -> list[Value]:
     if fake_quant_enabled is not None and not _integer(node, fake_quant_enabled, "fake_quant_enabled"):
         return [self] * len(node.outputs)
-    zero, step = (
-        reshape(g, value, ()) for value in (_value(g, zero_point, INT64), _value(g, scale, FLOAT32))
-    )
+    qparams = [_value(g, scale, FLOAT32), _value(g, zero_point, INT64)]
+    if any(value.size != 1 for value in qparams):
+        raise node.invalid(f"{qparams[0].size} scales and {qparams[1].size} zero points of a tensor")
+    step, zero = (reshape(g, value, ()) for value in qparams)
     if zero.dtype.is_float:
         zero = clipped(g, g("Round", [zero]), quant_min, quant_max)
     return _fake(node, g, self, Grid(step, zero, quant_min, quant_max))
