@@ -446,7 +446,9 @@ def sums_of(results: Sequence[Result]) -> list[str]:
 def main() -> int:
     """Run the command line; return 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.run", description=__doc__.split("\n")[0])
-    parser.add_argument("targets", help="names separated by commas; all; readers; differential; list")
+    parser.add_argument(
+        "targets", help="names separated by commas; all; readers; differential; operators; list"
+    )
     parser.add_argument("--seconds", type=float, default=1e9, help="time for each target")
     parser.add_argument("--cases", type=int, default=1 << 40, help="number of cases of each target")
     parser.add_argument("--seed", type=int, default=0, help="number of the series of cases")
@@ -465,7 +467,8 @@ def main() -> int:
     groups = {
         "all": sorted(known),
         "readers": sorted(name for name, each in known.items() if not each.engine),
-        "differential": sorted(name for name, each in known.items() if each.engine),
+        "differential": sorted(name for name, each in known.items() if each.engine and not each.row),
+        "operators": sorted(name for name, each in known.items() if each.row),
     }
     names = [name for word in given.targets.split(",") for name in groups.get(word, [word])]
     if unknown := set(names) - set(known):

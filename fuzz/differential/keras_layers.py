@@ -242,6 +242,10 @@ class Keras(Framework):
         for node in network.nodes:
             if node.op == "ops.pad" and node.attributes.get("mode") == "symmetric":
                 raise Undefined("Keras on torch repeats the edge")
+            if "AveragePooling" in node.op and node.attributes.get("padding") == "same":
+                raise Undefined("Keras on torch counts the padding of some average pools")
+            if node.attributes.get("interpolation") == "bicubic":
+                raise Undefined("torch has another cubic kernel than TensorFlow")
             is_flat = node.op == "ops.take" and node.attributes.get("axis") is None
             if is_flat and np.min(node.attributes.get("indices", 0)) < 0:
                 raise Undefined("Keras on torch counts negative indices from the first axis")

@@ -21,6 +21,7 @@ from fuzz.differential.edge_numbers import FLOATS, INTEGERS
 from fuzz.differential.every_edge import edge_target
 from fuzz.differential.networks import Network, Node, Tensor
 from fuzz.differential.onnx_engine import engine
+from fuzz.differential.onnx_graphs import RECIPES, begun
 
 MOST = 4000
 """Numbers of all tensors of a case."""
@@ -171,6 +172,14 @@ def samples() -> dict[str, list[Network]]:
         for case in cases(module):
             if len(case.nodes) == 1:
                 networks.setdefault(case.nodes[0].op, []).append(_begun(rng, case))
+    own = set(networks)
+    for number in range(12):
+        for index, recipe in enumerate(RECIPES):
+            grower = begun(random.Random(f"{number} {index}"))
+            if recipe(grower):
+                network = replace(grower.finished(), edge=True, ways=())
+                if network.nodes[-1].op not in own:
+                    networks.setdefault(network.nodes[-1].op, []).append(network)
     return networks
 
 

@@ -16,6 +16,9 @@ import xdlc
 from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.networks import Array, Network, Node, Tensor
 
+ODD = ("AffineGrid", "Conv", "ConvTranspose", "MaxUnpool")
+"""Operators of which onnxruntime computes some cases in its own way."""
+
 
 def model_of(network: Network) -> Any:
     """Return the model of a network."""
@@ -105,6 +108,9 @@ def _check_window(node: Node, arrays: dict[str, Array]) -> None:
             automatic padding ignores dilations; indices are those of another shape than the stated one; the
             only position of a grid is its end, not its beginning.
     """
+    weight = arrays.get(node.inputs[1]) if node.op in ("Conv", "ConvTranspose") else None
+    if weight is not None and not np.isfinite(weight).all():
+        raise Undefined("infinite weights times padding")
     size = arrays.get(node.inputs[1]) if node.op == "AffineGrid" else None
     if size is not None and 1 in size[2:] and node.attributes.get("align_corners"):
         raise Undefined("a grid of one aligned position")
@@ -134,19 +140,25 @@ class Onnx(Framework):
 
     name = "onnx"
     limits: ClassVar[Mapping[str, str]] = {
-        "": r"Type Error: Type .* of input parameter",  # which types an operator has
+        # Which types and attributes an operator of that version has.
+        "": r"Type Error: Type .* of input parameter|Unrecognized attribute|not defined for empty set",
         **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), "must be greater than 0"),
         "AffineGrid": "affine_grid.cc",  # sizes that are 0, or broadcast
         "Attention": "scale must be|attention_helper",
+        "CenterCropPad": "does not match the number of axes",
         "ConvInteger": "conv_integer.cc:52",  # a zero point for each channel
         "Conv": "auto_pad == AutoPadType::NOTSET",  # both kinds of padding are stated
         "ConvTranspose": "auto_pad == AutoPadType::NOTSET",
         "GRU": "layout == 1|hidden_size",
         "GridSample": "expect linear, nearest or cubic",  # names of opset 16
+        **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), "pool_attributes.h:88"),  # padding >= kernel
+        "MeanVarianceNormalization": "No valid axes",
+        "RotaryEmbedding": "dimension 1 should be same as",
+        "Upsample": "upsamplebase.h",
         "LRN": r"size_ % 2 == 1",
         "LSTM": "layout == 1|hidden_size",
         "Mod": "CallModImpl",  # of floats as of integers
-        "RNN": "layout == 1|hidden_size",
+        "RNN": r"layout == 1|hidden_size|activations_.size",
     }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
@@ -171,8 +183,12 @@ class Onnx(Framework):
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs of the whole model by onnxruntime."""
         outputs = self._outputs(network, feeds)
-        if any("kernel_shape" in node.attributes or node.op == "AffineGrid" for node in network.nodes):
+        if any("kernel_shape" in node.attributes or node.op in ODD for node in network.nodes):
             self.walk(network, feeds)
+        if "MeanVarianceNormalization" in network.ops() and any(
+            not np.isfinite(each).all() for each in outputs.values()
+        ):
+            raise Undefined("a variance of 0 that is rounded")
         return outputs
 
     def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:

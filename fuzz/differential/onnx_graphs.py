@@ -471,6 +471,19 @@ def recurrence(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     return grower.add(op, inputs, attributes, {"LSTM": 3}.get(op, 2))
 
 
+@recipe()
+def casts(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
+    """Add a Cast to integers, booleans or half precision and back, a Dropout or a Mish."""
+    rng, mish = grower.rng, grower.network.opset >= 18
+    if rng.random() < 0.3:
+        return grower.add(rng.choice(("Dropout", "Mish") if mish else ("Dropout",)), [x])
+    if rng.random() < 0.3 and grower.network.opset >= 15:
+        return grower.add("CastLike", [x, grower.constant(1, rng.choice(("int32", "bool")))])
+    return grower.add("Cast", [x], {"to": rng.choice((6, 9, 10))}) and grower.add(
+        "Cast", [grower.network.nodes[-1].outputs[0]], {"to": 1}
+    )
+
+
 def quantization(grower: Grower) -> bool:
     """Add a QuantizeLinear and a DequantizeLinear behind a float value."""
     value = _floats(grower)

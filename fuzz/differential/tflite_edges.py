@@ -93,7 +93,7 @@ def _with(network: Network, field: Any, value: Any) -> Network:
 def samples() -> dict[str, list[Network]]:
     """Return networks of one operator, by operator."""
     networks: dict[str, list[Network]] = {}
-    for number in range(16):
+    for number in range(48):
         for index, recipe in enumerate(RECIPES):
             grower = begun(random.Random(f"{number} {index}"), is_int8=number % 2 == 1)
             if recipe(grower):

@@ -373,6 +373,121 @@ def moved(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     )
 
 
+@recipe(share=2)
+def of_floats(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
+    """Add arithmetic that has floats alone, of two values or of one that is made positive."""
+    if grower.is_int8:
+        return False
+    rng = grower.rng
+    op = rng.choice(("LOG", "SQRT", "RSQRT", "POW", "DIV", "FLOOR_DIV", "FLOOR_MOD", "ATAN2", "ADD_N"))
+    if op in ("LOG", "SQRT", "RSQRT", "POW"):
+        if not grower.add("ABS", [x]):
+            return False
+        x = grower.network.nodes[-1].outputs[0]
+        return grower.add(op, [x, grower.constant(rng.choice((0.5, 2.0, 3.0)))] if op == "POW" else [x])
+    other = grower.constant(rng.choice((0.5, -2.0, 3.0))) if op != "ADD_N" else x
+    inputs = [x, other] if rng.random() < 0.8 or op in ("FLOOR_MOD", "DIV", "FLOOR_DIV") else [other, x]
+    return grower.add(op, inputs)
+
+
+@recipe(share=2)
+def differences(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
+    """Add a SQUARED_DIFFERENCE, L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, CUMSUM or RELU_0_TO_1."""
+    rng, kind = grower.rng, grower.rng.randrange(5)
+    if kind == 0:
+        return grower.add("SQUARED_DIFFERENCE", [x, rng.choice(grower.like(x))], grids=[grower.grid()])
+    if kind == 1:
+        return grower.add(
+            "L2_NORMALIZATION", [x], grids=[FIXED["L2_NORMALIZATION"] if grower.is_int8 else None]
+        )
+    if grower.is_int8:
+        return False
+    if kind == 2:
+        options = {"radius": rng.choice((1, 2)), "bias": 1.0, "alpha": 0.1, "beta": 0.75}
+        return len(shape) == 4 and grower.add("LOCAL_RESPONSE_NORMALIZATION", [x], options)
+    if kind == 3:
+        options = {"exclusive": rng.random() < 0.5, "reverse": rng.random() < 0.5}
+        return grower.add("CUMSUM", [x, grower.ints(rng.randrange(-len(shape), len(shape)))], options)
+    return grower.add("RELU_0_TO_1", [x])
+
+
+@recipe(share=2)
+def selection(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
+    """Add a comparison, and what joins, negates, reduces or reads it."""
+    if grower.is_int8:
+        return False
+    rng = grower.rng
+    op = rng.choice(("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"))
+    if not grower.add(op, [x, grower.constant(rng.choice((0.0, 0.3)))], types=["bool"]):
+        return False
+    mask = grower.network.nodes[-1].outputs[0]
+    kind = rng.randrange(5)
+    if kind == 0:
+        return True
+    if kind == 1:
+        axes = [axis for axis in range(len(shape)) if rng.random() < 0.6] or [0]
+        options = {"keep_dims": rng.random() < 0.5}
+        return grower.add(rng.choice(("REDUCE_ALL", "REDUCE_ANY")), [mask, grower.ints(axes)], options)
+    if kind == 2:
+        return grower.add("LOGICAL_NOT", [mask])
+    if kind == 3:
+        return grower.add(rng.choice(("LOGICAL_AND", "LOGICAL_OR")), [mask, mask])
+    other = rng.choice(grower.like(x))
+    return grower.add(rng.choice(("SELECT", "SELECT_V2")), [mask, x, other], types=["float32"])
+
+
+@recipe(share=2)
+def places(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
+    """Add an operator that moves, repeats, fills or counts elements."""
+    rng, grids = grower.rng, [grower.grids[x]]
+    axis, dtype = rng.randrange(len(shape)), grower.values[x].dtype.name
+    kind = rng.randrange(10)
+    if kind == 0:
+        return grower.add("REVERSE_V2", [x, grower.ints([axis])], grids=grids)
+    if kind == 1:
+        first = rng.randint(0, shape[axis])
+        sizes = grower.ints([first, rng.choice((-1, shape[axis] - first))])
+        options = {"num_splits": 2}
+        return grower.add("SPLIT_V", [x, sizes, grower.ints(axis)], options, 2, grids * 2, [dtype] * 2)
+    if kind == 2:
+        counts = grower.ints(rng.randint(1, shape[-1]))
+        return grower.add("TOPK_V2", [x, counts], None, 2, [*grids, None], [dtype, "int32"])
+    if kind == 3:
+        index = [[rng.randrange(size) for size in shape[: rng.randint(1, len(shape))]]]
+        return grower.add("GATHER_ND", [x, grower.ints(index)], grids=grids)
+    if kind == 4:
+        return grower.add("ZEROS_LIKE", [x], grids=grids)
+    if kind == 5:
+        return grower.add(rng.choice(("SHAPE", "RANK")), [x], {}, types=["int32"])
+    if kind == 6:
+        return grower.add("BROADCAST_TO", [x, grower.ints([rng.choice((1, 2)), *shape])], grids=grids)
+    if kind == 7:
+        begins = grower.ints([rng.randint(0, 1) for _ in shape])
+        update = grower.kernel(*[max(1, size - 1) for size in shape])
+        return not grower.is_int8 and grower.add("DYNAMIC_UPDATE_SLICE", [x, update, begins], grids=grids)
+    if kind == 8:
+        pads = grower.ints([[rng.choice((0, 1)), rng.choice((0, 2))] for _ in shape])
+        return not grower.is_int8 and grower.add("PADV2", [x, pads, grower.constant(1.5)])
+    options = {"seq_dim": 1, "batch_dim": 0}
+    lengths = grower.ints([rng.randint(1, shape[1]) for _ in range(shape[0])] if len(shape) > 1 else 1)
+    return len(shape) > 1 and grower.add("REVERSE_SEQUENCE", [x, lengths], options, grids=grids)
+
+
+@recipe()
+def integers_of(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
+    """Add a CAST to integers, and what reads these."""
+    if grower.is_int8:
+        return False
+    rng = grower.rng
+    if not grower.add("CAST", [x], {"in_data_type": 0, "out_data_type": 2}, types=["int32"]):
+        return False
+    whole = grower.network.nodes[-1].outputs[0]
+    if rng.random() < 0.5:
+        return grower.add("CAST", [whole], {"in_data_type": 2, "out_data_type": 0}, types=["float32"])
+    scalars = [grower.ints(4), grower.constant(1.0), grower.constant(0.0)]
+    return grower.add("ONE_HOT", [whole, *scalars], {"axis": -1}, types=["float32"])
+
+
 def begun(rng: random.Random, *, is_int8: bool) -> Tflite:
     """Return a network of one input."""
     grower = Tflite(rng, engine())

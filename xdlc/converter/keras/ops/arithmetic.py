@@ -146,6 +146,8 @@ def _extreme(a: Arguments) -> Value:
 def _running(a: Arguments) -> Value:
     x, axis = a.along_one()
     name = a.option("dtype")
+    if name == "bool":
+        raise a.node.problem("cumulative sums as booleans")
     x = x if name is None else converted(a.node, a.g, x, name)
     x = cast(a.g, x, INT32) if x.dtype is BOOL8 else x
     return accumulated(a.g, "CumSum", x, axis, exclusive=False, reverse=False)

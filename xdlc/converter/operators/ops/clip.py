@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from xdlc import ir
@@ -20,6 +18,8 @@ def clip(node: Node, b: Builder) -> Value:
     """Map constant float limits onto ReluMinMax, all else onto Minimum and Maximum."""
     value = node.required(0)
     low, high = _limit(node, b, 1, "min"), _limit(node, b, 2, "max")
+    if any(limit and limit.is_static and np.isnan(limit.numpy()).any() for limit in (low, high)):
+        raise node.invalid("a limit is NaN")
     known = all(limit is None or limit.is_static for limit in (low, high))
     if value.dtype.is_float and value.dtype is not FLOAT64 and known:  # limits are of 32 bits
         lowest, highest = (
@@ -27,8 +27,6 @@ def clip(node: Node, b: Builder) -> Value:
         )
         if lowest is None and highest is None:
             return value
-        if any(limit is not None and math.isnan(limit) for limit in (lowest, highest)):
-            raise node.invalid("a limit is NaN")
         if lowest == 0.0 and highest is None:
             return neuron(b, value, RELU)
         most = float(np.finfo(np.float32).max)

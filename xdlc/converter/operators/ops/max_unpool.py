@@ -27,6 +27,8 @@ def max_unpool(node: Node, b: Builder) -> Value:
     shape = (*x.shape[:2], *made)
     b.check_table(*shape)
     size = int(np.prod(shape))
+    if indices.is_static and indices.size and not 0 <= indices.numpy().min() <= indices.numpy().max() < size:
+        raise node.invalid(f"an index is not one of {size} elements")
     nothing = b.const(np.zeros(size, x.dtype.numpy), f"{b.stem}_zeros")
     flat = scattered(b, nothing, b.reshape(indices, (x.size,)), b.reshape(x, (x.size,)), 0)
     result = b.reshape(flat, shape)

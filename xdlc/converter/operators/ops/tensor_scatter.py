@@ -29,6 +29,8 @@ def tensor_scatter(node: Node, b: Builder) -> Value:
     steps = b.const(np.arange(count, dtype=np.int32).reshape(shape), f"{b.stem}_steps")
     places = steps
     if start is not None:
+        if start.is_static and (start.numpy() < 0).any():
+            raise node.invalid("a first position is negative")
         first = b.reshape(b.cast(start, INT32), (past.shape[0], *(1,) * (past.rank - 1)))
         places = b.binary(ADD, first, steps)
     if mode == "circular":
