@@ -58,7 +58,42 @@ def transposed(kernel: list[int], pads: list[int], groups: int = 1) -> Callable[
     return build
 
 
+def lstm(direction: str, steps: int) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        ways = 2 if direction == "bidirectional" else 1
+        weights = d.weight(ways, 64, 10), d.weight(ways, 64, 16)
+        x = d.input((steps, 2, 10), -1, 1)
+        d.several("LSTM", [x, *weights], 3, hidden_size=16, direction=direction)
+
+    return build
+
+
+def integers(type: str, shape: tuple[int, ...], *axes: int) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        axis = d.constant(axes[0], np.int64) if type == "CumSum" else d.indices(*axes)
+        d.node(type, d.integers(shape, -9, 9), axis)
+
+    return build
+
+
 CASES = {
+    ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
+    ("integers", "float"): [
+        integers("CumSum", (7, 37), 0),
+        integers("CumSum", (1, 36, 40), 1),
+        integers("ReduceSum", (4, 3, 4, 4, 3), 0),
+        integers("ReduceSum", (4, 3, 4, 4, 3), 0, 2),
+        integers("ReduceMin", (4, 3, 4, 4, 3), 0),
+        integers("ReduceSum", (1, 4, 7, 4, 7), 0),
+    ],
+    ("batches", "float"): [
+        lambda d: d.node(
+            "GatherND", d.input((1, 6, 1)), d.constant([[[5, 0], [0, 0]]], np.int64), batch_dims=1
+        )
+    ],
+    ("transposed line of four groups", "float"): [
+        lambda d: d.node("ConvTranspose", d.input((1, 8, 17)), d.weight(8, 2, 3), group=4, strides=[2])
+    ],
     ("transposed volumes", "float"): [
         transposed([2, 3, 1], [0, 1, 0]),
         transposed([2, 3, 3], [0, 1, 1]),
