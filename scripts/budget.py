@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_560,
     "ir": 3_750,
     "opdefs": 6_565,
-    "passes": 8_360,
+    "passes": 8_390,
     "prepare": 4_140,
     "quant": 19_785,
     "runtime": 17_280,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_150
+TOTAL = 144_180
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -47,12 +47,35 @@ def test_broadcasts_that_do_not_fold_stay():
         (enums.EQUAL, -np.inf, [True, False, False]),
         (enums.LESS, np.inf, [True, True, False]),
         (enums.NOT_EQUAL, -np.inf, [False, True, True]),
+        (enums.GREATER, -np.inf, [False, True, True]),
     ],
 )
 def test_comparisons_with_infinity_are_with_the_largest_float16(operation, limit, expected):
     x = np.float32([-65504, 1, 65504])
     graph, feeds = binary(operation, x, static("limit", np.float32([limit])), dtype.BOOL8)
     assert run(rewritten(graph), feeds)["y"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "limit", "expected"),
+    [
+        (enums.GREATER, np.inf, [True, True, False]),
+        (enums.LESS, -np.inf, [False, True, True]),
+        (enums.EQUAL, np.inf, [False, False, True]),
+    ],
+)
+def test_infinity_on_the_left_is_compared_alike(operation, limit, expected):
+    x = Tensor("x", (3,), dtype.FLOAT32)
+    graph, _ = one_op(
+        "ElementWiseBinary",
+        [static("limit", np.float32([limit])), x],
+        (3,),
+        dtype.BOOL8,
+        operation=u32(operation),
+    )
+    graph.add_input(x)
+    result = run(rewritten(graph), {"x": np.float32([-65504, 1, 65504])})
+    assert result["y"].tolist() == expected
 
 
 def test_a_neuron_that_shares_a_product_is_not_fused_and_stays():

@@ -120,6 +120,15 @@ CASES = {
         depthwise(15, 3, [3, 3], [2, 2]),
         depthwise(32, 2, [3, 3], [1, 2]),
     ],
+    ("several results of a channel", "float"): [
+        depthwise(5, 2, [1, 5], [3, 3]),
+        depthwise(32, 3, [2, 2], [3, 3]),
+    ],
+    ("taps of 2x2", "w8a8"): [depthwise(2, 1, [2, 2], [2, 2]), depthwise(36, 1, [2, 2], [2, 2])],
+    ("wide edges", "float"): [
+        lambda d: d.node("Pad", d.input((3, 6, 5)), d.indices(0, 3, 0, 1, 1, 0), mode="edge"),
+        lambda d: d.node("Pad", d.input((1, 8, 2)), d.indices(2, 3, 1, 3, 0, 1), mode="edge"),
+    ],
     ("swish", "w8a16"): [swish(9, 9), swish(12, 40), swish(16, 7), swish(33, 3)],
     ("log", "w8a16"): [log(1.5, 3.3), log(0.5, 0.9), log(0.99, 1.01), log(0.05, 8)],
     ("cumulative sum", "w8a8"): [cumulative(0), cumulative(1)],
