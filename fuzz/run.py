@@ -6,22 +6,26 @@
     python -m fuzz.run all --seconds 60                  # each target 60 s
     python -m fuzz.run readers --seconds 60              # or differential: those with an oracle
     python -m fuzz.run tflite,keras --cases 200000 --seed 7 --work w
+    python -m fuzz.run differential --seconds 7200 --jobs 2 --first 40000   # from case 40000 of each on
     python -m fuzz.run tflite --case w/findings/tflite-1a2b3c4d   # one case again, with its traceback
 
 A worker process runs the cases of a target in a loop, within limits of processor time, address space and
 growth of memory for each; another takes its place after a crash.  Case N of a seed is always the same one.
 A finding of a target that can make cases smaller is kept in the smallest form that is wrong in the same way.
+The last lines count the networks of all targets with an oracle: right, refused with the reasons, wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import hashlib
 import json
 import mmap
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -32,7 +36,10 @@ import traceback
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -83,6 +90,8 @@ class Plan:
         """Return a case; the first are the seeds themselves."""
         if number < len(self.seeds):
             return self.seeds[number]
+        if self.target.listed:
+            return self.target.listed()[number]
         rng = random.Random(f"{self.target.name} {self.seed} {number}")
         if self.target.generate and self._is_whole:
             return self.target.generate(rng)
@@ -163,21 +172,21 @@ class Campaign:
         self._number = mmap.mmap(-1, 8)
         """The case that runs, shared with the worker."""
 
-    def run(self, cases: int, seconds: float) -> None:
-        """Run a number of cases, or as many as a time allows."""
+    def run(self, cases: int, seconds: float, first: int = 0) -> None:
+        """Run a number of cases from the first on, or as many as a time allows."""
         with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
             self._case, self._log, self._crash = (Path(name) / part for part in ("case", "log", "crash"))
             self._case.mkdir()
-            self._run(cases, seconds)
+            self._run(first, first + cases, seconds)
 
-    def _run(self, cases: int, seconds: float) -> None:
-        number, deadline = 0, time.monotonic() + seconds
-        while number < cases and time.monotonic() < deadline:
+    def _run(self, first: int, end: int, seconds: float) -> None:
+        number, deadline = first, time.monotonic() + seconds
+        while number < end and time.monotonic() < deadline:
             FOREIGN[0] = 0
             child = os.fork()
             if not child:
                 try:
-                    self._work(number, cases, deadline)
+                    self._work(number, end, deadline)
                     os._exit(0)
                 except BaseException:
                     self._crash.write_text(traceback.format_exc())
@@ -192,16 +201,18 @@ class Campaign:
                 pending = entry.get("pending", {})
             number = int.from_bytes(self._number[:8], "little")
             if status and FOREIGN[0] and not pending:
-                self.words["the engine crashed"] += 1
+                self.words[self._word(self._fixed(), "the engine crashed")] += 1
                 number += 1
             elif status:
                 crash = self._crash.read_text()
                 where = [line.strip() for line in crash.splitlines() if PACKAGE in line][:1]
                 finding = " ".join([f"worker ended: {status}", *where])
                 self._keep(pending or {"number": number, "finding": finding, "detail": crash})
-                self.words["finding"] += 1
+                self.words[self._word(self._fixed(), _bad(pending.get("stated", False)))] += 1
                 number += 1
-            self.cases = number
+            elif number == self.cases + first:
+                break  # all listed cases are done
+            self.cases = number - first
 
     def _work(self, number: int, end: int, deadline: float) -> None:
         """Run cases in this process, and write lines of JSON about findings and words to the log."""
@@ -219,6 +230,7 @@ class Campaign:
             begin = time.monotonic()
             self.plan.target.start()
             deadline += time.monotonic() - begin
+        gc.freeze()  # what the engine's modules hold is not walked at each collection
         with self._log.open("w", buffering=1) as log, self._crash.open("w") as crash:
             faulthandler.enable(crash)
             for end_of_all in (signal.SIGXCPU, signal.SIGALRM):
@@ -227,6 +239,7 @@ class Campaign:
             words: Counter[str] = Counter()
             deadline = min(deadline, time.monotonic() + TURN)
             reduced: set[str] = set()
+            end = min(end, len(self.plan.target.listed())) if self.plan.target.listed else end
             while number < end and time.monotonic() < deadline:
                 self._number[:8] = number.to_bytes(8, "little")
                 before, files = peak(), {}
@@ -234,13 +247,13 @@ class Campaign:
                 self._limit()
                 try:
                     files = self.plan.case(number)
-                    words[attempt(self.plan.target, self._case, files)] += 1
+                    words[self._word(files, attempt(self.plan.target, self._case, files))] += 1
                 except (Exception, Hang) as error:
                     signal.setitimer(signal.ITIMER_PROF, 0)
                     if FOREIGN[0]:
                         words[f"the engine failed: {kind(error)}"] += 1
                     else:
-                        words["finding"] += 1
+                        words[self._word(files, _bad(isinstance(error, Finding)))] += 1
                         entry = _entry(number, error, files)
                         if self.plan.target.smaller and name_of(error) not in reduced:
                             reduced.add(name_of(error))
@@ -257,12 +270,22 @@ class Campaign:
                         json.dumps(entry or {"number": number - 1, "finding": finding, "detail": ""}),
                         file=log,
                     )
-                if finding or number % 100 == 0 or number == end or time.monotonic() > deadline:
+                is_due = number % 100 == 0 or self.plan.target.listed is not None
+                if finding or is_due or number == end or time.monotonic() > deadline:
                     print(json.dumps({"words": words}), file=log)
                     words.clear()
                 if is_large:
                     break  # the peak of a process never falls
             self._number[:8] = number.to_bytes(8, "little")
+
+    def _word(self, files: Files, word: str) -> str:
+        """Return the word by which a case counts: of targets with a table, verdict and row."""
+        row = self.plan.target.row
+        return word if not row or not files else f"{word.partition(':')[0]}: {row(files)}"
+
+    def _fixed(self) -> Files:
+        """Return what the last case has of the files that are not changed."""
+        return {name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed}
 
     def _limit(self) -> None:
         """Begin the time of a case."""
@@ -302,9 +325,7 @@ class Campaign:
         if "files" in entry:
             files = {name: content.encode("latin-1") for name, content in entry["files"].items()}
         elif self.plan.target.engine:  # to make the case anew could end this process
-            files = {
-                name: each for name, each in contents(self._case).items() if name in self.plan.target.fixed
-            }
+            files = self._fixed()
         else:
             files = self.plan.case(number)
         size = sum(map(len, files.values()))
@@ -319,10 +340,107 @@ class Campaign:
             )
 
 
+def _bad(is_stated: bool) -> str:
+    return "wrong" if is_stated else "internal error"
+
+
 def _entry(number: int, error: BaseException, files: Files) -> dict[str, Any]:
     detail = "".join(traceback.format_exception(error))[-6000:]
     lines: dict[str, Any] = {"number": number, "finding": name_of(error), "detail": detail}
+    lines["stated"] = isinstance(error, Finding)
     return lines | {"files": {name: each.decode("latin-1") for name, each in files.items()}}
+
+
+@dataclass(frozen=True)
+class Result:
+    """Results of a target.
+
+    Attributes:
+        name: Name of the target.
+        cases: Number of cases.
+        seconds: Processor time.
+        words: Number of cases by word of their end.
+        findings: Number of cases and bytes of the smallest by finding.
+    """
+
+    name: str
+    cases: int
+    seconds: float
+    words: Counter[str]
+    findings: dict[str, tuple[int, int]]
+
+
+def result_of(name: str, seed: int, first: int, cases: int, seconds: float, folder: Path) -> Result:
+    """Run the cases of a target."""
+    campaign, begin = Campaign(Plan(load()[name], seed), folder), os.times()
+    campaign.run(cases, seconds, first)
+    used = sum(os.times()[2:4]) - sum(begin[2:4])
+    return Result(name, campaign.cases, used, campaign.words, campaign.findings)
+
+
+def lines_of(result: Result) -> list[str]:
+    """Return the lines about a target: counts, and each finding."""
+    verdicts: Counter[str] = Counter()
+    for word, count in result.words.items():
+        verdicts[word.partition(":")[0]] += count
+    words = ", ".join(f"{word} {count}" for word, count in verdicts.most_common())
+    rate = result.cases / max(result.seconds, 0.01)
+    lines = [f"{result.name}: {result.cases} cases, {rate:.0f}/s, {len(result.findings)} findings; {words}"]
+    if load()[result.name].row:
+        lines += _table(result.words)
+    else:
+        lines += [f"    {count} {word}" for word, count in result.words.most_common() if ": " in word]
+    for finding, (count, size) in sorted(result.findings.items()):
+        lines.append(f"  {finding}: {count} times, smallest {size} bytes")
+    return lines
+
+
+COLUMNS = (
+    ("right", ""),
+    ("refused by both", "refused by both"),
+    ("refused by xdlc", "refused"),
+    ("no answer", "undefined|the engine|beyond"),
+    ("wrong", "wrong"),
+    ("internal error", "internal error"),
+)
+"""Columns of a table of results, each with its verdicts; the first has all others."""
+
+
+def _table(words: Mapping[str, int]) -> list[str]:
+    """Return a table of the cases of each row by verdict."""
+    counts: dict[str, Counter[str]] = {}
+    for word, count in words.items():
+        verdict, _, row = word.partition(": ")
+        column = next((name for name, text in COLUMNS if text and re.match(text, verdict)), COLUMNS[0][0])
+        counts.setdefault(row, Counter())[column] += count
+    width = max(map(len, counts), default=0)
+    lines = ["  " + " ".join(["".ljust(width), *(name.rjust(15) for name, _ in COLUMNS)])]
+    for row, cells in sorted(counts.items()):
+        lines.append(
+            "  " + " ".join([row.ljust(width), *(str(cells[name]).rjust(15) for name, _ in COLUMNS)])
+        )
+    return lines
+
+
+def sums_of(results: Sequence[Result]) -> list[str]:
+    """Return the sums over targets with an oracle, refusals by their reason."""
+    words: Counter[str] = Counter()
+    for result in results:
+        words.update(result.words)
+    sums = {
+        kind: sum(count for word, count in words.items() if word.startswith(kind))
+        for kind in ("refused", "undefined", "the engine", "beyond", "wrong", "internal error")
+    }
+    ours = Counter({word: count for word, count in words.items() if word.startswith("refused by xdlc")})
+    right = sum(words.values()) - sum(sums.values())
+    unanswered = sums["undefined"] + sums["the engine"] + sums["beyond"]
+    lines = [
+        f"networks: {sum(result.cases for result in results)}; right {right}, "
+        f"refused by xdlc {ours.total()}, otherwise refused {sums['refused'] - ours.total()}, "
+        f"no answer of the engine {unanswered}, wrong {sums['wrong']}, "
+        f"internal errors {sums['internal error']}"
+    ]
+    return lines + [f"  {count} {word}" for word, count in ours.most_common()]
 
 
 def main() -> int:
@@ -332,6 +450,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="time for each target")
     parser.add_argument("--cases", type=int, default=1 << 40, help="number of cases of each target")
     parser.add_argument("--seed", type=int, default=0, help="number of the series of cases")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case, to go on")
+    parser.add_argument("--jobs", type=int, default=1, help="targets that run at a time")
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder for findings")
     parser.add_argument("--case", type=Path, help="folder of a case to run once, in this process")
     parser.add_argument("--allow_root", action="store_true", help="run as root: a case may write anywhere")
@@ -362,27 +482,16 @@ def main() -> int:
         return 0
     if given.seconds > 1e8 and given.cases > 1 << 39:
         parser.error("state --seconds or --cases")
-    found = 0
-    for name in names:
-        campaign, begin = Campaign(Plan(known[name], given.seed), given.work), os.times()
-        campaign.run(given.cases, given.seconds)
-        end = os.times()
-        used = sum(end[2:4]) - sum(begin[2:4])
-        total = campaign.cases
-        verdicts: Counter[str] = Counter()
-        for word, count in campaign.words.items():
-            verdicts[word.partition(":")[0]] += count
-        words = ", ".join(f"{word} {count}" for word, count in verdicts.most_common())
-        rate = total / max(used, 0.01)
-        print(f"{name}: {total} cases, {rate:.0f}/s, {len(campaign.findings)} findings; {words}")
-        for word, count in campaign.words.most_common():
-            if ": " in word:
-                print(f"    {count} {word}")
-        for finding, (count, size) in sorted(campaign.findings.items()):
-            print(f"  {finding}: {count} times, smallest {size} bytes")
-        sys.stdout.flush()
-        found += len(campaign.findings)
-    return int(found > 0)
+    series = (given.seed, given.first, given.cases, given.seconds, given.work)
+    results = []
+    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+        # A process for each, since memory that workers share belongs to one campaign.
+        for task in [pool.submit(result_of, name, *series) for name in names]:
+            results.append(task.result())
+            print("\n".join(lines_of(results[-1])), flush=True)
+    if judged := [result for result in results if known[result.name].engine]:
+        print("\n".join(sums_of(judged)))
+    return int(any(result.findings for result in results))
 
 
 if __name__ == "__main__":

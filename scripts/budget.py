@@ -25,19 +25,19 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_560,
-    "ir": 3_750,
-    "opdefs": 6_565,
-    "passes": 8_390,
+    "converter": 56_700,
+    "ir": 3_755,
+    "opdefs": 6_560,
+    "passes": 8_430,
     "prepare": 4_140,
-    "quant": 19_785,
+    "quant": 19_790,
     "runtime": 17_295,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_200
+TOTAL = 144_380
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

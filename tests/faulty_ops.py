@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import xdlc
-from xdlc.ir import Graph, Model, Param, Tensor, dtype, f32, i32, make_op, static, u32, u32s
+from xdlc.ir import Graph, Model, Param, ScaleOffset, Tensor, dtype, f32, i32, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, POWER, SIN
@@ -127,6 +127,15 @@ def unary(operation: int) -> Case:
     return whole(one_op("ElementWiseUnary", [x], x.shape, {"operation": u32(operation)}))
 
 
+def scatter(kind: str, reduction: int) -> Case:
+    rows = static("i", np.array([[2], [0]] if kind == "ScatterNd" else [[1, 0, 1], [0, 1, 0]], np.int32))
+    params = {"reduction": u32(reduction)} | ({} if kind == "ScatterNd" else {"axis": u32(1)})
+    graph, feeds = one_op(kind, [normal(4, 3), rows, normal(2, 3)], (4, 3), params)
+    for tensor, scale in zip((*graph.inputs, *graph.outputs), (0.02, 0.03, 0.04), strict=True):
+        tensor.dtype, tensor.encoding = dtype.UFIXED8, ScaleOffset(scale, -120)
+    return Model({graph.name: graph}), feeds
+
+
 def soft_sign() -> Case:
     graph, x = Graph("one"), np.array([-65504, -32000, -1, 0, 0.5, 9000, 40000], np.float32)
     source = graph.add_input(Tensor("x", x.shape, dtype.FLOAT32))
@@ -192,6 +201,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "average-pool": average_pool,
     "power": power,
     "select": select,
+    "scatter": lambda: scatter("ScatterNd", 0),
+    "scatter-added": lambda: scatter("ScatterElements", 1),
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
     "arc-tangent": lambda: unary(ATAN),
@@ -200,5 +211,12 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 """What makes each case, by name."""
 
-PRECISION = {"power": 0.02, "norm-fixed": 0.02, "log-softmax-8": 0.02, "sine": 6e-3}
+PRECISION = {
+    "power": 0.02,
+    "scatter": 0.02,
+    "scatter-added": 0.02,
+    "norm-fixed": 0.02,
+    "log-softmax-8": 0.02,
+    "sine": 6e-3,
+}
 """Relative errors of coarse numbers; those of other cases are below 3e-3."""

@@ -87,10 +87,11 @@ def scattered(axis: int, reduction: int, *, known: bool) -> Case:
     return one_op("ScatterElements", inputs, (3, 4), axis=u32(axis), reduction=u32(reduction))
 
 
-def sampled(mode: str, padding: str, align: int) -> Case:
+def sampled(mode: str, padding: str, align: int, width: int = 6) -> Case:
     grid = RNG.uniform(-1.4, 1.4, (2, 3, 4, 5, 3)).astype(np.float16).astype(np.float32)
+    grid = np.round(grid * 4) / 4 if mode == "nearest" else grid  # halves of places are among these
     params = {"mode": string(mode), "padding_mode": string(padding), "align_corners": i32(align)}
-    x = floats(2, 3, 4, 5, 6)
+    x = floats(2, 3, 4, 5, width)
     return one_op("GridSample", [x, grid], (2, 3, 3, 4, 5), package=HOST_PACKAGE, **params)
 
 
@@ -214,6 +215,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "grid": lambda: sampled("linear", "zeros", 0),
     "grid-border": lambda: sampled("linear", "border", 1),
     "grid-reflection": lambda: sampled("linear", "reflection", 0),
+    "grid-nearest": lambda: sampled("nearest", "border", 0),
+    "grid-wide": lambda: sampled("linear", "reflection", 1, width=65),
     "softplus": lambda: neuron(enums.SOFTPLUS, np.linspace(-7, 7, 33, dtype=np.float32)),
     "softplus-beta": lambda: neuron(enums.SOFTPLUS, 7 * ROW, beta=f32(2.0), threshold=f32(5.0)),
     "tanh-of-conv": lambda: fused("Conv2d", enums.TANH),

@@ -17,6 +17,9 @@ from fuzz.differential.ways import WAYS, Trip, run
 from fuzz.targets import Files, Target
 from xdlc.errors import UnsupportedOp, XdlcError
 
+LARGEST = 1 << 20
+"""Numbers of the outputs of a network."""
+
 
 def reason(error: XdlcError) -> str:
     """Return why xdlc refuses a network, without names and numbers."""
@@ -41,6 +44,8 @@ def judged(framework: Framework, network: Network, folder: Path) -> str:
         return f"undefined: {why}"
     except Refused as refusal:
         return _refused(framework, network, folder, str(refusal))
+    if sum(np.size(each) for each in wanted.values()) > LARGEST:
+        return "undefined: too large to compare"
     try:
         model = framework.convert(network, folder, feeds)
         ours = run(framework, model, feeds, network, "float")
@@ -64,7 +69,9 @@ def _refused(framework: Framework, network: Network, folder: Path, refusal: str)
         run(framework, model, network.feeds(), network, "float")
     except (XdlcError, Difference, Undefined):
         return "refused by both"
-    return f"refused by the engine alone: {network.ops()[:40]}: {_bare(refusal)[-90:]}"
+    if framework.lacks(network, refusal):
+        return f"beyond the engine: {network.ops()[:40]}: {_bare(refusal)[-90:]}"
+    raise Difference("computes what the engine refuses", network, refusal)
 
 
 def target(

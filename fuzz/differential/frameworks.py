@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,10 +45,13 @@ class Framework(ABC):
     Attributes:
         name: Its name, as ``Network.framework`` has it.
         margin: How much further than the engine's own disturbed results those of xdlc may be apart.
+        limits: Regular expressions of refusals that say what the engine lacks, not what is wrong with the
+            network, by operator; ``""`` stands for all.
     """
 
     name = ""
     margin = 8.0
+    limits: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
@@ -89,6 +94,11 @@ class Framework(ABC):
     def step_of(self, node: Node, index: int) -> float:
         """Return the step of a result that is rounded to a grid; 0 if none is."""
         return 0.0
+
+    def lacks(self, network: Network, refusal: str) -> bool:
+        """Return whether a refusal is a limit of the engine."""
+        ops = {"", *network.ops().split()}
+        return any(op in ops and re.search(text, refusal) for op, text in self.limits.items())
 
     def real(self, network: Network, name: str, value: Array) -> Array:
         """Return the real numbers that a value of the engine stands for."""

@@ -6,7 +6,7 @@ import inspect
 import os
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import xdlc
 from fuzz.differential import ways
 from fuzz.differential.cases import target
+from fuzz.differential.every_edge import edge_target
 from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.growing import Grower, grow
 from fuzz.differential.networks import Array, Network, Node, Tensor
@@ -127,6 +128,7 @@ FIELDS: dict[str, tuple[Any, ...]] = {
 """Values of parameters by name."""
 INTEGERS = (0, 0, 1, 2, 3, 5, 7, -1, -2, -3, 64, 1 << 20, (1 << 31) - 1, -(1 << 31))
 FLOATS = (0.0, 1.0, -1.0, 0.5, -0.3, 2.0, -2.5, 1e-6, 1e6, -1e6, 1e30, float("inf"), float("nan"))
+WORDS = ("same", "valid", "causal", "constant", "bilinear", "bicubic", "area")
 ERRORS = (
     RuntimeError,
     ValueError,
@@ -172,7 +174,7 @@ def parameters(op: str) -> tuple[dict[str, Any], int]:
     for each in inspect.signature(getattr(getattr(keras, space), name)).parameters.values():
         if space == "ops" and each.name in ("x", "x1", "x2", "inputs", "images", "a", "b", "condition"):
             tensors += 1
-        elif each.name in FIELDS:
+        elif each.name in FIELDS and (space == "ops" or each.name != "dtype"):
             values[each.name] = each.default
     return values, tensors
 
@@ -229,21 +231,31 @@ class Keras(Framework):
 
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs by Keras on torch, where that keeps to the shapes that Keras itself states."""
-        outputs = super().evaluate(network, feeds)
+        values = self.walk(network, feeds)
         try:
             stated = self._symbols(network)
         except ERRORS as error:
             raise Undefined(f"Keras has no symbols for it, {type(error).__name__}") from error
-        for name in network.outputs:
-            if tuple(stated[name].shape) != outputs[name].shape:
+        for name, symbol in stated.items():
+            if tuple(symbol.shape) != values[name].shape:
                 raise Undefined("Keras on torch has another shape than Keras states")
-        return outputs
+        for node in network.nodes:
+            if node.op == "ops.pad" and node.attributes.get("mode") == "symmetric":
+                raise Undefined("Keras on torch repeats the edge")
+            is_flat = node.op == "ops.take" and node.attributes.get("axis") is None
+            if is_flat and np.min(node.attributes.get("indices", 0)) < 0:
+                raise Undefined("Keras on torch counts negative indices from the first axis")
+        return {name: values[name] for name in network.outputs}
+
+    def step_of(self, node: Node, index: int) -> float:
+        """Return the error of onnxruntime's tanh for recurrences."""
+        return 2e-7 if re.search("LSTM|GRU|RNN", node.op) else 0.0
 
     def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:
         """Convert the archive of the network."""
         import keras
 
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)  # a collection of garbage takes half a second
         path = folder / "network.keras"
         try:
             values = self._symbols(network)
@@ -337,6 +349,43 @@ def edge(rng: random.Random) -> Network:
                 return replace(network, outputs=outputs, ways=ways.drawn(rng)[:1])
 
 
+def samples() -> dict[str, list[Network]]:
+    """Return networks of one layer or operation, by type."""
+    networks: dict[str, list[Network]] = {}
+    for op in types():
+        for number in range(8):
+            grower = Grower(random.Random(f"{op} {number}"), engine(), edge=True)
+            for _ in range(2):
+                grower.input(Tensor("float32", grower.rng.choice(SHAPES), None, number))
+            if any_layer(grower, op):
+                networks.setdefault(op, []).append(replace(grower.finished(), ways=()))
+    return networks
+
+
+def changes(network: Network) -> Iterator[Network]:
+    """Iterate over the network with one parameter at the edge."""
+    node = network.nodes[-1]
+    for name, default in parameters(node.op)[0].items():
+        now = node.attributes.get(name, default)
+        likely = (
+            FLOATS if isinstance(now, float) else (*INTEGERS, True, False) if isinstance(now, int) else ()
+        )
+        texts = ACTIVATIONS if "activation" in name else WORDS
+        for value in (*FIELDS[name], *(likely or (*INTEGERS[:8], *FLOATS[:8], *texts)), []):
+            yield replace(network, nodes=(replace(node, attributes=node.attributes | {name: value}),))
+
+
+def changed(rng: random.Random, network: Network) -> Network:
+    """Return the network with a parameter at the edge."""
+    node = network.nodes[-1]
+    usual = parameters(node.op)[0]
+    if not usual:
+        return network
+    key = rng.choice(list(usual))
+    value = _edge_value(rng, node.attributes.get(key, usual[key]))
+    return replace(network, nodes=(replace(node, attributes=node.attributes | {key: value}),))
+
+
 def _edge_value(rng: random.Random, value: Any) -> Any:
     if isinstance(value, list | tuple) and value:
         place = rng.randrange(len(value))
@@ -352,13 +401,7 @@ def _edge_value(rng: random.Random, value: Any) -> Any:
             *INTEGERS[:8],
             *FLOATS[:8],
             *ACTIVATIONS,
-            "same",
-            "valid",
-            "causal",
-            "constant",
-            "bilinear",
-            "bicubic",
-            "area",
+            *WORDS,
         )
     )
 
@@ -366,4 +409,5 @@ def _edge_value(rng: random.Random, value: Any) -> Any:
 TARGETS = (
     target("keras-graphs", engine, graph, "keras", "torch", seconds=20),
     target("keras-edges", engine, edge, "keras", "torch", seconds=20),
+    edge_target("keras-operators", engine, samples, changes, changed, "keras", "torch"),
 )

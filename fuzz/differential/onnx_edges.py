@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import random
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from onnx import helper, numpy_helper
 from fuzz.differential import ways
 from fuzz.differential.cases import target
 from fuzz.differential.edge_numbers import FLOATS, INTEGERS
+from fuzz.differential.every_edge import edge_target
 from fuzz.differential.networks import Network, Node, Tensor
 from fuzz.differential.onnx_engine import engine
 
@@ -146,16 +148,81 @@ def edge(rng: random.Random) -> Network:
     """Return a case with some inputs constant and one or two values at the edge."""
     while not (lot := cases(rng.choice(modules()))):
         continue
-    network = rng.choice(lot)
+    network = replace(_begun(rng, rng.choice(lot)), ways=ways.drawn(rng)[:1])
+    for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
+        network = changed(rng, network)
+    return network
+
+
+def _begun(rng: random.Random, network: Network) -> Network:
+    """Return a case with some inputs constant."""
     inputs, constants = dict(network.inputs), dict(network.constants)
     for name, each in network.inputs.items():
         share = 0.6 if each.dtype[:3] in ("int", "uin", "boo") or not each.shape else 0.15
         if rng.random() < share:
             constants[name] = inputs.pop(name)
-    network = replace(network, inputs=inputs, constants=constants, edge=True, ways=ways.drawn(rng)[:1])
-    for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
-        network = changed(rng, network)
-    return network
+    return replace(network, inputs=inputs, constants=constants, edge=True)
+
+
+def samples() -> dict[str, list[Network]]:
+    """Return networks by operator: the cases of the package onnx, and random ones of other operators."""
+    rng, networks = random.Random(0), {}
+    for module in modules():
+        for case in cases(module):
+            if len(case.nodes) == 1:
+                networks.setdefault(case.nodes[0].op, []).append(_begun(rng, case))
+    return networks
+
+
+def changes(network: Network) -> Iterator[Network]:
+    """Iterate over the network with one attribute, or one number of a small constant, at the edge."""
+    node = network.nodes[-1]
+    for name, each in _attributes(node, network.opset).items():
+        kind, now = each.type.name, node.attributes.get(name)
+        for value in _edge_values(name, kind, now):
+            attributes = node.attributes | {name: value}
+            yield replace(network, nodes=(*network.nodes[:-1], replace(node, attributes=attributes)))
+    for name, tensor in network.constants.items():
+        array = tensor.array()
+        if array.dtype.kind not in "iuf" or not 0 < array.size <= 32:
+            continue
+        for value in FLOATS if array.dtype.kind == "f" else dict.fromkeys(INTEGERS):
+            if (
+                array.dtype.kind != "f"
+                and not np.iinfo(array.dtype).min <= value <= np.iinfo(array.dtype).max
+            ):
+                continue
+            for place in {0, array.size - 1}:
+                with np.errstate(all="ignore"):
+                    other = array.copy()
+                    other.flat[place] = value
+                yield replace(network, constants=network.constants | {name: Tensor.of(other)})
+
+
+def _attributes(node: Node, opset: int) -> dict[str, Any]:
+    """Return the attributes of an operator that are numbers or texts, or lists of these."""
+    try:
+        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+    except onnx.defs.SchemaError:
+        return {}
+    kinds = ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")
+    return {name: each for name, each in sorted(attributes.items()) if each.type.name in kinds}
+
+
+def _edge_values(name: str, kind: str, now: Any) -> Iterator[Any]:
+    if kind.endswith("S"):
+        old = list(now) if isinstance(now, list) and now else [1, 1] if kind == "INTS" else []
+        yield from ([], old + old[-1:], old[:-1])
+        for value in _edge_values(name, kind[:-1], None):
+            for place in {0, len(old) - 1} if old else ():
+                yield [value if index == place else each for index, each in enumerate(old)]
+            yield [value] * max(len(old), 1)
+    elif kind == "INT":
+        yield from dict.fromkeys((*INTEGERS, *((now + 1, now - 1) if isinstance(now, int) else ())))
+    elif kind == "FLOAT":
+        yield from FLOATS
+    else:
+        yield from dict.fromkeys((*WORDS.get(name, ()), *WORDS[""]))
 
 
 def changed(rng: random.Random, network: Network) -> Network:
@@ -177,18 +244,10 @@ def changed(rng: random.Random, network: Network) -> Network:
         return replace(network, constants=network.constants | {name: Tensor.of(array)})
     index = rng.randrange(len(network.nodes))
     node = network.nodes[index]
-    try:
-        attributes = onnx.defs.get_schema(node.op, network.opset, node.domain).attributes
-    except onnx.defs.SchemaError:
+    attributes = _attributes(node, network.opset)
+    if not attributes:
         return network
-    names = [
-        name
-        for name, each in attributes.items()
-        if each.type.name in ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")
-    ]
-    if not names:
-        return network
-    name = rng.choice(names)
+    name = rng.choice(list(attributes))
     value = _edge_value(rng, name, attributes[name].type.name, node.attributes.get(name))
     nodes = list(network.nodes)
     nodes[index] = replace(node, attributes=node.attributes | {name: value})
@@ -212,4 +271,7 @@ def _edge_value(rng: random.Random, name: str, type: str, now: Any) -> Any:
     return rng.choice(WORDS.get(name, WORDS[""]))
 
 
-TARGETS = (target("onnx-edges", engine, edge, "onnxruntime"),)
+TARGETS = (
+    target("onnx-edges", engine, edge, "onnxruntime"),
+    edge_target("onnx-operators", engine, samples, changes, changed, "onnxruntime"),
+)

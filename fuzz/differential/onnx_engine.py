@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -98,11 +98,24 @@ def outputs_of(content: bytes, feeds: dict[str, Array]) -> dict[str, Array]:
 
 
 def _check_window(node: Node, arrays: dict[str, Array]) -> None:
-    """Refuse a kernel that is larger than its padded input: onnxruntime rounds the count towards zero.
+    """Leave out windows of which onnxruntime makes something else than ONNX defines.
 
     Raises:
-        Undefined: If it is.
+        Undefined: If a kernel is larger than its padded input, which gives a count rounded towards zero;
+            automatic padding ignores dilations; indices are those of another shape than the stated one; the
+            only position of a grid is its end, not its beginning.
     """
+    size = arrays.get(node.inputs[1]) if node.op == "AffineGrid" else None
+    if size is not None and 1 in size[2:] and node.attributes.get("align_corners"):
+        raise Undefined("a grid of one aligned position")
+    if node.op == "MaxUnpool" and len(node.inputs) > 2:
+        raise Undefined("MaxUnpool to a stated shape")
+    if (
+        "Pool" in node.op
+        and "SAME" in node.attributes.get("auto_pad", "")
+        and node.attributes.get("dilations")
+    ):
+        raise Undefined("a dilated pool with automatic padding")
     kernel, first = node.attributes.get("kernel_shape"), arrays.get(node.inputs[0] if node.inputs else "")
     if not isinstance(kernel, list) or first is None or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
         return
@@ -120,6 +133,21 @@ class Onnx(Framework):
     """ONNX models."""
 
     name = "onnx"
+    limits: ClassVar[Mapping[str, str]] = {
+        "": r"Type Error: Type .* of input parameter",  # which types an operator has
+        **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), "must be greater than 0"),
+        "AffineGrid": "affine_grid.cc",  # sizes that are 0, or broadcast
+        "Attention": "scale must be|attention_helper",
+        "ConvInteger": "conv_integer.cc:52",  # a zero point for each channel
+        "Conv": "auto_pad == AutoPadType::NOTSET",  # both kinds of padding are stated
+        "ConvTranspose": "auto_pad == AutoPadType::NOTSET",
+        "GRU": "layout == 1|hidden_size",
+        "GridSample": "expect linear, nearest or cubic",  # names of opset 16
+        "LRN": r"size_ % 2 == 1",
+        "LSTM": "layout == 1|hidden_size",
+        "Mod": "CallModImpl",  # of floats as of integers
+        "RNN": "layout == 1|hidden_size",
+    }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one node by onnxruntime; constants stay constants."""
@@ -143,7 +171,7 @@ class Onnx(Framework):
     def evaluate(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the outputs of the whole model by onnxruntime."""
         outputs = self._outputs(network, feeds)
-        if any("kernel_shape" in node.attributes for node in network.nodes):
+        if any("kernel_shape" in node.attributes or node.op == "AffineGrid" for node in network.nodes):
             self.walk(network, feeds)
         return outputs
 
@@ -161,8 +189,8 @@ class Onnx(Framework):
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
     def step_of(self, node: Node, index: int) -> float:
-        """Return 1 for integers of QuantizeLinear."""
-        return 1.0 if node.op == "QuantizeLinear" else 0.0
+        """Return 1 for integers of QuantizeLinear, and the error of onnxruntime's tanh for recurrences."""
+        return 1.0 if node.op == "QuantizeLinear" else 2e-7 if node.op in ("GRU", "LSTM", "RNN") else 0.0
 
     def _outputs(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         try:

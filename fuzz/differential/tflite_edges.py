@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fuzz.differential.cases import target
+from fuzz.differential.every_edge import edge_target
 from fuzz.differential.frameworks import Refused, Undefined
-from fuzz.differential.networks import Network, Tensor
+from fuzz.differential.networks import Network, Node, Tensor
 from fuzz.differential.tflite_engine import engine
 from fuzz.differential.tflite_graphs import RECIPES, begun
 from xdlc.converter.tflite.builtins import options_of
@@ -62,20 +64,61 @@ def changed(rng: random.Random, network: Network) -> Network:
             near = int(array.flat[place])
             array.flat[place] = rng.choice((*INTEGERS[:11], near + 1, near - 1))
         return replace(network, constants=network.constants | {name: Tensor.of(array)})
-    table = options_of(node.op)
-    # With "offset" LiteRT does not clamp begins and reads beyond the tensor.
-    fields = (
-        [field for field in table.FIELDS if field.kind in LIMITS and field.name != "offset"] if table else []
-    )
+    fields = _fields(node)
     if not fields:
         return network
     field = rng.choice(fields)
-    value: Any = rng.choice(LIMITS[field.kind])
+    return _with(network, field, rng.choice(LIMITS[field.kind]))
+
+
+def _fields(node: Node) -> list[Any]:
+    """Return the options of an operator that are numbers; with "offset" LiteRT reads beyond the tensor."""
+    table = options_of(node.op)
+    return (
+        [field for field in table.FIELDS if field.kind in LIMITS and field.name != "offset"] if table else []
+    )
+
+
+def _with(network: Network, field: Any, value: Any) -> Network:
+    """Return the network with an option of its last node."""
+    node = network.nodes[-1]
     if field.kind == "float" and node.quantization and not abs(value) < 100:
         value = 0.0  # LiteRT makes a fixed-point number of it, which overflows
     if field.kind in ("uint", "ubyte"):
         value = abs(value)
-    return replace(network, nodes=(replace(node, attributes=node.attributes | {field.name: value}),))
+    other = replace(node, attributes=node.attributes | {field.name: value})
+    return replace(network, nodes=(*network.nodes[:-1], other))
 
 
-TARGETS = (target("tflite-edges", engine, edge, "ai_edge_litert"),)
+def samples() -> dict[str, list[Network]]:
+    """Return networks of one operator, by operator."""
+    networks: dict[str, list[Network]] = {}
+    for number in range(16):
+        for index, recipe in enumerate(RECIPES):
+            grower = begun(random.Random(f"{number} {index}"), is_int8=number % 2 == 1)
+            if recipe(grower):
+                network = replace(grower.finished(), edge=True, ways=())
+                networks.setdefault(network.nodes[-1].op, []).append(network)
+    return networks
+
+
+def changes(network: Network) -> Iterator[Network]:
+    """Iterate over the network with one option, or one number of a constant of integers, at the edge."""
+    for field in _fields(network.nodes[-1]):
+        for value in dict.fromkeys(LIMITS[field.kind]):
+            yield _with(network, field, value)
+    for name, tensor in network.constants.items():
+        array = tensor.array()
+        if tensor.dtype != "int32" or tensor.quantization is not None:
+            continue
+        for place in range(min(array.size, 8)):
+            for value in dict.fromkeys(INTEGERS):
+                other = array.copy()
+                other.flat[place] = value
+                yield replace(network, constants=network.constants | {name: Tensor.of(other)})
+
+
+TARGETS = (
+    target("tflite-edges", engine, edge, "ai_edge_litert"),
+    edge_target("tflite-operators", engine, samples, changes, changed, "ai_edge_litert"),
+)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,14 @@ class Tflite(Framework):
 
     name = "tflite"
     margin = 2.5
+    limits: ClassVar[Mapping[str, str]] = {
+        "": r"Unsupported data type|<= INT\d*_MAX",  # enumerations without effect; large strides
+        **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), "_POOL_2D. failed to prepare"),
+        "ARG_MAX": "Unknown index output data type",
+        "ARG_MIN": "Unknown index output data type",
+        "CONCATENATION": "activation != kTfLiteActNone",
+        "FULLY_CONNECTED": "activation == kTfLiteAct",
+    }
 
     def step(self, network: Network, node: Node, values: Sequence[Array | None]) -> list[Array]:
         """Return the results of one operator by LiteRT."""
@@ -79,6 +87,11 @@ class Tflite(Framework):
         Both sets of LiteRT's kernels compute it: SUM of int8 wraps in the reference kernels and saturates
         in the others.
         """
+        for node in network.nodes:
+            dropped = node.attributes.get("shrink_axis_mask", 0)
+            steps = network.constants.get(node.inputs[3]) if dropped and len(node.inputs) > 3 else None
+            if steps and any(step < 0 and dropped >> axis & 1 for axis, step in enumerate(steps.array())):
+                raise Undefined("LiteRT leaves a dropped axis of a negative stride unwritten")
         shapes = self._shapes(network, feeds)
         outputs = self._outputs(network, feeds, shapes)
         others = self._outputs(network, feeds, shapes, optimized=True)

@@ -41,6 +41,7 @@ OMITTED = {
     "normal",
     "randperm",
     "empty",
+    "new_empty",
     "rrelu",
     "uniform",
 }
@@ -99,6 +100,7 @@ def arguments(grower: Grower, op: str, *, share: float = 0.4) -> tuple[list[str]
         if (
             each.name in IGNORED
             or (each.name == "sorted" and "topk" in op)
+            or each.name == "assume_unique"
             or (each.has_default_value() and rng.random() > share)
         ):
             if not each.has_default_value() and each.name == "out":

@@ -97,6 +97,10 @@ class Torch(Framework):
         """Return the results of one operator."""
         import torch
 
+        if node.attributes.get("alpha") == -(1 << 63):
+            raise Undefined("torch negates the least integer")
+        if "polynomial" in node.op and any(each != each for each in node.attributes.values()):
+            raise Undefined("a polynomial of what is no number")
         tensors = [None if each is None else torch.from_numpy(np.array(each)) for each in values]
         if _largest(list(node.attributes.values())) > MOST:  # perhaps a size: without memory first
             with contextlib.suppress(*ERRORS), torch.no_grad():
@@ -116,6 +120,10 @@ class Torch(Framework):
         ):
             raise Undefined("no type of numpy's real numbers")
         return [each.detach().contiguous().numpy().copy() for each in results]
+
+    def step_of(self, node: Node, index: int) -> float:
+        """Return the rounding of exp(x) - 1 where that is computed so."""
+        return 2.0**-23 if node.op.startswith(("elu.", "selu.")) else 0.0
 
     def named(self, network: Network, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by place: their names are the importer's."""

@@ -7,7 +7,7 @@ import importlib.util
 import mmap
 import pkgutil
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class Target:
         smaller: Makes cases that are a step smaller, larger steps first; some may be none.
         seconds: Processor time of a case.
         start: Loads the engine in a worker, before its first case.
+        listed: Makes all cases, in place of random ones; a worker calls it.
+        row: Returns the row of the table of results that a case counts in; such a target has a table.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Target:
     smaller: Callable[[Files], Iterable[Files]] | None = None
     seconds: int = 5
     start: Callable[[], object] | None = None
+    listed: Callable[[], Sequence[Files]] | None = None
+    row: Callable[[Files], str] | None = None
 
     def missing(self) -> str:
         """Return a module that it needs and that is not installed; empty if there is none."""

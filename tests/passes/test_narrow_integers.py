@@ -39,3 +39,21 @@ def test_every_misfit_is_named_once() -> None:
         ),
     ]
     assert to_text(graph, data="inline") == before
+
+
+def test_what_the_host_alone_computes_keeps_its_type() -> None:
+    graph = parse(
+        """
+graph shapes {
+  input %x float32[2,3]
+  static %one int64[1] = [1]
+  shape = Shape@xdlc(%x) -> %dims int64[2]
+  plus = ElementWiseBinary(%dims, %one) {operation=uint32 0} -> %more int64[2]
+  spread = Expand@xdlc(%x, %more) -> %y float32[3,4]
+  return %y
+}
+"""
+    ).main
+    before = to_text(graph)
+    assert not NarrowIntegers().apply(graph)
+    assert to_text(graph) == before

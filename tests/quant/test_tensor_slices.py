@@ -59,6 +59,14 @@ def test_a_scatter_into_a_slice_parts_its_result():
     assert bounds(net, out) == [(1, 0, 1), (1, 1, 3), (1, 3, 5)]
 
 
+def test_indices_of_fewer_rows_than_the_data_have_part_no_result():
+    net = Net(1, 2, 2, 5)
+    x = net.reshape(net.x, (4, 5), "flat")
+    indices = static("where", np.array([[1, 0], [0, 1]], np.int32))
+    out = net.op("ScatterElements", [x, indices, net.weights("new", 2, 2)], (4, 5), "out", axis=u32(1))
+    assert bounds(net, out) == []
+
+
 @pytest.mark.parametrize(
     ("factors", "expected"), [([640] * 4 + [1], [(3, 0, 4), (3, 4, 5)]), ([3, 2, 1, 1, 1], [])]
 )

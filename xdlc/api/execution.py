@@ -48,7 +48,7 @@ class RunOptions(TypedDict, total=False):
             (cpu).
         use_aip: Run section by section: on the runtime ``aip`` instead of ``cpu``.
         threads: Threads of one op (cpu, aip); default: one per core.
-        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
+        loop_timeout: Seconds that each loop may take, at most 15; default: 2, and 15 on HTP.
         udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.

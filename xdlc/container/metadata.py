@@ -27,8 +27,8 @@ MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
 TEXT = "dlc.metadata"  # of format 3: lines key=value, among them the commands that made the file
 MAX_TEXT = 1 << 28
-_SHORTEST = 3
-"""Bytes that a value takes at least, on average, in the texts of models with very many ops."""
+_SHORTEST, _MOST = 3, 1 << 24
+"""Texts of very many ops have a value in so many bytes, and at most so many values are read."""
 MAX_LINES = 1 << 22  # bytes of the text of format 3
 AGAIN = "get the file again"
 """Fix of errors about damaged records."""
@@ -55,7 +55,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
     if len(data) > MAX_TEXT:
         raise ContainerError(f"has {len(data)} bytes, at most {MAX_TEXT} are read", where=where, fix=AGAIN)
     try:
-        value = json_value(str(data, "utf-8"), max(MAX_VALUES, len(data) // _SHORTEST))
+        value = json_value(str(data, "utf-8"), max(MAX_VALUES, min(len(data) // _SHORTEST, _MOST)))
     except ValueError as error:
         raise ContainerError(f"is no JSON text that is read: {error}", where=where, fix=AGAIN) from error
     if not fits(value, form):

@@ -93,7 +93,7 @@ def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
 def deferred(module: str, name: str) -> Callable[..., Any]:
     """Return a function of an importer that is imported at the first call: tools list all frontends.
 
-    If an optional pass fails, the model is imported anew without the pass.
+    If a pass fails, the model is imported again without it.
     """
 
     def call(*arguments: Any, **options: Any) -> Any:

@@ -62,6 +62,11 @@ class DType:
 
         return ml_dtypes.finfo(self.numpy)  # type: ignore[no-untyped-call]
 
+    @property
+    def largest(self) -> float:
+        """Largest finite value of a floating-point type."""
+        return float(self.float_info.max)
+
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """Size in bytes of a dense tensor of ``shape``; 4-bit types pack two values a byte."""
         return (math.prod(shape) * self.bits + 7) // 8

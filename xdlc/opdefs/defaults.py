@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
+from xdlc.ir.dtype import DType
 from xdlc.opdefs.model import ParamDef, TensorDef
 
 Value = Any
@@ -34,8 +34,6 @@ _TOKEN = re.compile(r"\s*([()\[\]{},]|[^()\[\]{},]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,5})?")
 _BOOLS = {"0": False, "1": True, "false": False, "true": True}
-LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895313892515355e38, FLOAT32: 3.4028234663852886e38}
-"""The largest finite value of each type that has a smaller one than Python's floats."""
 _NOT_FINITE = re.compile(r"[+-]?inf(inity)?|nan", re.IGNORECASE)
 
 
@@ -122,7 +120,7 @@ def _reader(dtype: DType) -> Callable[[str], Value]:
         if dtype.is_integer:
             return _integer(word, dtype)
         value = float(word)
-        if not abs(value) <= LARGEST.get(dtype, math.inf) or math.isinf(value):
+        if math.isinf(value) or (dtype.is_float and abs(value) > dtype.largest):
             raise ValueError(f"{_short(word)}, which is too large for {dtype.name}")
         return value
 

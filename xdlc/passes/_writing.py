@@ -77,11 +77,18 @@ class Writer:
         shape[axis] = sum(part.shape[axis] for part in parts)
         return self.emit("Concat", parts, shape, {"axis": ir.u32(axis)}, first.dtype, first.encoding)
 
-    def binary(self, operation: int, x: Tensor, y: Tensor, dtype: DType | None = None) -> Tensor:
+    def binary(
+        self,
+        operation: int,
+        x: Tensor,
+        y: Tensor,
+        dtype: DType | None = None,
+        encoding: ir.Encoding | None = None,
+    ) -> Tensor:
         """Insert an ElementWiseBinary of broadcast operands; the result has the type of ``x`` by default."""
         shape = numpy.broadcast_shapes(x.shape, y.shape)
         params = {"operation": ir.u32(operation)}
-        return self.emit("ElementWiseBinary", [x, y], shape, params, dtype or x.dtype)
+        return self.emit("ElementWiseBinary", [x, y], shape, params, dtype or x.dtype, encoding)
 
     def unary(self, operation: int, x: Tensor) -> Tensor:
         """Insert an ElementWiseUnary."""

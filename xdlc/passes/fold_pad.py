@@ -9,14 +9,13 @@ from typing import TypeAlias
 
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Scalar, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT16, FLOAT32
+from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.traits import result_range, traits
 from xdlc.passes.base import graph_pass
 
 Amounts: TypeAlias = list[tuple[int, int]]
 
 _CONSTANT = 0
-_LOWEST = {FLOAT16: -65504.0, FLOAT32: -3.4028234663852886e38}
 
 
 @graph_pass(stage="converter", after=("merge_casts",), op_types=("Pad",))
@@ -170,7 +169,7 @@ def _lowest(dtype: DType, encoding: ir.Encoding | None) -> float:
         return encoding.scale * (dtype.limits[0] + encoding.offset)
     if dtype.is_integer:
         return float(dtype.limits[0])
-    return _LOWEST.get(dtype, -math.inf)
+    return -dtype.largest if dtype.is_float else -math.inf
 
 
 def _is_positive(tensor: Tensor | None) -> bool:

@@ -20,7 +20,8 @@ class NarrowIntegers:
     """Turn int64 into int32, uint64 into uint32 and float64 into float32; known integers have to fit.
 
     Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 and float64 there is
-    no such Cast in HTP, so that these become uint32 and float32 themselves.
+    no such Cast in HTP, so that these become uint32 and float32 themselves.  What ops of the host compute
+    keeps its type.
 
     Attributes:
         name: Name of the pass.
@@ -39,18 +40,23 @@ class NarrowIntegers:
         """
         if self.check:
             raise_all(list(misfits(graph)))
+        beside = _beside_host(graph)
         copies = [_copy(graph, op) for op in graph.ops if _is_cast(op, FLOAT64, FLOAT32, either=True)]
-        ports = [_split_input(graph, tensor) for tensor in graph.inputs]
-        ports += [_split_output(graph, tensor) for tensor in graph.outputs]
-        kept = {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
+        ports = [_split_input(graph, tensor) for tensor in graph.inputs if tensor not in beside]
+        ports += [_split_output(graph, tensor) for tensor in graph.outputs if tensor not in beside]
+        kept = beside | {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
         tensors = [_narrow_tensor(tensor) for tensor in graph.tensors.values() if tensor not in kept]
-        params = [_narrow_params(op) for op in graph.ops if op.package == ir.NATIVE_PACKAGE]
+        params = [
+            _narrow_params(op)
+            for op in graph.ops
+            if op.package == ir.NATIVE_PACKAGE and not beside.intersection((*op.inputs, *op.outputs))
+        ]
         return any([*copies, *ports, *tensors, *params])
 
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:
     """Yield a problem for each known value that does not fit, at the first op that uses it."""
-    seen: set[Tensor] = set()
+    seen = _beside_host(graph)
     for op in graph.ops:
         held: list[tuple[str, Param | None]] = [
             (f"input {index}", tensor) for index, tensor in enumerate(op.inputs) if tensor not in seen
@@ -70,6 +76,20 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
                     node=op.name,
                     op=op.type,
                 )
+
+
+def _beside_host(graph: Graph) -> set[Tensor]:
+    """Return the wide tensors of ops of the host, and of ops that share one of these."""
+    tensors: set[Tensor] = set()
+    waiting = [op for op in graph.ops if op.package == ir.HOST_PACKAGE]
+    while waiting:
+        op = waiting.pop()
+        for tensor in (*op.inputs, *op.outputs):
+            if tensor is not None and tensor.dtype in NARROW and tensor not in tensors:
+                tensors.add(tensor)
+                readers = [*graph.consumers(tensor), *([tensor.producer] if tensor.producer else [])]
+                waiting += [reader for reader in readers if reader.type != "Cast"]
+    return tensors
 
 
 def _misfit(param: Param | None) -> int | None:

@@ -12,7 +12,7 @@ from xdlc.opdefs.control_flow import is_control_flow
 from xdlc.quant.apply import insert_beside
 from xdlc.quant.ranges import NOTHING, range_of
 
-LARGEST_FLOAT16, LEAST_FLOAT16 = 65504.0, 2.0**-24
+LEAST_FLOAT16 = 2.0**-24
 
 _TYPES: dict[int | str, DType] = {16: FLOAT16, "bf16": BFLOAT16}
 
@@ -43,7 +43,7 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
                     f"{LEAST_FLOAT16:.1g} or more"
                 )
             values = range_of(tensor.numpy()) if dtype is FLOAT16 and narrow else NOTHING
-            if max(-values.low, values.high) > LARGEST_FLOAT16:
+            if max(-values.low, values.high) > FLOAT16.largest:
                 notes.append(f"{tensor.name!r} spans {values.low:g} to {values.high:g}: clipped to float16")
             _store_static(graph, tensor, narrow, dtype)
         else:
@@ -66,7 +66,7 @@ def _store_static(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType)
         held.role, held.data = Role.STATIC, tensor.data
         graph.add_tensor(held)
         _reroute(graph, readers, tensor, held)
-    largest = LARGEST_FLOAT16 if dtype is FLOAT16 else None
+    largest = FLOAT16.largest if dtype is FLOAT16 else None
     held.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
     held.dtype = dtype
 

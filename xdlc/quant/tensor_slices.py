@@ -172,7 +172,9 @@ def _filled(op: Op, result: Tensor) -> Parts:
     if op.type == "ScatterNd":
         touched[tuple(np.moveaxis(places, -1, 0))] = True
     else:
-        np.put_along_axis(touched, places, True, int(op.param("axis", 0)))
+        axis = int(op.param("axis", 0))
+        reached = (slice(None if at == axis else dim) for at, dim in enumerate(places.shape))
+        np.put_along_axis(touched[tuple(reached)], places, True, axis)
     for axis in range(result.rank):
         others = tuple(other for other in range(result.rank) if other != axis)
         inside = touched.all(axis=others)

@@ -70,11 +70,11 @@ def table(function: str, bits: int) -> Array:
     if function == "Sigmoid":
         half = _sum_half(_exp(-abs(x), bits))
         upper = _shifted(_reciprocal(half), 1)
-        made = np.where(x == 0, 1 << 14, np.where(x > 0, upper, _ONE - upper))
+        entries = np.where(x == 0, 1 << 14, np.where(x > 0, upper, _ONE - upper))
     else:
         half = _sum_half(_exp(-abs(x), bits + 1))
-        made = np.sign(x) * _shifted(_reciprocal(half) - (1 << 13), 2)
-    return (made + (1 << 15)).astype(np.uint16)
+        entries = np.sign(x) * _shifted(_reciprocal(half) - (1 << 13), 2)
+    return (entries + (1 << 15)).astype(np.uint16)
 
 
 def _product(x: Array, y: Array) -> Array:
@@ -102,14 +102,14 @@ def _exp(x: Array, bits: int) -> Array:
     fourth = _shifted(_product(square, square), -2)
     rest = _shifted(_product(fourth + _product(square, t), np.int64(round(2**15 / 3))) + square, -1)
     start = np.int64(round(2**15 * math.exp(-1 / 8)))
-    made = start + _product(start, t + rest)
+    powers = start + _product(start, t + rest)
     below = last - x
     for power in range(-2, bits):
         factor = np.int64(round(2**15 * math.exp(-(2.0**power))))
-        made = np.where(below >> (15 - bits + power) & 1, _product(made, factor), made)
+        powers = np.where(below >> (15 - bits + power) & 1, _product(powers, factor), powers)
     if bits > 5:
-        made = np.where(x < -(32 << (15 - bits)), 0, made)
-    return np.where(x == 0, _ONE, made)
+        powers = np.where(x < -(32 << (15 - bits)), 0, powers)
+    return np.where(x == 0, _ONE, powers)
 
 
 def _sum_half(x: Array) -> Array:
@@ -121,7 +121,7 @@ def _reciprocal(x: Array) -> Array:
     """Return 1 / x with 2 integer bits."""
     import numpy as np
 
-    made = np.int64(round(48 / 17 * 2**13)) + _product(x, np.int64(-round(32 / 17 * 2**13)))
+    estimate = np.int64(round(48 / 17 * 2**13)) + _product(x, np.int64(-round(32 / 17 * 2**13)))
     for _ in range(3):
-        made = made + _shifted(_product(made, (1 << 13) - _product(x, made)), 2)
-    return made
+        estimate = estimate + _shifted(_product(estimate, (1 << 13) - _product(x, estimate)), 2)
+    return estimate

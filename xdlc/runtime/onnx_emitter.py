@@ -77,9 +77,9 @@ class OnnxEmitter:
     def name(self, hint: str) -> str:
         """Return a free ONNX value name like ``hint``."""
         base = hint or "value"
-        found = self._free_name(base)
-        self._taken.add(found)
-        return found
+        free = self._free_name(base)
+        self._taken.add(free)
+        return free
 
     def reserve(self, names: Iterable[str]) -> None:
         """Keep the names of the graph's tensors free for the values that hold them."""

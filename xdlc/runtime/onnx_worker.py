@@ -119,8 +119,10 @@ def _run(request: dict[str, Any], parts: Sequence[bytes]) -> Outputs:
 
     try:
         session = open_session(parts[0], [], [], "DISABLE_ALL", 1, arena=False)
-    except engine_errors():
-        return {}, ()
+    except engine_errors() as error:
+        # The reference implementation gets types and versions that onnxruntime lacks.
+        is_wrong = "ShapeInferenceError" in str(error) or " was false" in str(error)
+        return {"refused": _reason(error)} if is_wrong else {}, ()
     if any(value.type not in _PLAIN for value in (*session.get_inputs(), *session.get_outputs())):
         return {}, ()
     return _answer(session.run(None, _arrays(request, parts)))

@@ -22,7 +22,8 @@ from xdlc.errors import BackendError, UsageError
 DEFAULT = 2.0
 OBSERVED = 3.0
 """Default while a quantizer runs a model: each iteration has more to do."""
-LONGEST = 15.0
+LONGEST = EMULATED = 15.0
+"""Longest time-out, and default on the emulation of HTP, which is slow."""
 
 
 def checked(seconds: float | None) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.converter.pytorch.programs import results
+from xdlc.errors import ModelError
 
 NONE, MEAN, SUM = range(3)
 RNG = np.random.default_rng(5)
@@ -49,8 +50,11 @@ CASES = [
     ("cross_entropy_loss", (X, T), PICKED.sum() / 2),
     ("cross_entropy_loss", (X, T, None, NONE, -100, 0.2), 0.8 * PICKED + 0.2 * EVEN),
     ("cross_entropy_loss", (X, Q, W, SUM), -(LOGITS * W * Q).sum()),
+    ("cross_entropy_loss", (X, Q, W, SUM, -100, -1.0), -(LOGITS * W * Q).sum()),
+    ("cross_entropy_loss", (X, T, None, NONE, -100, -1.0), PICKED),
     ("nll_loss", (LOGITS, T, W), (PICKED * W[[1, 0, 3]]).sum() / W[[1, 3]].sum()),
     ("cosine_similarity", (X, Y, 1), COSINE),
+    ("cosine_similarity", (X[:, :1], Y, 1), np.sign(X[:, 0]) * Y.sum(1) / rows(Y, 0) / 2),
     ("pairwise_distance", (X, Y), {"p": 1.0, "eps": 0.0, "keepdim": True}, rows(X, Y, 1)[:, None]),
     ("cdist", (X, Y), {"p": math.inf}, abs(X[:, None] - Y).max(-1)),
     ("pdist", (X,), rows(X[[0, 0, 1]], X[[1, 2, 2]])),
@@ -65,6 +69,22 @@ def test_computes_losses(tmp_path, case):
     got = results(tmp_path, target, *arguments, like=want, **(named[0] if named else {}))
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        ("soft_margin_loss", (X, SIGN, 3)),
+        ("multi_margin_loss", (X[0], np.array(1), 1, 1.0, None, -1)),
+        ("nll_loss", (LOGITS, T, None, 7)),
+        ("cross_entropy_loss", (X, T, None, NONE, -100, 1.5)),
+    ],
+)
+def test_refuses_unknown_options(tmp_path, target, arguments):
+    with pytest.raises(ModelError) as caught:
+        results(tmp_path, target, *arguments, like=np.float32(0))
+    assert caught.value.where
+    assert caught.value.fix
 
 
 def test_returns_the_weight_of_all_classes(tmp_path):

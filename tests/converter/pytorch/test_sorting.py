@@ -7,6 +7,7 @@ import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram, results
+from xdlc.errors import ModelError
 
 INF, NAN = math.inf, math.nan
 
@@ -87,3 +88,16 @@ def test_creates_constants(tmp_path):
     got = list(xdlc.run(made.convert(tmp_path, [*ends, unused]), {"x": f32(0)}).values())
     for (target, *_, want), one in zip(CREATED, got, strict=False):
         np.testing.assert_allclose(one, want, rtol=1e-5, atol=1e-7, err_msg=target)
+
+
+def test_refuses_a_histogram_of_falling_edges(tmp_path):
+    made = TinyProgram()
+    edges = made.weight("edges", f32(0, 2, 1))
+    made.op(
+        "histogram.bins_tensor",
+        made.input("x", (4,)),
+        edges,
+        results=[((2,), "float32"), ((3,), "float32")],
+    )
+    with pytest.raises(ModelError):
+        made.convert(tmp_path)

@@ -162,7 +162,7 @@ _PER_OP = ("moderate", "detailed")
     "--loop_timeout",
     type=float,
     metavar="SECONDS",
-    help="Time that each loop may take, at most 15.  [default: 2]",
+    help="Time that each loop may take, at most 15.  [default: 2; 15 on HTP]",
 )
 @kernel_flags
 def main(

@@ -358,9 +358,9 @@ class _Net:
 
     def _free(self, name: str) -> str:
         """Return a name that is not taken yet, numbered if need be, and take it."""
-        found = self._free_name(name)
-        self._taken.add(found)
-        return found
+        free = self._free_name(name)
+        self._taken.add(free)
+        return free
 
 
 def _transform(message: Message) -> str:

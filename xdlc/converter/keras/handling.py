@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -133,7 +134,7 @@ def number_of(node: Node, name: str, default: float | None = None) -> float:
     given = default if given is None else given
     if isinstance(given, dict):  # an array of numpy
         given = (given.get("config") or {}).get("value")
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if isinstance(given, bool) or not isinstance(given, int | float) or math.isnan(given):
         raise node.invalid(f"{name} is {given!r:.60}, no number")
     return given
 

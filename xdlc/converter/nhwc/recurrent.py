@@ -162,13 +162,13 @@ def lstm(
             return rounded(total if bias is None else g("Add", [total, bias]), SUMS)
 
         forget = rounded(g("Sigmoid", [gate("f", cell)]), PARTS)
-        taken = g("Sub", [number(g, forget, 1 - PARTS.scale if rounding else 1), forget])
+        writing = g("Sub", [number(g, forget, 1 - PARTS.scale if rounding else 1), forget])
         if at("inputs_i") is not None:
-            taken = g("Sigmoid", [gate("i", cell)])
-        taken = rounded(taken, PARTS)
+            writing = g("Sigmoid", [gate("i", cell)])
+        writing = rounded(writing, PARTS)
         new = rounded(activated(g, gate("c", cell), weights.activation), PARTS)
         steps = rounding.cell if rounding else PARTS
-        cell = g("Add", [rounded(g("Mul", [forget, cell]), steps), rounded(g("Mul", [taken, new]), steps)])
+        cell = g("Add", [rounded(g("Mul", [forget, cell]), steps), rounded(g("Mul", [writing, new]), steps)])
         cell = rounded(_clipped(g, cell, weights.cell_clip), steps)
         shown = rounded(g("Sigmoid", [gate("o", cell)]), PARTS)
         hidden = g("Mul", [shown, rounded(activated(g, cell, weights.activation), PARTS)])
@@ -354,8 +354,8 @@ def _normalized(g: Operators, x: Value, rounding: Rounding | None, gate: str) ->
         variance = g("Add", [variance, number(g, x, _SMALLEST)])
     else:
         variance = _whole_variance(g, variance, mean, dims(x)[-1], rounding, gate)
-    found = g("Div", [centred, g("Sqrt", [variance])])
-    return rounding.round(found, _NORMS) if rounding else found
+    normal = g("Div", [centred, g("Sqrt", [variance])])
+    return rounding.round(normal, _NORMS) if rounding else normal
 
 
 def _whole_variance(

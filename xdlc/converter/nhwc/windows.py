@@ -157,6 +157,11 @@ def conv_transpose(
         full = (size - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
         before, after = given[axis]
         if isinstance(padding, str):
+            reach = (kernel[axis] - 1) * dilations[axis] + 1 if padding == "VALID" else 1
+            if (sizes[axis] - reach) // strides[axis] + 1 != size:
+                raise ModelError(
+                    f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=_FIX
+                )
             before = max(0, full - sizes[axis]) // 2 if padding == "SAME" else 0
             after = max(0, full - sizes[axis]) - before
         rest = sizes[axis] - (full - before - after)

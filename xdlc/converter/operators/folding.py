@@ -56,6 +56,11 @@ _PRODUCT_STEPS = 8  # multiplications for which numpy needs as long as for a byt
 _VARIADIC = _types("Concat Max Mean Min Sum")
 # The size of a result depends on the values, but is at most so many 64-bit integers for each element.
 _BY_VALUES = {"NonZero": 64, "Unique": 4, "Compress": 1}
+_FLAGS = _types(
+    """
+    exclusive fmod keepdims largest noop_with_empty_axes reverse select_last_index sorted transA transB upper
+    """
+)
 _FOLDED = _LINEAR | _SLOW | _PRODUCTS
 _START = 1 << 26  # bytes of work that any model may request
 _PER_BYTE = 4  # bytes of work for each byte of a model
@@ -145,13 +150,14 @@ def foldable(node: Node) -> bool:
 
 
 def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
-    """Return whether a node keeps rules that onnxruntime does not check: breaking them ends the process."""
+    """Return whether a node keeps rules that onnxruntime does not check, or ends the process for."""
     if not inputs or inputs[0] is None:
         return not inputs
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
     rank = len(inputs[0].shape)
     return (
-        -rank - 1 <= numbers.get("axis", 0) <= rank
+        all(numbers[name] in (0, 1) for name in _FLAGS.intersection(numbers))
+        and -rank - 1 <= numbers.get("axis", 0) <= rank
         and 0 <= numbers.get("batch_dims", 0) <= rank
         and numbers.get("num_outputs", len(node.output)) == len(node.output)
         and not (node.op_type in _VARIADIC and None in inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ def body(node: Node) -> Any | None:
     The types of the inputs decide the body of some operators.
 
     Raises:
-        ModelError: If a flag is neither 0 nor 1, or a cap of scores is negative.
+        ModelError: If a flag is neither 0 nor 1, a cap of scores is negative, or their scale NaN.
     """
     import onnx
 
@@ -56,6 +57,8 @@ def body(node: Node) -> Any | None:
         node.flag(name)
     if node.attr("softcap", 0.0) < 0:
         raise node.invalid("attribute softcap is negative")
+    if node.type == "Attention" and math.isnan(node.attr("scale", 1.0)):
+        raise node.invalid("attribute scale is NaN")
     proto, opset = as_proto(node), node.opset
     schema = _schema(proto.op_type, proto.domain, opset)
     if schema is None or any(item.name not in schema.attributes for item in proto.attribute):

@@ -212,9 +212,9 @@ class _Builder:
             return GraphInput(name, dtype_of(meta.dtype), sizes)
 
     def _free(self, name: str) -> str:
-        made = self._free_name(name)
-        self._taken.add(made)
-        return made
+        free = self._free_name(name)
+        self._taken.add(free)
+        return free
 
     def _named(self, value: str, name: str = "") -> str:
         """Return the name of a value; one that has none is named as stated, by default as in the program."""

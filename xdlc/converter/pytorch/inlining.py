@@ -130,10 +130,10 @@ class _Inlining:
         """Return the name of a value of a graph inside, and choose a free one if it has none."""
         if not name or isinstance(names.get(name), str):
             return str(names.get(name, name))
-        made = self._free_name(name)
-        self._taken.add(made)
-        names[name] = kind(made)
-        return made
+        free = self._free_name(name)
+        self._taken.add(free)
+        names[name] = kind(free)
+        return free
 
 
 def _mutation(call: Call) -> Call:

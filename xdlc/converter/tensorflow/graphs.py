@@ -256,9 +256,9 @@ class Flat:
     # ------------------------------------------------------------------ names
 
     def _unique(self, name: str) -> str:
-        found = self._free_name(name)
-        self._used.add(found)
-        return found
+        free = self._free_name(name)
+        self._used.add(free)
+        return free
 
     def final(self, name: str) -> str:
         """Return the name of a value; that of a call's result is the name that it has in the function.

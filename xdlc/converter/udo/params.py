@@ -14,7 +14,7 @@ from xdlc.errors import nearest_names
 from xdlc.ir import ArrayData, DType, Param, Role, Scalar, Tensor, TensorData
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, STRING, UINT32, UINT64, from_numpy
-from xdlc.opdefs.defaults import LARGEST, default_value
+from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, ParamDef, order_of
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import attributes_named
@@ -340,7 +340,7 @@ def _real(dtype: DType, value: float) -> Scalar | None:
         real = float(value)
     except OverflowError:
         return None
-    if math.isfinite(real) and abs(real) > LARGEST.get(dtype, math.inf):
+    if math.isfinite(real) and dtype.is_float and abs(real) > dtype.largest:
         return None
     made = ir.f32(real) if dtype is FLOAT32 else Scalar(dtype, real)
     exact = not isinstance(value, int) or int(made.value) == value

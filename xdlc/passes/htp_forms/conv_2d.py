@@ -32,7 +32,7 @@ def _halves(w: Writer, op: Op, source: Tensor) -> bool:
     for first, last in ((0, size // 2), (size // 2, size)):
         part = w.sliced(source, 1 + axis, first, last + 2 * (result.shape[1 + axis] - 1))
         inputs = [part, w.sliced(weight, axis, first, last), *(op.inputs[2:] if first else ())]
-        made = w.emit("Conv2d", inputs, result.shape, {**op.params, "pad_amount": ir.u32s(own)})
-        total = made if total is None else w.binary(ADD, total, made)
+        half = w.emit("Conv2d", inputs, result.shape, {**op.params, "pad_amount": ir.u32s(own)})
+        total = half if total is None else w.binary(ADD, total, half)
     w.finish(total)
     return True

@@ -33,7 +33,7 @@ def _wider(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("CumulativeSum")
 def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Sum integers along the last axis where more than 32 elements are behind theirs: HTP sums wrongly."""
+    """Sum integers along the last axis where more than 32 others lie between them."""
     axis, result = int(op.param("axis")), op.outputs[0]
     if not source.dtype.is_integer or math.prod(source.shape[axis + 1 :]) <= _MOST_BEHIND:
         return False

@@ -28,10 +28,6 @@ def _steps(w: Writer, op: Op, source: Tensor) -> bool:
     if not isinstance(encoding, ir.ScaleOffset) or _LEAST <= encoding.scale <= _MOST or not alpha > 0:
         return False
 
-    def binary(operation: int, x: Tensor, y: Tensor, encoding: ir.Encoding | None) -> Tensor:
-        params = {"operation": ir.u32(operation)}
-        return w.emit("ElementWiseBinary", [x, y], source.shape, params, UFIXED16, encoding)
-
     def number(value: float, code: int, offset: int = 0) -> Tensor:
         tensor = w.like(source, numpy.full(1, code, UFIXED16.numpy))
         tensor.encoding = ir.ScaleOffset(value / (code + offset), offset)
@@ -39,14 +35,15 @@ def _steps(w: Writer, op: Op, source: Tensor) -> bool:
 
     most = UFIXED16.limits[1]
     if encoding.scale > _MOST:
-        w.finish(binary(MAXIMUM, source, number(-alpha, 0, -most), result.encoding))
+        w.finish(w.binary(MAXIMUM, source, number(-alpha, 0, -most), encoding=result.encoding))
         return True
     zero = w.like(source, numpy.full(1, w.zero_of(source), UFIXED16.numpy))
-    low = binary(MINIMUM, source, zero, encoding)
-    half = binary(MULTIPLY, low, number(alpha / 2, most), _times(encoding, alpha / 2))
-    slope = binary(ADD, half, number(alpha, most), ir.ScaleOffset(2 * alpha / most, 0))
-    bent = binary(MULTIPLY, low, slope, _times(encoding, alpha))
-    w.finish(binary(ADD, binary(MAXIMUM, source, zero, encoding), bent, result.encoding))
+    low = w.binary(MINIMUM, source, zero, encoding=encoding)
+    half = w.binary(MULTIPLY, low, number(alpha / 2, most), encoding=_times(encoding, alpha / 2))
+    slope = w.binary(ADD, half, number(alpha, most), encoding=ir.ScaleOffset(2 * alpha / most, 0))
+    bent = w.binary(MULTIPLY, low, slope, encoding=_times(encoding, alpha))
+    positive = w.binary(MAXIMUM, source, zero, encoding=encoding)
+    w.finish(w.binary(ADD, positive, bent, encoding=result.encoding))
     return True
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import FLOAT16
 from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, SIGMOID, TANH
 from xdlc.opdefs.traits import traits
 from xdlc.passes._match import is_binary
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
-
-_LOWEST = -65504.0
 
 
 @form("ElementWiseNeuron")
@@ -25,7 +24,7 @@ def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
 
 def apart(w: Writer, x: Tensor) -> Tensor:
     """Return the largest of numbers and the lowest one, which is the numbers."""
-    return w.binary(MAXIMUM, x, w.number(_LOWEST, x.dtype))
+    return w.binary(MAXIMUM, x, w.number(-FLOAT16.largest, x.dtype))
 
 
 def _is_fused(w: Writer, op: Op, x: Tensor) -> bool:

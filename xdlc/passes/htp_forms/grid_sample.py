@@ -10,7 +10,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import BOOL8, INT32
-from xdlc.opdefs.elementwise_enums import ABS, ADD, EQUAL, FLOOR, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, EQUAL, FLOOR, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import MISSING, form
 
@@ -47,9 +47,9 @@ def _corners(w: Writer, op: Op, source: Tensor) -> bool:
             row = w.binary(ADD, w.binary(MULTIPLY, index, w.number(step, INT32)), row)
             whole = part if whole is None or part is None else w.binary(MULTIPLY, whole, part)
         shape, params = (batch * count, channels), {"axis": ir.i32(0)}
-        held = w.emit("Gather", [x, w.reshape(row, shape[:1])], shape, params, x.dtype)
-        held = held if whole is None else w.binary(MULTIPLY, held, whole)
-        total = held if total is None else w.binary(ADD, total, held)
+        picked = w.emit("Gather", [x, w.reshape(row, shape[:1])], shape, params, x.dtype)
+        picked = picked if whole is None else w.binary(MULTIPLY, picked, whole)
+        total = picked if total is None else w.binary(ADD, total, picked)
     assert total is not None
     total = w.transposed(w.reshape(total, (batch, count, channels)), (0, 2, 1))
     w.finish(w.reshape(total, op.outputs[0].shape))
@@ -57,33 +57,40 @@ def _corners(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _place(w: Writer, op: Op, x: Tensor, size: int) -> Tensor:
-    """Return the place of coordinates from -1 to 1 among the elements of an axis."""
+    """Return the places of coordinates from -1 to 1, from the middle, as floats resolve small ones best."""
     is_aligned, padding = bool(op.param("align_corners", 0)), op.param("padding_mode", "zeros")
     span = float(size - 1 if is_aligned else size)
-    start = 0.0 if is_aligned else -0.5
 
     def number(value: float) -> Tensor:
         return w.number(value, x.dtype)
 
-    place = w.binary(ADD, w.binary(MULTIPLY, x, number(span / 2)), number(span / 2 + start))
+    place = w.binary(MULTIPLY, x, number(span / 2))
     if padding == "reflection" and span:
-        offset = w.unary(ABS, w.binary(SUBTRACT, place, number(start)))
-        turns = w.unary(FLOOR, w.binary(MULTIPLY, offset, number(0.5 / span)))
-        offset = w.binary(SUBTRACT, offset, w.binary(MULTIPLY, turns, number(2 * span)))
-        gap = w.unary(ABS, w.binary(SUBTRACT, offset, number(span)))
-        place = w.binary(SUBTRACT, number(span + start), gap)
+        turns = w.unary(ROUND, w.binary(MULTIPLY, x, number(0.5)))
+        place = w.binary(SUBTRACT, place, w.binary(MULTIPLY, turns, number(span)))
+        pairs = w.unary(FLOOR, w.binary(MULTIPLY, turns, number(0.5)))
+        is_odd = w.binary(SUBTRACT, turns, w.binary(MULTIPLY, pairs, number(2.0)))
+        sign = w.binary(SUBTRACT, number(1.0), w.binary(MULTIPLY, is_odd, number(2.0)))
+        place = w.binary(MULTIPLY, place, sign)
+    rest = (size - 1) / 2 - _middle(size)
+    place = w.binary(ADD, place, number(rest)) if rest else place
     return place if padding == "zeros" else _clipped(w, place, size)
 
 
+def _middle(size: int) -> int:
+    """Return an even place near the middle of an axis, from which halves are rounded as from the first."""
+    return (size - 1) // 4 * 2
+
+
 def _clipped(w: Writer, x: Tensor, size: int) -> Tensor:
-    least = w.binary(MAXIMUM, x, w.number(0.0, x.dtype))
-    return w.binary(MINIMUM, least, w.number(size - 1.0, x.dtype))
+    least = w.binary(MAXIMUM, x, w.number(-_middle(size), x.dtype))
+    return w.binary(MINIMUM, least, w.number(size - 1 - _middle(size), x.dtype))
 
 
 def _end(w: Writer, op: Op, x: Tensor, share: Tensor | None, size: int) -> tuple[Tensor, Tensor | None]:
     """Return the index of whole places, and their share: 0 for the zeros around the volume."""
     inside = _clipped(w, x, size)
     if op.param("padding_mode", "zeros") == "zeros":
-        held = w.cast(w.binary(EQUAL, inside, x, BOOL8), x.dtype)
-        share = held if share is None else w.binary(MULTIPLY, held, share)
-    return w.cast(inside, INT32), share
+        is_inside = w.cast(w.binary(EQUAL, inside, x, BOOL8), x.dtype)
+        share = is_inside if share is None else w.binary(MULTIPLY, is_inside, share)
+    return w.cast(w.binary(ADD, inside, w.number(_middle(size), x.dtype)), INT32), share

@@ -20,10 +20,10 @@ def _indices(w: Writer, op: Op, source: Tensor) -> bool:
     sizes = numpy.array(source.shape, numpy.int32)
     sizes = sizes[: index.shape[-1]] if op.type == "ScatterNd" else sizes[[int(op.param("axis", 0))]]
     if index.data is not None:
-        known = index.numpy()
-        if (known >= 0).all():
+        numbers = index.numpy()
+        if (numbers >= 0).all():
             return False
-        index = w.constant(numpy.where(known < 0, known + sizes, known).astype(numpy.int32))
+        index = w.constant(numpy.where(numbers < 0, numbers + sizes, numbers).astype(numpy.int32))
     else:
         index = w.cast(index, INT32)
         is_negative = w.binary(LESS, index, w.number(0, INT32), BOOL8)

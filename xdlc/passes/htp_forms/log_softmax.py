@@ -6,7 +6,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Op, Tensor
-from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.ir.dtype import FLOAT16, UFIXED8, UFIXED16
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
@@ -22,7 +22,7 @@ def _one_more(w: Writer, op: Op, source: Tensor) -> bool:
     size, beta = source.shape[axis], float(op.param("beta", 1.0))
     if size % _BLOCK != 1 or not beta > 0:
         return False
-    kind, encoding, lowest = result.dtype, result.encoding, -65504.0
+    kind, encoding, lowest = result.dtype, result.encoding, -FLOAT16.largest
     if source.dtype.is_fixed:
         if not isinstance(source.encoding, ir.ScaleOffset) or not isinstance(encoding, ir.ScaleOffset):
             return False

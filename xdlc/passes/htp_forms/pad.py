@@ -14,7 +14,7 @@ _CONSTANT = 0
 
 @form("Pad", reason=MISSING)
 def _axes(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad one axis after the other where more than four are padded by what they hold."""
+    """Pad one axis after the other by the values of five axes or more."""
     if source.rank < 5 or op.param("scheme") == _CONSTANT or source.encoding != op.outputs[0].encoding:
         return False
     x = source

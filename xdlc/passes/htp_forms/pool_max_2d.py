@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy
 
-from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms._windows import pool_max
 from xdlc.passes.htp_forms.registry import form
 
 
@@ -21,18 +21,11 @@ def _by_axis(w: Writer, op: Op, source: Tensor) -> bool:
     if op.param("rounding_mode", 0):
         return False
     batch, rows, columns, channels = op.outputs[0].shape
-    tall = _pool(w, source, (batch, rows, source.shape[2], channels), kernel, stride, pads, 0)
-    w.finish(_pool(w, tall, (batch, rows, columns, channels), kernel, stride, pads, 1))
+    down, across = numpy.array([True, False]), numpy.array([False, True])
+
+    def along(x: Tensor, width: int, axis: Array) -> Tensor:
+        window = (numpy.where(axis, kernel, 1), numpy.where(axis, stride, 1), pads * axis[:, None])
+        return pool_max(w, x, (batch, rows, width, channels), *window)
+
+    w.finish(along(along(source, source.shape[2], down), columns, across))
     return True
-
-
-def _pool(
-    w: Writer, x: Tensor, shape: tuple[int, ...], kernel: Array, stride: Array, pads: Array, axis: int
-) -> Tensor:
-    """Insert a pool along one axis."""
-    params: dict[str, ir.Param] = {}
-    for name, values, neutral in (("filter_size", kernel, 1), ("stride", stride, 1), ("pad_amount", pads, 0)):
-        own = numpy.full_like(values, neutral)
-        own[axis] = values[axis]
-        params[name] = ir.u32s(own)
-    return w.emit("PoolMax2d", [x], shape, params, x.dtype)

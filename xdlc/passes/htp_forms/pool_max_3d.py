@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy
 
-from xdlc import ir
 from xdlc.ir import Op, Tensor
-from xdlc.ir.data import Array
 from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms._windows import pool_max
 from xdlc.passes.htp_forms.registry import MISSING, form
 
 
@@ -22,19 +21,11 @@ def _planes(w: Writer, op: Op, source: Tensor) -> bool:
     batch, depth, height, width, channels = source.shape
     _, deep, high, wide, _ = result.shape
     x = w.reshape(source, (batch * depth, height, width, channels))
-    x = _pooled(w, op, x, (batch * depth, high, wide, channels), kernel[1:], stride[1:], pads[1:])
+    shape, rounding = (batch * depth, high, wide, channels), int(op.param("rounding_mode", 0))
+    x = pool_max(w, x, shape, kernel[1:], stride[1:], pads[1:], rounding)
     x = w.reshape(x, (batch, depth, high * wide, channels))
     one, none = numpy.ones(1, int), numpy.zeros((1, 2), int)
     window = (numpy.append(kernel[0], one), numpy.append(stride[0], one), numpy.append(pads[:1], none, 0))
-    x = _pooled(w, op, x, (batch, deep, high * wide, channels), *window)
+    x = pool_max(w, x, (batch, deep, high * wide, channels), *window, rounding)
     w.finish(w.reshape(x, result.shape))
     return True
-
-
-def _pooled(
-    w: Writer, op: Op, x: Tensor, shape: tuple[int, ...], kernel: Array, stride: Array, pads: Array
-) -> Tensor:
-    window = {"filter_size": kernel, "stride": stride, "pad_amount": pads}
-    params: dict[str, ir.Param] = {name: ir.u32s(numbers) for name, numbers in window.items()}
-    params["rounding_mode"] = ir.u32(int(op.param("rounding_mode", 0)))
-    return w.emit("PoolMax2d", [x], shape, params, x.dtype, x.encoding)

@@ -160,7 +160,7 @@ def _channels(w: Writer, op: Op, source: Tensor) -> bool:
     shape = source.shape
     if op.type == "Batchnorm" and source.rank > 4:
         shape = (math.prod(shape[:-1]), shape[-1])
-    elif op.type == "InstanceNorm" and (source.rank > 4 or (source.rank == 3 and shape[0] > 1)):
+    elif op.type == "InstanceNorm" and source.rank > 4:
         shape = (shape[0], 1, math.prod(shape[1:-1]), shape[-1])
     else:
         return False

@@ -26,7 +26,8 @@ def _reduced(w: Writer, op: Op, source: Tensor) -> bool:
     whole = w.cast(source, INT32)
     part = w.binary(SUBTRACT, source, w.cast(whole, kind))
     place = w.reshape(w.binary(MOD, whole, w.number(_TURNS, INT32)), (source.size,))
-    table = w.constant(numpy.array([math.remainder(n, math.tau) for n in range(_TURNS)], kind.numpy))
+    angles = (*range(_TURNS // 2), *range(-_TURNS // 2, 0))  # exact for these, negative ones as their places
+    table = w.constant(numpy.array([math.remainder(n, math.tau) for n in angles], kind.numpy))
     params: dict[str, ir.Param] = {"axis": ir.i32(0)}
     angle = w.reshape(w.emit("Gather", [table, place], place.shape, params, kind), source.shape)
     w.graph.set_inputs(op, [w.binary(ADD, angle, part)])

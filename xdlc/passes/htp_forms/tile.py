@@ -25,9 +25,7 @@ def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
     params: dict[str, ir.Param] = {"multiples": ir.u32s([*op.param("multiples")[:-1], 1])}
     if max(op.param("multiples")[:-1], default=1) > 1:
         source = w.emit("Tile", [source], (*result.shape[:-1], 1), params, source.dtype, source.encoding)
-    params = {"operation": ir.u32(MULTIPLY)}
-    inputs = [source, ones]
-    w.finish(w.emit("ElementWiseBinary", inputs, result.shape, params, result.dtype, result.encoding))
+    w.finish(w.binary(MULTIPLY, source, ones, result.dtype, result.encoding))
     return True
 
 

@@ -73,12 +73,12 @@ def _affine(kind: str, name: str, row: Fields, grain: Grain) -> Override:
     if scales is not None and offsets is not None and low is None and high is None:
         stated = Stated(bits, symmetric=symmetric, zero_is_signed=kind == "param")
         offsets = offsets * count if len(offsets) == 1 else offsets
-        made = Override.of_scales(
+        override = Override.of_scales(
             name, kind, stated, scales, offsets, grain=grain, block_size=size, where=row.where
         )
-        if count > 1 and not made.symmetric:
+        if count > 1 and not override.symmetric:
             raise _asymmetric(row, bits)
-        return made
+        return override
     steps = [
         normalised(
             Stated(

@@ -85,8 +85,10 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
     if grain is not Grain.TENSOR and not symmetric:
         raise row.error("has several scales but is not symmetric", "use a signed type without zero points")
     sides: dict[str, Any] = {"axis": axis, "block_axis": block_axis, "block_size": size}
-    found = Override.of_scales(name, kind, Stated(bits), scales, offsets, grain=grain, where=where, **sides)
-    return replace(found, symmetric=symmetric)
+    override = Override.of_scales(
+        name, kind, Stated(bits), scales, offsets, grain=grain, where=where, **sides
+    )
+    return replace(override, symmetric=symmetric)
 
 
 def _by_channel(

@@ -110,9 +110,9 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
         yield path.resolve()
         return
     with temporary_files():
-        held = TemporaryFolder()
-    with held as folder:
-        path = Path(folder) / "model.dlc"
+        folder = TemporaryFolder()
+    with folder as name:
+        path = Path(name) / "model.dlc"
         graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
         notes = {} if isinstance(model, Graph) else {"symbols": model.metadata.get("symbols", {})}
         Model(graphs, notes).save(path, crc=False)  # its records are of no use to the child

@@ -24,7 +24,7 @@ from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.worker_session import OPENING, RUNNING, WorkerSession
 from xdlc.runtime.states import with_first_values
-from xdlc.runtime.timeout import checked
+from xdlc.runtime.timeout import EMULATED, checked
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -60,7 +60,7 @@ class HtpSession:
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
         name: What messages call the model.
-        loop_timeout: Seconds that each loop may take, at most 15; default: 2.
+        loop_timeout: Seconds that each loop may take, at most 15, which is the default.
         kernels: Kernels of UDOs, which run on the CPU; the caller closes them, unless the session
             owns them.
 
@@ -104,7 +104,7 @@ class HtpSession:
         self.partitions = 0
         self._options: Any = {
             "timeout": timeout,
-            "loop_timeout": checked(loop_timeout),
+            "loop_timeout": EMULATED if loop_timeout is None else checked(loop_timeout),
             "kernels": kernels,
         }
         failures: list[str] = []

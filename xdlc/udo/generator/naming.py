@@ -87,12 +87,12 @@ def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, .
         >>> identifiers(["in[0]", "in_0", "class"])
         ('in_0', 'in_0_2', 'class_')
     """
-    known, found = set(taken), list[str]()
-    free_name = FreeNames(known, first=2)
+    used, unique = set(taken), list[str]()
+    free_name = FreeNames(used, first=2)
     for name in names:
-        found.append(free_name(identifier(name)))
-        known.add(found[-1])
-    return tuple(found)
+        unique.append(free_name(identifier(name)))
+        used.add(unique[-1])
+    return tuple(unique)
 
 
 def camel(name: str) -> str:

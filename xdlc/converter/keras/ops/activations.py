@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from xdlc.converter.keras.handling import (
     required_weight,
 )
 from xdlc.converter.keras.layers import EXPORT, PACKAGES
-from xdlc.converter.nhwc.elementwise import clipped
+from xdlc.converter.nhwc.elementwise import clipped, expm1
 from xdlc.converter.nhwc.gathering import split
 from xdlc.converter.nhwc.reduce import reduced
 from xdlc.converter.nhwc.reduce import softmax as softmax_last
@@ -28,6 +29,7 @@ from xdlc.converter.values import Value
 
 Function = Callable[..., Value]
 _EXCLUDED = -1.5e38  # of a softmax
+_USUAL_ALPHA = 16.0
 
 
 def leaky(g: Operators, x: Value, negative_slope: float = 0.2) -> Value:
@@ -50,7 +52,7 @@ def relu(
     """Return slope * (x - threshold) below the threshold, x above it, at most max_value."""
     if threshold:
         below = g("Mul", [g("Sub", [x, const(g, threshold)]), const(g, negative_slope)])
-        made = g("Where", [g("GreaterOrEqual", [x, const(g, threshold)]), x, below])
+        made = g("Where", [g("Greater", [x, const(g, threshold)]), x, below])
     elif negative_slope:
         made = leaky(g, x, negative_slope)
     else:
@@ -71,6 +73,13 @@ def softmax(g: Operators, x: Value, axis: Any = -1, log: bool = False) -> Value:
 def gelu(g: Operators, x: Value, approximate: bool = False) -> Value:
     """Return x times the normal distribution function, by erf or its tanh approximation."""
     return g("Gelu", [x], approximate="tanh" if approximate else "none")
+
+
+def _celu(g: Operators, x: Value, alpha: float = 1.0) -> Value:
+    if 0 < alpha <= _USUAL_ALPHA:
+        return g("Celu", [x], alpha=float(alpha))
+    scale = const(g, alpha)  # exp(x) - 1 would lose digits
+    return g("Where", [g("Greater", [x, const(g, 0)]), x, g("Mul", [expm1(g, g("Div", [x, scale])), scale])])
 
 
 def _glu(g: Operators, x: Value, axis: int = -1) -> Value:
@@ -112,7 +121,7 @@ FUNCTIONS: dict[str, Function] = {
     "leaky_relu": leaky,
     "elu": lambda g, x, alpha=1.0: g("Elu", [x], alpha=float(alpha)),
     "selu": _plain("Selu"),
-    "celu": lambda g, x, alpha=1.0: g("Celu", [x], alpha=float(alpha)),
+    "celu": _celu,
     "gelu": gelu,
     "sigmoid": _plain("Sigmoid"),
     "tanh": _plain("Tanh"),
@@ -185,6 +194,8 @@ def relu_layer(node: Node, g: Operators) -> Value:
     """Apply a ReLU with slope, limit and threshold."""
     limit = None if node.attr("max_value") is None else number_of(node, "max_value")
     slope, threshold = number_of(node, "negative_slope", 0.0), number_of(node, "threshold", 0.0)
+    if not math.isfinite(slope):
+        raise node.invalid(f"negative_slope is {slope}")
     return relu(g, as_float(g, only_input(node)), slope, limit, threshold)
 
 

@@ -11,10 +11,10 @@ from xdlc.converter.keras.ops._operations import Arguments, converted, operation
 from xdlc.converter.keras.ops.activations import FUNCTIONS
 from xdlc.converter.nhwc import elementwise as e
 from xdlc.converter.nhwc.reduce import accumulated, l2_normalized, moments, place_of, reduced, top_k
-from xdlc.converter.nhwc.shapes import vector
+from xdlc.converter.nhwc.shapes import cast, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import BOOL8, INT32
+from xdlc.ir.dtype import BOOL8, INT32, INT64
 
 
 def _plain(type: str) -> Callable[..., Value]:
@@ -81,6 +81,8 @@ def _logical(a: Arguments) -> Value:
 
 def _activated(a: Arguments) -> Value:
     options = {name: a.option(name) for name in _ACTIVATION_OPTIONS if name in a.node.attributes}
+    if odd := [name for name, option in options.items() if isinstance(option, float) and math.isnan(option)]:
+        raise a.node.invalid(f"{odd[0]} is NaN")
     return _ACTIVATIONS[a.node.type](a.g, a.real(), **options)
 
 
@@ -117,7 +119,8 @@ def _reduction(a: Arguments) -> Value:
     g, kind, keep = a.g, _REDUCTIONS[a.node.type], bool(a.option("keepdims", False))
     if a.option("initial") is not None:
         raise a.node.problem("initial")
-    x = a.value()
+    x, name = a.value(), a.option("dtype")
+    x = x if name is None else converted(a.node, g, x, name)
     axes = a.axes(x)
     if kind in ("Any", "All"):
         whole = g.builder.cast(truth(g, x), INT32)
@@ -144,6 +147,7 @@ def _running(a: Arguments) -> Value:
     x, axis = a.along_one()
     name = a.option("dtype")
     x = x if name is None else converted(a.node, a.g, x, name)
+    x = cast(a.g, x, INT32) if x.dtype is BOOL8 else x
     return accumulated(a.g, "CumSum", x, axis, exclusive=False, reverse=False)
 
 
@@ -169,12 +173,19 @@ def _product(a: Arguments) -> Value:
     return a.g("MatMul", [x, y])
 
 
+def _of_any_type(a: Arguments) -> Value:
+    x, type = a.value(), _ANY_TYPE[a.node.type]
+    if x.dtype is BOOL8 and type == "Neg":
+        raise a.node.invalid("the negative of booleans")
+    return x if x.dtype is BOOL8 else a.g(type, [x])
+
+
 def _one_hot(a: Arguments) -> Value:
-    on, off = const(a.g, 1), const(a.g, 0)
-    return e.one_hot(a.g, a.value(), a.integer("num_classes"), on, off, a.integer("axis", -1))
+    on, off, places = const(a.g, 1), const(a.g, 0), cast(a.g, a.value(), INT64)
+    return e.one_hot(a.g, places, a.integer("num_classes"), on, off, a.integer("axis", -1))
 
 
-operations({name: ("x", lambda a: a.g(_ANY_TYPE[a.node.type], [a.value()])) for name in _ANY_TYPE})
+operations(dict.fromkeys(_ANY_TYPE, ("x", _of_any_type)))
 operations({name: ("x", lambda a: _OF_FLOATS[a.node.type](a.g, a.real())) for name in _OF_FLOATS})
 operations({name: ("x1 x2", lambda a: _BINARY[a.node.type](a.g, *a.pair())) for name in _BINARY})
 operations(dict.fromkeys(_BINARY_OF_FLOATS, ("x1 x2", _of_floats)))

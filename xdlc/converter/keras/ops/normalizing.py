@@ -17,10 +17,11 @@ from xdlc.converter.keras.handling import (
     weight,
 )
 from xdlc.converter.nhwc.reduce import l2_normalized
-from xdlc.converter.nhwc.shapes import axis_of, permuted, reshape, vector
+from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import DType
 
 
 def _axes(node: Node, x: Value) -> list[int]:
@@ -54,9 +55,11 @@ def batch_normalization(node: Node, g: Operators) -> Value:
 
 @handler("LayerNormalization", "RMSNormalization")
 def layer_normalization(node: Node, g: Operators) -> Value:
-    """Normalize along axes of each example."""
-    x = as_float(g, only_input(node))
+    """Normalize along axes of each example; results of integers are cut to integers, as Keras does."""
+    dtype, x = only_input(node).dtype, as_float(g, only_input(node))
     axes, first = _axes(node, x), x.rank - len(_axes(node, x))
+    if node.type == "RMSNormalization" and axes[0] != first:
+        raise node.problem(f"axes {axes} that are not the last ones, whose scale Keras applies to others")
     x, back = moved(g, x, axes, range(first, x.rank))
     shape = x.shape[first:]
     if node.type == "RMSNormalization":
@@ -68,25 +71,29 @@ def layer_normalization(node: Node, g: Operators) -> Value:
     operands = [x, *(part if part.shape == shape else reshape(g, part, shape) for part in scales)]
     epsilon = float(number_of(node, "epsilon", epsilon))
     type = "LayerNormalization" if len(scales) == 2 else "SimplifiedLayerNormalization"
-    return permuted(g, g(type, operands, axis=first, epsilon=epsilon), back)
+    return _cut(g, permuted(g, g(type, operands, axis=first, epsilon=epsilon), back), dtype)
+
+
+def _cut(g: Operators, normalized: Value, dtype: DType) -> Value:
+    return normalized if dtype.is_float else as_float(g, cast(g, normalized, dtype))
 
 
 @handler("GroupNormalization")
 def group_normalization(node: Node, g: Operators) -> Value:
     """Normalize groups of channels of each example."""
-    x = as_float(g, only_input(node))
+    dtype, x = only_input(node).dtype, as_float(g, only_input(node))
     axes = _axes(node, x)
     x, back = moved(g, x, axes, [1])
     channels, groups = x.shape[1], int(number_of(node, "groups", 32))
     groups = channels if groups == -1 else groups
-    if len(axes) != 1 or groups < 1 or channels % groups:
+    if len(axes) != 1 or axes == [0] or groups < 1 or channels % groups:
         raise node.invalid(f"{groups} groups of {channels} channels along {axes}")
     given = {"num_groups": groups, "epsilon": float(number_of(node, "epsilon", 1e-3))}
     scales = _scales(node, g, channels)
     if x.rank > 2:
-        return permuted(g, g("GroupNormalization", [x, *scales], **given), back)
+        return _cut(g, permuted(g, g("GroupNormalization", [x, *scales], **given), back), dtype)
     made = g("GroupNormalization", [g("Unsqueeze", [x, vector(g, [2])]), *scales], **given)
-    return g("Squeeze", [made, vector(g, [2])])
+    return _cut(g, g("Squeeze", [made, vector(g, [2])]), dtype)
 
 
 @handler("UnitNormalization")

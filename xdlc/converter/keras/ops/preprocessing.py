@@ -81,6 +81,7 @@ def _encoded(node: Node, g: Operators, x: Value, count: int, mode: Any) -> Value
     if mode == "one_hot" and x.rank > 1 and x.shape[-1] == 1:
         x = batched(g, x, x.shape[1:-1])
     made = one_hot(g, x, count, const(g, 1), const(g, 0), -1)
-    if mode == "one_hot" or x.rank == 1:
+    if mode == "one_hot":
         return made
-    return reduced(g, "Max" if mode == "multi_hot" else "Sum", made, [made.rank - 2], keep=False)
+    # Keras reduces the second axis of any rank.
+    return reduced(g, "Max" if mode == "multi_hot" else "Sum", made, [min(1, x.rank - 1)], keep=False)

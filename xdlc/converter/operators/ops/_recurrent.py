@@ -65,6 +65,9 @@ def directions(node: Node) -> tuple[bool, ...]:
     name = node.attr("direction", "forward")
     if name not in STEPS:
         raise node.invalid(f"direction {name!r} is unknown")
+    units, width = node.attr("hidden_size"), node.required(2).shape[-1]
+    if units not in (None, width):
+        raise node.invalid(f"hidden_size is {units}, and its weights have {width} units")
     return STEPS[name]
 
 
@@ -142,18 +145,20 @@ def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[
     if key == "softsign":
         return lambda b, x: b.binary(DIVIDE, x, b.binary(ADD, unary(b, ABS, x), number(b, x, 1)))
     defaults = {
-        "affine": (1.0, 0.0),
+        "affine": (None, None),
         "elu": (1.0, None),
         "hardsigmoid": (0.2, 0.5),
         "leakyrelu": (0.01, None),
-        "scaledtanh": (1.0, 1.0),
+        "scaledtanh": (None, None),
         "thresholdedrelu": (1.0, None),
     }
     if key not in defaults:
         raise node.invalid(f"activation {name!r} is unknown")
     first, second = defaults[key]
     alpha = next(alphas, first)
-    beta = 0.0 if second is None else next(betas, second)
+    beta = next(betas, second) if key in ("affine", "hardsigmoid", "scaledtanh") else 0.0
+    if alpha is None or beta is None:
+        raise node.invalid(f"activation {name} has no alpha or beta, and ONNX states no default")
 
     def scaled(b: Builder, x: Value, factor: float) -> Value:
         return b.binary(MULTIPLY, x, number(b, x, factor))
@@ -187,7 +192,7 @@ class Cell:
         input_bias: Summands of the first product [gates * units], or None.
         state_bias: Summands of the second one, or None.
         functions: Activations.
-        clip: Bound of what activations get; 0 for none.
+        clip: Bound of what activations get, or None.
     """
 
     node: Node
@@ -199,7 +204,7 @@ class Cell:
     input_bias: Value | None
     state_bias: Value | None
     functions: Sequence[Function]
-    clip: float
+    clip: float | None
 
     def gate(self, x: Value, index: int, count: int = 1) -> Value:
         """Return the columns of ``count`` gates from ``index`` on."""
@@ -219,7 +224,7 @@ class Cell:
 
     def activate(self, index: int, x: Value) -> Value:
         """Return an activation of ``x``, which is clipped before."""
-        if self.clip:
+        if self.clip is not None:
             x = self.b.binary(MAXIMUM, x, number(self.b, x, -self.clip))
             x = self.b.binary(MINIMUM, x, number(self.b, x, self.clip))
         return self.functions[index](self.b, x)
@@ -286,7 +291,9 @@ def unrolled(
     known = lengths(node, steps, batch)
     functions = activations(node, default)
     node.attr("hidden_size")
-    clip = node.attr("clip", 0.0)
+    clip = node.attr("clip")
+    if clip is not None and not clip > 0:
+        raise node.invalid(f"clip is {clip}; it bounds from above 0")
     runs = []
     for index, backwards in enumerate(directions(node)):
         cell = _cell(node, b, gates, index, functions[index], clip)
@@ -299,7 +306,9 @@ def unrolled(
     return [all_ways(b, [run[0] for run in runs]), *lasts]
 
 
-def _cell(node: Node, b: Builder, gates: int, index: int, functions: Sequence[Function], clip: float) -> Cell:
+def _cell(
+    node: Node, b: Builder, gates: int, index: int, functions: Sequence[Function], clip: float | None
+) -> Cell:
     weight, recurrence, bias = node.required(1), node.required(2), node.input(3)
     units = checked_units(node, gates)
     rows = gates * units

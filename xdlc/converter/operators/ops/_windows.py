@@ -105,6 +105,18 @@ class Window:
         return {name: ir.u32s(made[name]) for name in names}
 
 
+def automatic_padding(node: Node) -> str:
+    """Return ``auto_pad``: NOTSET, VALID, SAME_UPPER or SAME_LOWER.
+
+    Raises:
+        ModelError: If it is something else.
+    """
+    automatic = str(node.attr("auto_pad", "NOTSET"))
+    if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise node.invalid(f"auto_pad is {automatic!r:.40}")
+    return automatic
+
+
 def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Window:
     """Read a window from a node's attributes, automatic padding worked out.
 
@@ -116,18 +128,18 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     rank = len(spatial)
     if len(kernel) != rank:
         raise node.problem(f"a kernel of {len(kernel)} axes does not fit {rank} spatial axes")
-    strides = tuple(node.attr("strides") or [1] * rank)
-    dilations = tuple(node.attr("dilations") or [1] * rank)
-    pads = node.attr("pads") or [0] * (2 * rank)
+    strides = tuple(node.attr("strides", [1] * rank))
+    dilations = tuple(node.attr("dilations", [1] * rank))
+    pads = node.attr("pads", [0] * (2 * rank))
     if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
         raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
     if any(value < 1 for value in (*strides, *dilations, *kernel)):
         raise node.problem("a stride, dilation or kernel size is below 1")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
-    automatic = node.attr("auto_pad", "NOTSET")
+    automatic = automatic_padding(node)
     if automatic == "VALID":
         before = after = (0,) * rank
-    elif automatic in ("SAME_UPPER", "SAME_LOWER"):
+    elif automatic != "NOTSET":
         total = [
             max(0, (-(-dim // stride) - 1) * stride + dilation * (size - 1) + 1 - dim)
             for dim, stride, dilation, size in zip(spatial, strides, dilations, kernel, strict=True)
@@ -136,10 +148,10 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
     if any(pad < 0 for pad in (*before, *after)):
         raise node.problem(f"negative padding {list(pads)}", "cut the input with Slice instead")
-    made = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
-    if any(dim < 1 for dim in made.dims(spatial)):
+    windows = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
+    if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
             "give a larger --input_dim",
         )
-    return made
+    return windows

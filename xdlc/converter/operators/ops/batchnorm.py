@@ -38,6 +38,8 @@ def _normalized(node: Node, b: Builder, x: Value) -> Value | list[Value]:
         if value.shape != dims:
             raise node.invalid(f"input {index} has shape {list(value.shape)} for {list(dims)} channels")
     if node.flag("training_mode"):
+        if len(node.outputs) < 3:
+            raise node.invalid("it has no running statistics as outputs in training mode")
         return _training(node, b, x, statistics, momentum)
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.problem("works in training mode", "export the model for inference")

@@ -43,7 +43,10 @@ _NEUTRAL = {MAXIMUM: -math.inf, MINIMUM: math.inf}
 @importer(*_ARITHMETIC, since=7, layout=ANY, dynamic=True)
 def arithmetic(node: Node, b: Builder) -> Value:
     """Map arithmetic with broadcasting from the right (opset 7 on)."""
-    return b.binary(_ARITHMETIC[node.type], node.required(0), node.required(1))
+    x, y = node.required(0), node.required(1)
+    if not node.is_applied and x.dtype.is_float != y.dtype.is_float:
+        node.check_types(x, y)
+    return b.binary(_ARITHMETIC[node.type], x, y)
 
 
 @importer("Pow", since=7, layout=ANY, dynamic=True)

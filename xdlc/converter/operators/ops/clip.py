@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xdlc import ir
@@ -25,6 +27,8 @@ def clip(node: Node, b: Builder) -> Value:
         )
         if lowest is None and highest is None:
             return value
+        if any(limit is not None and math.isnan(limit) for limit in (lowest, highest)):
+            raise node.invalid("a limit is NaN")
         if lowest == 0.0 and highest is None:
             return neuron(b, value, RELU)
         most = float(np.finfo(np.float32).max)

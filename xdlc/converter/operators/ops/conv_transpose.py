@@ -6,6 +6,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._windows import automatic_padding
 from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Tensor
@@ -25,9 +26,11 @@ def conv_transpose(node: Node, b: Builder) -> Value:
         raise node.problem(
             f"{x.shape[1]} channels, weights {list(weight.shape)} and group {group} do not fit"
         )
-    strides = list(node.attr("strides") or [1] * rank)
-    dilations = list(node.attr("dilations") or [1] * rank)
-    extra = list(node.attr("output_padding") or [0] * rank)
+    strides = list(node.attr("strides", [1] * rank))
+    dilations = list(node.attr("dilations", [1] * rank))
+    extra = list(node.attr("output_padding", [0] * rank))
+    if any(len(each) != rank for each in (strides, dilations, extra)):
+        raise node.problem("strides, dilations or output_padding do not fit the number of spatial axes")
     kernel, spatial = list(weight.shape[2:]), list(x.shape[2:])
     if rank < 3 and any(dilation != 1 for dilation in dilations):
         weight = _spread(node, b, weight, dilations)
@@ -95,10 +98,12 @@ def _pads(
 ) -> tuple[list[int], list[int]]:
     """Return the padding that is cut off, as ONNX defines it for ConvTranspose."""
     rank = len(spatial)
-    automatic = node.attr("auto_pad", "NOTSET")
+    automatic = automatic_padding(node)
     wanted = node.attr("output_shape")
     if wanted is None and automatic in ("NOTSET", "VALID"):
-        pads = node.attr("pads") or [0] * (2 * rank)
+        pads = node.attr("pads", [0] * (2 * rank))
+        if len(pads) != 2 * rank:
+            raise node.problem("pads do not fit the number of spatial axes")
         before, after = (list(pads[:rank]), list(pads[rank:])) if automatic == "NOTSET" else ([0] * rank,) * 2
     else:
         wanted = list(wanted)[-rank:] if wanted else [e * s for e, s in zip(spatial, strides, strict=True)]

@@ -52,7 +52,7 @@ def _offered(node: Node, x: Value) -> bool:
     node.attr("hidden_size")
     return (
         named == usual
-        and not node.attr("clip", 0.0)
+        and node.attr("clip") is None
         and x.shape[0] > 0
         and lengths(node, *x.shape[:2]) is None
         and has_static_weights(node, (1, 2, 3))

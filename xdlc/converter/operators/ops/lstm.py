@@ -68,7 +68,8 @@ def _offered(node: Node, x: Value) -> bool:
     node.attr("hidden_size")
     return (
         named == usual
-        and not any(node.attr(name) for name in ("clip", "input_forget"))
+        and not node.attr("input_forget")
+        and node.attr("clip") is None
         and lengths(node, *x.shape[:2]) is None
         and has_static_weights(node, (1, 2, 3, 7))
     )

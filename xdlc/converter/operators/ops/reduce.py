@@ -58,10 +58,10 @@ def composed(node: Node, b: Builder) -> Value:
 
 def _axes(node: Node, value: Value) -> list[int]:
     """Return the axes to reduce, from 0; none for an operator that then changes nothing."""
-    given, keeps_all = node.ints(1, "axes", "the axes"), node.flag("noop_with_empty_axes")
-    if not given:
+    axes, keeps_all = node.ints(1, "axes", "the axes"), node.flag("noop_with_empty_axes")
+    if not axes:
         return [] if keeps_all else list(range(value.rank))
-    return sorted({node.axis(axis, value.rank) for axis in given})
+    return sorted({node.axis(axis, value.rank) for axis in axes})
 
 
 def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:

@@ -41,6 +41,8 @@ def flatten(node: Node, b: Builder) -> Value:
     """Reshape to two axes, cut at ``axis``."""
     value = node.required(0)
     axis = node.attr("axis", 1)
+    if not -value.rank <= axis <= value.rank:
+        raise node.invalid(f"axis {axis} does not fit rank {value.rank}")
     axis += value.rank if axis < 0 else 0
     head = math.prod(value.shape[:axis])
     return b.reshape(value, (head, math.prod(value.shape[axis:])))

@@ -68,7 +68,7 @@ def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: 
     if mask is None:
         return softmax(g, x, axis=axis)
     mask = cast(g, mask, BOOL8)
-    if kind == 1:
+    if kind == 1 and mask.rank == 2:
         mask = g("Unsqueeze", [mask, vector(g, [1, 2])])
     return softmax(g, g("Where", [mask, number(g, x, -math.inf), x]), axis=axis)
 

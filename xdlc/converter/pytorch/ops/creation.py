@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.nhwc.shapes import dims, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._shapes import Size, number, vector_of
 from xdlc.converter.pytorch.ops._terms import Number, Term, constant, operator, term
@@ -132,17 +132,18 @@ def _triangle(node: AtenNode, g: Operators, row: int, col: int, offset: int) -> 
     return g.builder.const(np.stack(places(row, offset, col)).astype(node.dtype.numpy))
 
 
-@aten("vander")
+@aten("vander", "linalg_vander")
 def _vander(node: AtenNode, g: Operators, x: Value, N: int | None, increasing: bool = False) -> Value:  # noqa: N803
     """Multiply the powers one by one, as PyTorch does."""
     if N == 0:
         raise node.problem("there are no powers", "remove the operator")
+    x = x if x.rank else reshape(g, x, (1,))
     count, column = dims(x)[-1] if N is None else N, term(node, g, x).raised(-1)
     check_table(*dims(x), max(count, 1))
     parts = [column.holds().to(node.dtype) * 0 + 1]
     for _ in range(count - 1):
         parts.append(parts[-1] * column)
-    parts = parts if increasing else parts[::-1]
+    parts = parts if increasing or operator(node) == "linalg_vander" else parts[::-1]
     return g("Concat", [each.value for each in parts], axis=x.rank)
 
 

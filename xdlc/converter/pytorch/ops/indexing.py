@@ -72,6 +72,8 @@ def _take_along_dim(node: AtenNode, g: Operators, self: Value, indices: Value, d
     shape, wanted = dims(x), dims(index)
     if len(shape) != len(wanted):
         raise node.invalid(f"indices of shape {list(wanted)} of {list(shape)}")
+    if index.is_static and shape[axis]:  # torch counts beyond an end from the other one
+        index = g.builder.const(index.numpy() % shape[axis])
     both = [many if few == 1 else few for few, many in zip(wanted, shape, strict=True)]
     x, index = (
         shapes.expanded(g, value, shapes.replaced(both, axis, size[axis]))

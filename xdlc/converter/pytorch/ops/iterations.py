@@ -99,7 +99,7 @@ def _zeta(self: Term, other: Term) -> Term:
     for index, number in enumerate(_BERNOULLI, 1):
         rest = rest + w ** (1 - s - 2 * index) * rising * (number / math.factorial(2 * index))
         rising = rising * (s + (2 * index - 1)) * (s + 2 * index)
-    found = total + ((w**-s).same(0) & (total > 0)).where(0, rest)
+    found = total + ((w**-s).same(0) & ((total > 0) | rest.is_nan())).where(0, rest)
     found = is_low.where(is_whole.where(math.inf, s.differs(s("Floor")).where(math.nan, found)), found)
     return (s < 1).where(math.nan, s.same(1).where(math.inf, found))
 
@@ -210,11 +210,14 @@ _CLOSED: dict[str, _Closed] = {
 }
 """Chebyshev polynomials of the cosine of an angle."""
 _MOST_HERMITE = 128
+_MOST_STEPS = 10_000
 
 
 @formula(*(f"special_{name}" for name in _POLYNOMIALS), layout=SOURCE, wide=True)
 def _polynomial(node: AtenNode, x: Term, n: Term) -> Term:
     name = operator(node).removeprefix("special_")
+    if n.value.is_static and (n.value.numpy() > _MOST_STEPS).any():
+        raise node.problem(f"a degree above {_MOST_STEPS}", "use a lower one")
     at, degree = _spread(x * 2 - 1 if "shifted" in name else x, n)
     degree = ((degree > -1) & (degree < 2.0**63)).where(degree.most(0)("Floor"), -1)
     factor, more, following = _POLYNOMIALS[name]

@@ -10,8 +10,10 @@ from xdlc.converter.nhwc import elementwise
 from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
 from xdlc.converter.pytorch.ops._terms import Term, formula, formulas
 from xdlc.converter.pytorch.ops.reductions import norm, over
+from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.values import Value, check_table
+from xdlc.errors import ModelError
 from xdlc.ir.dtype import INT64
 
 NONE, MEAN, SUM = range(3)
@@ -20,6 +22,8 @@ NONE, MEAN, SUM = range(3)
 
 def _result(loss: Term, reduction: int) -> Term:
     """Return losses of elements as they are, or their mean or sum."""
+    if reduction not in (NONE, MEAN, SUM):  # which torch reads in another way in each loss
+        raise ModelError(f"its reduction is {reduction}", fix=CONTRADICTION)
     kind = {MEAN: "Mean", SUM: "Sum"}.get(reduction)
     return loss if kind is None else over(loss, kind)
 
@@ -36,10 +40,13 @@ def _cosine_similarity(x1: Term, x2: Term, dim: int, eps: float) -> Term:
         return (x1 / abs(x1).most(eps)) * (x2 / abs(x2).most(eps))
     axis = axis_of(dim, rank)
     parts = []
-    for one in (x1, x2):
+    for one, other in ((x1, x2), (x2, x1)):
         for _ in range(rank - one.value.rank):
             one = one.raised(0)
-        parts.append(one / norm(one, 2, axis, keep=True).most(eps))
+        length = norm(one, 2, axis, keep=True)
+        if dims(one.value, [axis]) == (1,) and other.value.rank >= rank - axis:  # repeated along the axis
+            length = length * math.sqrt(dims(other.value, [axis - rank])[0])
+        parts.append(one / length.most(eps))
     return over(parts[0] * parts[1], "Sum", axis)
 
 
@@ -51,12 +58,18 @@ def _pairwise(x1: Term, x2: Term, p: float, eps: float, keepdim: bool) -> Term:
 @formula("cdist", "_cdist_forward", "_euclidean_dist", layout=SOURCE, ignores=("compute_mode",))
 def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
     """Subtract every row of one matrix from every row of the other."""
+    if min(x1.value.rank, x2.value.rank) < 2:
+        raise ModelError(
+            f"distances of tensors of rank {x1.value.rank} and {x2.value.rank}", fix=CONTRADICTION
+        )
     return _distance(x1.raised(-2), x2.raised(-3), p)
 
 
 @formula("pdist", "_pdist_forward", layout=SOURCE)
 def _pdist(self: Term, p: float) -> Term:
     """Compare each row with those after it."""
+    if self.value.rank != 2:
+        raise ModelError(f"distances of the rows of a tensor of rank {self.value.rank}", fix=CONTRADICTION)
     count = dims(self.value, [0])[0]
     check_table(count, count)
     first, second = (self("Gather", vector(self.g, places), axis=0) for places in np.triu_indices(count, 1))
@@ -168,7 +181,12 @@ def _triplet(
 def _cross_entropy(
     self: Term, target: Value, weight: Value | None, reduction: int, ignore_index: int, label_smoothing: float
 ) -> Term:
-    """Map the negative logarithm of the softmax, at classes or weighed by probabilities."""
+    """Map the negative logarithm of the softmax, at classes or weighed by probabilities.
+
+    A smoothing below 0 has no effect.
+    """
+    if label_smoothing > 1:
+        raise ModelError(f"its label_smoothing is {label_smoothing}", fix=CONTRADICTION)
     rank = self.value.rank
     axis = 0 if rank == 1 else 1
     scores, count = self("LogSoftmax", axis=axis), dims(self.value, [axis])[0]
@@ -177,10 +195,10 @@ def _cross_entropy(
         weighed = scores * reshape(self.g, weight, [count if held == axis else 1 for held in range(rank)])
     if target.dtype.is_float:
         share = Term(self.g, target).to(self.value.dtype)
-        share = share * (1 - label_smoothing) + label_smoothing / count if label_smoothing else share
+        share = share * (1 - label_smoothing) + label_smoothing / count if label_smoothing > 0 else share
         return _result(-over(weighed * share, "Sum", axis), reduction)
     losses, weights, kept = _picked(scores, target, weight, axis, ignore_index)
-    if label_smoothing:
+    if label_smoothing > 0:
         even = kept.where(-over(weighed, "Sum", axis), 0)
         losses = losses * (1 - label_smoothing) + even * (label_smoothing / count)
     return _shared(losses, weights, reduction)

@@ -8,6 +8,8 @@ import numpy as np
 
 from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
+from xdlc.converter.pytorch.ops._terms import Term
+from xdlc.converter.pytorch.ops.reductions import norm
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
@@ -92,7 +94,8 @@ def _instance_norm(
         return _batch_norm(node, g, input, weight, bias, eps, running_mean, running_var)[0]
     _check_mode(node, running_mean)
     x = input if input.rank != 3 else g("Unsqueeze", [input, vector(g, [2])])
-    made = g("InstanceNormalization", [x, *_affine(g, input, weight, bias)], epsilon=eps)
+    # torch divides by nothing where both the variance and eps are 0
+    made = g("InstanceNormalization", [x, *_affine(g, input, weight, bias)], epsilon=eps or 1e-30)
     return made if input.rank != 3 else g("Squeeze", [made, vector(g, [2])])
 
 
@@ -159,14 +162,13 @@ def _group_norm(
 @aten("norm_except_dim")
 def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> Value:
     """Return the norm over all axes but one, which keep a size of 1; that of all for axis -1."""
-    axes, keepdims = vector(g, [axis for axis in range(v.rank) if axis != dim]), int(dim != -1)
-    if pow == 2:
-        return g("ReduceL2", [v, axes], keepdims=keepdims)
-    powers = g("Pow", [g("Abs", [v]), number(g, v, pow)])
-    return g("Pow", [g("ReduceSum", [powers, axes], keepdims=keepdims), number(g, v, 1 / pow)])
+    x, axes = Term(g, v), [axis for axis in range(v.rank) if axis != dim]
+    return norm(x, pow, axes, dim != -1).value if axes else norm(x.raised(1), pow, 1).value
 
 
 @aten("_weight_norm", "_weight_norm_interface")
 def _weight_norm(node: AtenNode, operators: Operators, v: Value, g: Value, dim: int) -> list[Value]:
-    norm = _norm_except(node, operators, v, 2, dim)
-    return [operators("Mul", [v, operators("Div", [g, norm])]), norm]
+    length = _norm_except(node, operators, v, 2, dim)
+    if dims(g) != dims(length):
+        raise node.invalid(f"lengths {list(dims(g))} for norms {list(dims(length))}")
+    return [operators("Mul", [v, operators("Div", [g, length])]), length]

@@ -145,6 +145,8 @@ _AVERAGE = (*_names("adaptive_avg_pool{}d"), "_adaptive_avg_pool2d", "_adaptive_
 def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: Numbers) -> Value:
     wanted = _sizes(node, output_size)
     x = batched(g, self, len(wanted) + 2)
+    if x.rank != len(wanted) + 2:
+        raise node.invalid(f"a tensor of {self.rank} axes for windows of {len(wanted)}")
     if set(wanted) == {1}:
         return unbatched(g, g("GlobalAveragePool", [x]), self)
     sizes = dims(x, range(2, x.rank))

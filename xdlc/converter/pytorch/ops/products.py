@@ -199,12 +199,3 @@ def _bilinear(
     made = permuted(g, g("ReduceSum", [mixed, vector(g, [2])], keepdims=0), (1, 0))
     made = made if bias is None else g("Add", [made, bias])
     return reshape(g, made, (*lead, units))
-
-
-@aten("linalg_vander")
-def _vander(node: AtenNode, g: Operators, x: Value, N: int | None) -> Value:  # noqa: N803 - the schema's name
-    x = operand(node, g, x if x.rank else reshape(g, x, (1,)))
-    count = dims(x)[-1] if N is None else N
-    check_table(count)
-    exponents = g.builder.const(np.arange(count).astype(x.dtype.numpy))
-    return g("Pow", [g("Unsqueeze", [x, vector(g, [-1])]), exponents])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.shapes import axis_of, cast
+from xdlc.converter.nhwc.shapes import axis_of, cast, reshape
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.pytorch.ops._grids import PT2E, Grid, affine, affine_grid, real, stored
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -194,10 +194,13 @@ def _fake_per_tensor(
 ) -> list[Value]:
     if fake_quant_enabled is not None and not _integer(node, fake_quant_enabled, "fake_quant_enabled"):
         return [self] * len(node.outputs)
-    zero = _value(g, zero_point, INT64)
+    qparams = [_value(g, scale, FLOAT32), _value(g, zero_point, INT64)]
+    if any(value.size != 1 for value in qparams):
+        raise node.invalid(f"{qparams[0].size} scales and {qparams[1].size} zero points of a tensor")
+    step, zero = (reshape(g, value, ()) for value in qparams)
     if zero.dtype.is_float:
         zero = clipped(g, g("Round", [zero]), quant_min, quant_max)
-    return _fake(node, g, self, Grid(_value(g, scale, FLOAT32), zero, quant_min, quant_max))
+    return _fake(node, g, self, Grid(step, zero, quant_min, quant_max))
 
 
 @aten(

@@ -130,7 +130,7 @@ def norm(x: Term, order: float, dim: Axes = None, keep: bool = False) -> Term:
         return over(x, f"ReduceL{order:.0f}", dim, keep) if x.value.rank else abs(x)
     if order == 0:
         return over(x.differs(0).to(x.value.dtype), "Sum", dim, keep)
-    if math.isinf(order):
+    if math.isinf(order) or not x.value.rank:
         return over(abs(x), "Max" if order > 0 else "Min", dim, keep)
     return over(abs(x) ** order, "Sum", dim, keep) ** (1 / order)
 

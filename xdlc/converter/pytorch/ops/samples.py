@@ -71,7 +71,7 @@ def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Va
         raise node.problem("truth values, or more axes of places than of samples", "use numbers of one shape")
     if shape[axis] < 2:
         rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
-        return full(g, rest, 0, node.dtype)
+        return full(g, rest, 0 if isinstance(x, Value) else 0 * x, node.dtype)
     later, earlier = _pairs(term(node, g, y), axis)
     if isinstance(x, Value):
         places = _along(node, g, x, axis, y.rank)

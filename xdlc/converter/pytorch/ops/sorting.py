@@ -174,10 +174,17 @@ def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Ter
 
 @formula("histogram", layout=SOURCE)
 def _histogram(
-    self: Term, bins: Value | int, weight: Term | None, density: bool, range: Sequence[float] | None = None
+    node: AtenNode,
+    self: Term,
+    bins: Value | int,
+    weight: Term | None,
+    density: bool,
+    range: Sequence[float] | None = None,
 ) -> list[Term]:
     """Count the elements, or their weights, between edges; the last bin has both of its edges."""
     g, x = self.g, self.flat()
+    if isinstance(bins, Value) and bins.is_static and (np.diff(bins.numpy()) < 0).any():
+        raise node.invalid("the edges of its bins do not increase")
     edges = Term(g, bins) if isinstance(bins, Value) else points(*_range(x, range, 0.5), bins + 1)
     count, column = dims(edges.value)[0] - 1, x.raised(1)
     first, second = (

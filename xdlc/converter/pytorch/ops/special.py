@@ -123,9 +123,13 @@ def _polygamma(n: int, self: Term) -> Term:
     return low.where(above * (-1) ** n - slope * math.pi ** (n + 1), above)
 
 
+_MOST_TERMS = 100
+
+
 @formula("mvlgamma", "special_multigammaln", wide=True)
 def _mvlgamma(self: Term, p: int) -> Term:
-    self.g.builder.check_table(p)
+    if not 0 < p <= _MOST_TERMS:
+        raise UnsupportedOp(f"a sum of {p} logarithms", fix="use a lower dimension")
     total = _log_gamma(self)
     for index in range(1, p):
         total = total + _log_gamma(self - index / 2)

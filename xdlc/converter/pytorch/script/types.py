@@ -55,6 +55,7 @@ _PROMOTED = _names(
     vstack dstack column_stack addcmul addcdiv lerp clamp clip clamp_min clamp_max xlogy copysign heaviside
     logaddexp logaddexp2 gcd lcm nextafter dist block_diag cartesian_prod isclose ldexp row_stack
     _stack _add_relu addr ger outer inner kron igamma igammac cosine_similarity
+    smooth_l1_loss mse_loss l1_loss
     """
 )
 _REAL = _names(
@@ -144,7 +145,7 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
         first = given[1].dtype
     if first in FLOATS:
         return first
-    if operator in _SUMS:
+    if operator in _SUMS or (operator == "square" and first == BOOL):
         return INT64
     return FLOAT32 if (is_special or operator in _REAL) and not arguments.get("rounding_mode") else first
 

@@ -122,10 +122,12 @@ def steps_of(node: Node, tensor: TensorInfo | None) -> Steps:
     Raises:
         ModelError: If it is not quantized with one scale.
     """
-    given = tensor.quantization if tensor is not None else None
-    if tensor is None or given is None or given.scales.size != 1:
+    quantization = tensor.quantization if tensor is not None else None
+    if tensor is None or quantization is None or quantization.scales.size != 1:
         name = "an input that it needs" if tensor is None else repr(tensor.name)
         raise node.invalid(f"an integer LSTM reads {name}, which has not one scale")
     return Steps(
-        float(given.scales.reshape(-1)[0]), int(given.zero_points.reshape(-1)[0]), tensor.dtype.itemsize * 8
+        float(quantization.scales.reshape(-1)[0]),
+        int(quantization.zero_points.reshape(-1)[0]),
+        tensor.dtype.itemsize * 8,
     )

@@ -115,27 +115,36 @@ def _concat(node: Node, g: Operators) -> Value:
     return g("Concat", values, axis=axis) if len(values) > 1 else values[0]
 
 
-@handler("SPLIT", ignores=("num_splits",))
+@handler("SPLIT")
 def _split(node: Node, g: Operators) -> list[Value]:
+    _check_count(node, "num_splits", len(node.outputs))
     axis, x = values_of(node)
     (place,) = ints(axis, "the axis")
     return gathering.split_evenly(g, x, len(node.outputs), place)
 
 
-@handler("SPLIT_V", ignores=("num_splits",))
+@handler("SPLIT_V")
 def _split_v(node: Node, g: Operators) -> list[Value]:
+    _check_count(node, "num_splits", len(node.outputs))
     x, sizes, axis = values_of(node)
     (place,) = ints(axis, "the axis")
     return gathering.split(g, x, ints(sizes, "the sizes"), place)
 
 
-@handler("PACK", ignores=("values_count",))
+def _check_count(node: Node, name: str, count: int) -> None:
+    if int(node.attr(name, 0)) != count:
+        raise node.invalid(f"{name} is {node.attr(name, 0)}, and there are {count}")
+
+
+@handler("PACK")
 def _pack(node: Node, g: Operators) -> Value:
+    _check_count(node, "values_count", len(node.inputs))
     return gathering.stack(g, values_of(node), node.attr("axis", 0))
 
 
-@handler("UNPACK", ignores=("num",))
+@handler("UNPACK")
 def _unpack(node: Node, g: Operators) -> list[Value]:
+    _check_count(node, "num", len(node.outputs))
     return gathering.unstack(g, node.required(0), len(node.outputs), node.attr("axis", 0))
 
 
@@ -150,6 +159,10 @@ def _strided_slice(node: Node, g: Operators) -> Value:
     masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
     x, begin, end, strides = values_of(node)
     steps = np.asarray(ints(strides, "the strides"))
+    if masks.new_axis >> len(steps):  # LiteRT would drop elements
+        raise node.invalid(f"new_axis_mask is {masks.new_axis} for {len(steps)} entries")
+    if not steps.all():
+        raise node.invalid("a stride is 0")
     ignored = masks.begin & masks.shrink & ~masks.new_axis
     masked = np.asarray([ignored >> entry & 1 for entry in range(len(steps))], bool)
     if masked.any():  # unlike TensorFlow's, a dropped axis may ignore its begin
@@ -173,8 +186,10 @@ def _pad(node: Node, g: Operators) -> Value:
 @handler("MIRROR_PAD")
 def _mirror_pad(node: Node, g: Operators) -> Value:
     x, pads = values_of(node)
-    mode = "symmetric" if node.attr("mode", 0) else "reflect"
-    return slicing.padded(g, x, pads, mode)
+    mode = int(node.attr("mode", 0))
+    if mode not in (0, 1):
+        raise node.invalid(f"mode is {mode}")
+    return slicing.padded(g, x, pads, "symmetric" if mode else "reflect")
 
 
 @handler("DILATE")
@@ -199,6 +214,8 @@ def _reverse_sequence(node: Node, g: Operators) -> Value:
 @handler("GATHER")
 def _gather(node: Node, g: Operators) -> Value:
     x, indices = values_of(node)
+    if indices.is_static and (indices.numpy() < 0).any():
+        raise node.invalid("an index is negative")
     return gathering.gather(g, x, indices, node.attr("axis", 0), node.attr("batch_dims", 0))
 
 

@@ -156,9 +156,9 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
 
     total = g("Add", [g("MatMul", [joined, g("Transpose", [weight], perm=[1, 0])]), bias])
     total = kept(total, SUMS)
-    taken, new, forget, shown = g.apply("Split", [total], {"axis": 1, "num_outputs": 4}, 4)
-    taken, forget, shown = (kept(g("Sigmoid", [gate]), PARTS) for gate in (taken, forget, shown))
-    added = kept(g("Mul", [taken, kept(g("Tanh", [new]), PARTS)]), PARTS, memory_steps)
+    writing, new, forget, shown = g.apply("Split", [total], {"axis": 1, "num_outputs": 4}, 4)
+    writing, forget, shown = (kept(g("Sigmoid", [gate]), PARTS) for gate in (writing, forget, shown))
+    added = kept(g("Mul", [writing, kept(g("Tanh", [new]), PARTS)]), PARTS, memory_steps)
     memory = kept(g("Add", [kept(g("Mul", [forget, cell]), memory_steps), added]), memory_steps)
     result = kept(g("Mul", [shown, kept(g("Tanh", [memory]), PARTS)]), PARTS)
     made = [result, memory, joined, total]

@@ -72,9 +72,9 @@ def labelled(node: Node, b: Builder, labels: Array, index: Value) -> Value:
 def gathered(node: Node, b: Builder, table: Array, index: Value) -> Value:
     """Return the numbers of a table at positions ``index``; int64 is gathered in 32 bits."""
     dtype = ir.dtype.from_numpy(table.dtype)
-    held = b.const(narrow(node, table) if dtype is INT64 else table, f"{b.stem}_table")
-    inputs = [b.source_order(held), b.source_order(index)]
-    out = b.emit("Gather", inputs, index.shape, held.dtype, {"axis": ir.i32(0)})
+    stored = b.const(narrow(node, table) if dtype is INT64 else table, f"{b.stem}_table")
+    inputs = [b.source_order(stored), b.source_order(index)]
+    out = b.emit("Gather", inputs, index.shape, stored.dtype, {"axis": ir.i32(0)})
     return b.cast(Value(out, identity(out.rank)), dtype)
 
 

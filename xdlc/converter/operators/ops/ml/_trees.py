@@ -96,7 +96,7 @@ def scores(
     if complete and len(set().union(*covered)) < forest.targets:
         raise node.problem("some rows have no weight for a target, which onnxruntime treats by other rules")
     columns = [_columns(node, forest, tree, x.shape[1]) for tree in trees]
-    wide = max(sum(len(held) for held in each.values()) for each in columns) or 1
+    wide = max(sum(map(len, each.values())) for each in columns) or 1
     leaves = max(len(tree) for tree in trees)
     count = len(trees)
     if count * leaves * max(wide, forest.targets) > _MOST or x.shape[0] * count * leaves >= 1 << 31:
@@ -116,9 +116,9 @@ def scores(
     reached = b.cast(compare(b, GREATER, right, b.const(needed)), FLOAT32)
     if aggregate in ("SUM", "AVERAGE"):
         flat = b.reshape(b.transpose(reached, (1, 0, 2)), (x.shape[0], count * leaves))
-        held = weights.reshape(count * leaves, -1).T / np.float32(count if aggregate == "AVERAGE" else 1)
+        shares = weights.reshape(count * leaves, -1).T / np.float32(count if aggregate == "AVERAGE" else 1)
         bias = b.const(base, f"{b.stem}_base")
-        return fully_connected(b, flat, b.const(held.astype(np.float32), f"{b.stem}_leaves"), bias)
+        return fully_connected(b, flat, b.const(shares.astype(np.float32), f"{b.stem}_leaves"), bias)
     if any(len(targets) < forest.targets for targets in covered):
         raise node.problem(f"aggregate_function {aggregate} of leaves that have no weight for a target")
     each = product(b, reached, b.const(weights, f"{b.stem}_leaves"))
@@ -175,8 +175,8 @@ def _compared(
     features, limits = np.zeros(count * wide, np.int32), np.zeros(count * wide, np.float32)
     kinds = np.full(count * wide, -1)
     for at, places in enumerate(columns):
-        for index, held in places.items():
-            where = slice(at * wide + held.start, at * wide + held.stop)
+        for index, indices in places.items():
+            where = slice(at * wide + indices.start, at * wide + indices.stop)
             features[where], limits[where] = forest.features[index], forest.thresholds[index]
             mode = forest.modes[index]
             kinds[where] = mode if not forest.nan_is_true[index] else mode + len(MODES)

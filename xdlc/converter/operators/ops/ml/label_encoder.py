@@ -43,8 +43,8 @@ def label_encoder(node: Node, b: Builder) -> Value:
     if of_nan.size:
         nan = b.unary("IsNan", x, dtype=BOOL8)
         index = select(b, nan, number(b, index, len(table)), index)
-    found = gathered(node, b, np.append(table, of_nan), index)
-    return b.reshape(found, node.required(0).shape)
+    labels = gathered(node, b, np.append(table, of_nan), index)
+    return b.reshape(labels, node.required(0).shape)
 
 
 def _listed(node: Node, name: str) -> tuple[Array, Any]:
@@ -53,8 +53,8 @@ def _listed(node: Node, name: str) -> tuple[Array, Any]:
     if isinstance(tensor, TensorData):
         array = tensor.numpy().reshape(-1)
         kind = {"int64": "int64", "float32": "float"}.get(array.dtype.name)
-        given = node.attr("default_tensor") if name == "values" else None
-        default = given.numpy().reshape(-1)[0] if isinstance(given, TensorData) else None
+        stored = node.attr("default_tensor") if name == "values" else None
+        default = stored.numpy().reshape(-1)[0] if isinstance(stored, TensorData) else None
     else:
         kind = next((kind for kind in _TYPES if node.attr(f"{name}_{kind}s")), None)
         array, default = np.asarray([] if kind is None else node.attr(f"{name}_{kind}s")), None
