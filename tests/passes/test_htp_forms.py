@@ -47,12 +47,35 @@ def test_broadcasts_that_do_not_fold_stay():
         (enums.EQUAL, -np.inf, [True, False, False]),
         (enums.LESS, np.inf, [True, True, False]),
         (enums.NOT_EQUAL, -np.inf, [False, True, True]),
+        (enums.GREATER, -np.inf, [False, True, True]),
     ],
 )
 def test_comparisons_with_infinity_are_with_the_largest_float16(operation, limit, expected):
     x = np.float32([-65504, 1, 65504])
     graph, feeds = binary(operation, x, static("limit", np.float32([limit])), dtype.BOOL8)
     assert run(rewritten(graph), feeds)["y"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "limit", "expected"),
+    [
+        (enums.GREATER, np.inf, [True, True, False]),
+        (enums.LESS, -np.inf, [False, True, True]),
+        (enums.EQUAL, np.inf, [False, False, True]),
+    ],
+)
+def test_infinity_on_the_left_is_compared_alike(operation, limit, expected):
+    x = Tensor("x", (3,), dtype.FLOAT32)
+    graph, _ = one_op(
+        "ElementWiseBinary",
+        [static("limit", np.float32([limit])), x],
+        (3,),
+        dtype.BOOL8,
+        operation=u32(operation),
+    )
+    graph.add_input(x)
+    result = run(rewritten(graph), {"x": np.float32([-65504, 1, 65504])})
+    assert result["y"].tolist() == expected
 
 
 def test_a_neuron_that_shares_a_product_is_not_fused_and_stays():
@@ -116,3 +139,39 @@ def test_inputs_of_64_bits_and_rank_6_are_narrowed_once():
     graph, _ = one_op("Cast", [np.zeros((2, 1, 2, 3, 2, 2), np.int64)], (2, 1, 2, 3, 2, 2), dtype.FLOAT32)
     passes.run(graph, passes.htp_query())
     assert max(tensor.rank for tensor in graph.tensors.values()) <= 5
+
+
+@pytest.mark.parametrize(
+    ("steps", "time_major", "is_coupled"), [(4, False, False), (3, True, True), (1, True, False)]
+)
+def test_a_written_cell_has_all_outputs_of_an_lstm(steps, time_major, is_coupled):
+    batch, width, units = 2, 3, 5
+    shape = (steps, batch, width) if time_major else (batch, steps, width)
+    graph, feeds = Graph("cell"), {"x": floats(*shape), "h": floats(batch, units), "c": floats(batch, units)}
+    x, hidden, cell = (graph.add_input(Tensor(name, feeds[name].shape, dtype.FLOAT32)) for name in feeds)
+    weights = [static(f"w{at}", floats(units, width if at < 3 else units)) for at in range(6)]
+    inputs = [x, *weights, *(static(f"b{at}", floats(units)) for at in range(3)), hidden, cell]
+    if not is_coupled:
+        inputs += [None] * 4 + [static("wi", floats(units, width)), static("ri", floats(units, units))]
+        inputs += [None] * 3 + [static("bi", floats(units))]
+    results = [Tensor("y", (*shape[:2], units), dtype.FLOAT32)]
+    results += [Tensor(name, (batch, units), dtype.FLOAT32) for name in ("last_c", "last_h")]
+    params = {"direction": u32(steps != 1), "time_major": b8(time_major)}
+    graph.append(make_op(graph, "Lstm", inputs, results, params, name="op"))
+    for tensor in results:
+        graph.add_output(tensor)
+    form = rewritten(graph)
+    assert "Lstm" not in {op.type for op in form.ops}
+    expected, found = run(graph, feeds), run(form, feeds)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_indices_of_batches_count_from_the_end_too():
+    index = static("i", np.int32([[[2, -1], [-3, 0]], [[0, 1], [1, 1]]]))
+    graph, feeds = one_op("GatherNd", [floats(2, 3, 2, 4), index], (2, 2, 4), batch_dims=u32(1))
+    form = rewritten(graph)
+    assert [op.type for op in form.ops] == ["Reshape", "Gather", "Reshape"]
+    x = feeds["x0"]
+    expected = np.stack([x[0, 2, 1], x[0, 0, 0], x[1, 0, 1], x[1, 1, 1]]).reshape(2, 2, 4)
+    assert np.array_equal(run(form, feeds)["y"], expected)

@@ -58,7 +58,42 @@ def transposed(kernel: list[int], pads: list[int], groups: int = 1) -> Callable[
     return build
 
 
+def lstm(direction: str, steps: int) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        ways = 2 if direction == "bidirectional" else 1
+        weights = d.weight(ways, 64, 10), d.weight(ways, 64, 16)
+        x = d.input((steps, 2, 10), -1, 1)
+        d.several("LSTM", [x, *weights], 3, hidden_size=16, direction=direction)
+
+    return build
+
+
+def integers(type: str, shape: tuple[int, ...], *axes: int) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        axis = d.constant(axes[0], np.int64) if type == "CumSum" else d.indices(*axes)
+        d.node(type, d.integers(shape, -9, 9), axis)
+
+    return build
+
+
 CASES = {
+    ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
+    ("integers", "float"): [
+        integers("CumSum", (7, 37), 0),
+        integers("CumSum", (1, 36, 40), 1),
+        integers("ReduceSum", (4, 3, 4, 4, 3), 0),
+        integers("ReduceSum", (4, 3, 4, 4, 3), 0, 2),
+        integers("ReduceMin", (4, 3, 4, 4, 3), 0),
+        integers("ReduceSum", (1, 4, 7, 4, 7), 0),
+    ],
+    ("batches", "float"): [
+        lambda d: d.node(
+            "GatherND", d.input((1, 6, 1)), d.constant([[[5, 0], [0, 0]]], np.int64), batch_dims=1
+        )
+    ],
+    ("transposed line of four groups", "float"): [
+        lambda d: d.node("ConvTranspose", d.input((1, 8, 17)), d.weight(8, 2, 3), group=4, strides=[2])
+    ],
     ("transposed volumes", "float"): [
         transposed([2, 3, 1], [0, 1, 0]),
         transposed([2, 3, 3], [0, 1, 1]),
@@ -84,6 +119,15 @@ CASES = {
         depthwise(2, 2, [1, 5], [1, 1]),
         depthwise(15, 3, [3, 3], [2, 2]),
         depthwise(32, 2, [3, 3], [1, 2]),
+    ],
+    ("several results of a channel", "float"): [
+        depthwise(5, 2, [1, 5], [3, 3]),
+        depthwise(32, 3, [2, 2], [3, 3]),
+    ],
+    ("taps of 2x2", "w8a8"): [depthwise(2, 1, [2, 2], [2, 2]), depthwise(36, 1, [2, 2], [2, 2])],
+    ("wide edges", "float"): [
+        lambda d: d.node("Pad", d.input((3, 6, 5)), d.indices(0, 3, 0, 1, 1, 0), mode="edge"),
+        lambda d: d.node("Pad", d.input((1, 8, 2)), d.indices(2, 3, 1, 3, 0, 1), mode="edge"),
     ],
     ("swish", "w8a16"): [swish(9, 9), swish(12, 40), swish(16, 7), swish(33, 3)],
     ("log", "w8a16"): [log(1.5, 3.3), log(0.5, 0.9), log(0.99, 1.01), log(0.05, 8)],

@@ -94,6 +94,10 @@ class Writer:
         """Insert an ElementWiseUnary."""
         return self.emit("ElementWiseUnary", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
 
+    def neuron(self, operation: int, x: Tensor) -> Tensor:
+        """Insert an ElementWiseNeuron that has no other parameters."""
+        return self.emit("ElementWiseNeuron", [x], x.shape, {"operation": ir.u32(operation)}, x.dtype)
+
     def clip(self, x: Tensor, low: float, high: float) -> Tensor:
         """Insert an ElementWiseNeuron that clips floats."""
         params = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(low), "max_value": ir.f32(high)}

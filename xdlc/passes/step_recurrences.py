@@ -52,10 +52,11 @@ def _has_steps(op: Op) -> bool:
     given = len(op.inputs) > RESET[op.type] and op.inputs[RESET[op.type]] is not None
     if source is None or source.rank != 3 or source.dynamic_axes or given:
         return False
-    return 1 < source.shape[_time_axis(op)] <= LIMIT
+    return 1 < source.shape[time_axis(op)] <= LIMIT
 
 
-def _time_axis(op: Op) -> int:
+def time_axis(op: Op) -> int:
+    """Return the axis of the steps in an input of three axes."""
     return 0 if op.param("time_major", op.type == "Gru") else 1
 
 
@@ -72,7 +73,7 @@ class _Steps:
         self.origin = Origin(op.origin.nodes, "HTP computes recurrences step by step")
         source = op.inputs[0]
         assert source is not None
-        self.source, self.axis = source, _time_axis(op)
+        self.source, self.axis = source, time_axis(op)
         self.steps, self.batch = source.shape[self.axis], source.shape[1 - self.axis]
         self.flat = op.type == "Lstm"  # a step of rank 2; that of Gru has rank 3
         self.params = {**op.params, "direction": ir.u32(0), "time_major": ir.b8(True)}

@@ -114,8 +114,12 @@ def test_version_of_the_installed_package_is_read(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "build_and_package_info.py").write_text("package_name = 'a'\nqnn_version = '2.51.0'\n")
     monkeypatch.setattr(library, "library_folder", lambda: tmp_path)
     assert library.installed_sdk() == (2, 51, 0)
+    assert library.unswept() is None
+    (tmp_path / "build_and_package_info.py").write_text("qnn_version = '2.52.1'\n")
+    assert "2.52.1" in (library.unswept() or "")
     (tmp_path / "build_and_package_info.py").write_text("version = '1'")
     assert library.installed_sdk() is None
+    assert library.unswept() is None
 
 
 @pytest.mark.parametrize("noted", [True, False])

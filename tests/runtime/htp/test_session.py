@@ -179,6 +179,14 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
     ]
 
 
+def test_a_library_that_the_sweep_has_not_judged_is_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "SWEPT_SDK", (2, 1))
+    notices: list[str] = []
+    prepare(cnn(quantized=True), ["sm8650"], notify=notices.append)
+    with HtpSession(cnn(quantized=True), "sm8650", notify=notices.append):
+        assert notices == [library.unswept()] * 2
+
+
 def test_a_missing_library_is_one_error_and_no_verdict_on_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     model = prepared_cnn("sm8550", "sm8650")
     monkeypatch.setattr(library, "find_spec", lambda name: None)

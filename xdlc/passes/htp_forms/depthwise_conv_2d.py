@@ -11,6 +11,8 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms._windows import LONGEST
 from xdlc.passes.htp_forms.registry import form
 
+_WRONG_STRIDE = 3
+
 
 @form("DepthWiseConv2d")
 def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
@@ -39,9 +41,13 @@ def _bias_apart(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("DepthWiseConv2d")
 def _several_of_each(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve groups of one channel where fixed point has several results of each: HTP has wrong ones."""
-    result = op.outputs[0]
-    if not source.dtype.is_fixed or result.shape[-1] == source.shape[-1]:
+    """Convolve groups of one channel where each has several results: HTP has wrong ones.
+
+    It has those of fixed point, and those of floats with strides of 3.
+    """
+    if op.outputs[0].shape[-1] == source.shape[-1]:
+        return False
+    if not source.dtype.is_fixed and (op.param("stride") != _WRONG_STRIDE).any():
         return False
     params = {**op.params, "group": ir.u32(source.shape[-1])}
     w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))

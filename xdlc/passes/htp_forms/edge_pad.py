@@ -1,4 +1,4 @@
-"""Paddings of the last axis."""
+"""Paddings of the last axis, and of several axes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
 _CONSTANT, _EDGE = 0, 3
+_WIDE = 3
+"""Elements of padding from which HTP takes other places along a second axis."""
 
 
 @form("Pad")
-def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather along the last axis, and pad the other axes."""
+def _edges(w: Writer, op: Op, source: Tensor) -> bool:
+    """Gather along the last axis of floats, and all but the first of several axes that are padded widely."""
     amounts = op.param("pad_amount").astype(int)
-    if op.param("scheme") != _EDGE or source.dtype.is_fixed or not amounts[-1].any():
+    axes = numpy.flatnonzero(amounts.any(1)).tolist()
+    if op.param("scheme") != _EDGE or not axes or source.encoding != op.outputs[0].encoding:
         return False
-    size, (start, stop) = source.shape[-1], amounts[-1]
-    places = numpy.clip(numpy.arange(-start, size + stop), 0, size - 1).astype(INT32.numpy)
-    shape, result = (*source.shape[:-1], len(places)), op.outputs[0]
-    params: dict[str, ir.Param] = {"axis": ir.i32(source.rank - 1)}
-    x = w.emit("Gather", [source, w.constant(places)], shape, params, source.dtype)
-    amounts[-1] = 0
-    if amounts.any():
-        x = w.emit(op.type, [x], result.shape, {**op.params, "pad_amount": ir.u32s(amounts)}, x.dtype)
-    w.finish(x)
-    return True
+    is_wide = amounts.max() >= _WIDE and source.dtype.bits > 8
+    gathered = axes[1:] if is_wide else []
+    if source.dtype.is_float and axes[-1] == source.rank - 1:
+        gathered = gathered or axes[-1:]
+    x = source
+    for axis in gathered:
+        start, stop = amounts[axis]
+        places = numpy.clip(numpy.arange(-start, x.shape[axis] + stop), 0, x.shape[axis] - 1)
+        shape = (*x.shape[:axis], places.size, *x.shape[axis + 1 :])
+        params: dict[str, ir.Param] = {"axis": ir.i32(axis)}
+        inputs, amounts[axis] = [x, w.constant(places.astype(INT32.numpy))], 0
+        x = w.emit("Gather", inputs, shape, params, x.dtype, x.encoding)
+    if gathered and amounts.any():
+        params, shape = {**op.params, "pad_amount": ir.u32s(amounts)}, op.outputs[0].shape
+        x = w.emit(op.type, [x], shape, params, x.dtype, x.encoding)
+    if gathered:
+        w.finish(x)
+    return bool(gathered)
 
 
 @form("Pad")

@@ -13,16 +13,18 @@ from xdlc.passes.htp_forms.registry import form
 
 @form("ElementWiseNeuron")
 def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep Tanh and Sigmoid out of the product or sum before them, within which HTP rounds them to 9 bits.
-
-    The largest of a number and the lowest one is the number.
-    """
+    """Keep Tanh and Sigmoid out of the product or sum before them, within which HTP rounds them to 9 bits."""
     if op.param("operation") not in (SIGMOID, TANH) or not source.dtype.is_float:
         return False
     if not _is_fused(w, op, source):
         return False
-    w.graph.set_inputs(op, [w.binary(MAXIMUM, source, w.number(-FLOAT16.largest, source.dtype))])
+    w.graph.set_inputs(op, [apart(w, source)])
     return True
+
+
+def apart(w: Writer, x: Tensor) -> Tensor:
+    """Return the largest of numbers and the lowest one, which is the numbers."""
+    return w.binary(MAXIMUM, x, w.number(-FLOAT16.largest, x.dtype))
 
 
 def _is_fused(w: Writer, op: Op, x: Tensor) -> bool:

@@ -15,19 +15,23 @@ _LARGEST = 65504.0
 _BY_LARGEST = {
     (EQUAL, math.inf): GREATER_EQUAL,
     (EQUAL, -math.inf): LESS_EQUAL,
+    (GREATER, -math.inf): GREATER,
     (LESS, math.inf): LESS,
     (NOT_EQUAL, math.inf): LESS,
     (NOT_EQUAL, -math.inf): GREATER,
 }
+_TURNED = {LESS: GREATER, GREATER: LESS, EQUAL: EQUAL, NOT_EQUAL: NOT_EQUAL}
 
 
 @form("ElementWiseBinary")
 def _largest(w: Writer, op: Op, source: Tensor) -> bool:
-    """Compare with the largest float16, at which HTP saturates."""
-    limit = constant_number(op.inputs[1])
-    operation = _BY_LARGEST.get((op.param("operation"), 0.0 if limit is None else limit))
-    if operation is None or limit is None or not source.dtype.is_float:
+    """Compare with the largest float16, at which HTP saturates; a limit on the left goes to the right."""
+    operation, limit = int(op.param("operation")), constant_number(op.inputs[1])
+    if operation in _TURNED and source.data is not None and op.inputs[1] is not None:
+        operation, limit, source = _TURNED[operation], constant_number(source), op.inputs[1]
+    saturated = _BY_LARGEST.get((operation, 0.0 if limit is None else limit))
+    if saturated is None or limit is None or not source.dtype.is_float:
         return False
     w.graph.set_inputs(op, [source, w.number(math.copysign(_LARGEST, limit), source.dtype)])
-    op.params["operation"] = ir.u32(operation)
+    op.params["operation"] = ir.u32(saturated)
     return True

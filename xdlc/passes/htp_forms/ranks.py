@@ -108,10 +108,12 @@ def _is_reshaped(w: Writer, x: Tensor) -> bool:
 def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
     """Reduce one axis, to which neighbours fold, or axes that a Transpose brings together."""
     axes = sorted(int(axis) for axis in op.param("axes"))
-    is_integer = source.dtype.is_integer
-    if source.rank < (5 if is_integer or op.type in ("ReduceMax", "ReduceMin") else 6) or not axes:
+    is_extreme, is_integer = op.type in ("ReduceMax", "ReduceMin"), source.dtype.is_integer
+    if source.rank < (5 if is_integer or is_extreme else 6) or not axes:
         return False
-    if source.rank == 5 and len(axes) == 1 and not is_integer:
+    if is_integer and op.type != "ReduceMean":
+        return _each(w, op, source, axes)
+    if source.rank == 5 and len(axes) == 1:
         return False
     x, start = source, axes[0]
     if axes[-1] - start >= len(axes):
@@ -121,6 +123,17 @@ def _reduce(w: Writer, op: Op, source: Tensor) -> bool:
     flat = w.reshape(x, (*sizes, x.size // math.prod(sizes)))
     params = {**op.params, "axes": ir.u32s([1]), "keep_dims": ir.b8(True)}
     _finish(w, op, [flat], (sizes[0], 1, flat.shape[2]), params)
+    return True
+
+
+def _each(w: Writer, op: Op, source: Tensor, axes: Sequence[int]) -> bool:
+    """Reduce integers along one axis after the other, for HTP has no Transpose of five axes of them."""
+    params, sizes, x = {**op.params, "axes": ir.u32s([1]), "keep_dims": ir.b8(True)}, [*source.shape], source
+    for axis in axes:
+        before, after = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
+        x = w.reshape(x, (before, sizes[axis], after))
+        x, sizes[axis] = w.emit(op.type, [x], (before, 1, after), params, op.outputs[0].dtype), 1
+    w.finish(w.reshape(x, op.outputs[0].shape))
     return True
 
 

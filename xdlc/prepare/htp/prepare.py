@@ -23,7 +23,7 @@ from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.forkserver import ForkServer
-from xdlc.runtime.htp.library import library_folder
+from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.process import stored_model
 
 _log = logging.getLogger(__name__)
@@ -245,7 +245,8 @@ def _stored(
         args: The other options, for the history.
     """
     plans: tuple[PartitionPlan, ...] = ()
-    notices = [outcome.notice for _, outcome in work.outcomes() if outcome.notice]
+    said = (unswept(), *(outcome.notice for _, outcome in work.outcomes()))
+    notices = [notice for notice in said if notice]
     failures = work.failures()
     problems = [single for error in failures.values() for single in each_problem(error)]
     if isinstance(work, PartitionJobs):

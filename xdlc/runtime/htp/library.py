@@ -19,6 +19,8 @@ from xdlc.runtime.htp.structs import QnnBinaryInfo, QnnOpConfig, QnnTensor
 # Struct layouts and function positions are measured per version: no other version is called.
 KNOWN_CORE_API = (2, 40)
 KNOWN_SYSTEM_API = (1, 15)
+SWEPT_SDK = (2, 51)
+"""The version whose faults xdlc.passes.htp_forms avoids."""
 KNOWN_PACKAGE = "onnxruntime-qnn 2.7.0"
 INSTALL = f"pip install {KNOWN_PACKAGE.replace(' ', '==')}"  # whichever way xdlc was installed
 
@@ -197,6 +199,14 @@ def installed_sdk() -> tuple[int, ...] | None:
     except (BackendError, OSError):
         return None
     return find_version(found[1]) if found else None
+
+
+def unswept() -> str | None:
+    """Return a notice that the installed version may have other faults; None for the one that was swept."""
+    sdk = installed_sdk()
+    if sdk is None or sdk[:2] == SWEPT_SDK:
+        return None
+    return f"faults of SDK {dotted(sdk)} are unknown, those of {dotted(SWEPT_SDK)} known; compare results"
 
 
 LOG_ERROR = 1

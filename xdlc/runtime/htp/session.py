@@ -21,7 +21,7 @@ from xdlc.ir import Model
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.runtime.htp.cache_session import CacheSession
 from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
-from xdlc.runtime.htp.library import library_folder
+from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.worker_session import OPENING, RUNNING, WorkerSession
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.timeout import EMULATED, checked
@@ -113,6 +113,8 @@ class HtpSession:
             raise refuse_to_compile(self.choice, failures, asked)
         if runs is None:
             reasons = [*failures, *self.choice.reasons]
+            if notice := unswept():
+                notify(notice)
             for reason in reasons:
                 notify(f"not used on {self.soc}: {reason}")
             if reasons:
