@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 982
+MODULES = 983
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_700,
+    "converter": 56_715,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_330,
+    "passes": 8_465,
     "prepare": 4_140,
     "quant": 19_790,
-    "runtime": 17_285,
+    "runtime": 17_295,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_265
+TOTAL = 144_430
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
