@@ -76,6 +76,14 @@ def integers(type: str, shape: tuple[int, ...], *axes: int) -> Callable[[Draft],
     return build
 
 
+def led(channels: int, groups: int, strides: list[int], pads: list[int]) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        weight = d.weight(groups if groups > 1 else 8, channels // groups, 3, 3)
+        d.node("Conv", d.input((1, channels, 7, 15)), weight, group=groups, strides=strides, pads=pads)
+
+    return build
+
+
 CASES = {
     ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
     ("integers", "float"): [
@@ -125,6 +133,12 @@ CASES = {
         depthwise(32, 3, [2, 2], [3, 3]),
     ],
     ("taps of 2x2", "w8a8"): [depthwise(2, 1, [2, 2], [2, 2]), depthwise(36, 1, [2, 2], [2, 2])],
+    ("padding as high as the kernel", "w8a8"): [
+        led(64, 64, [1, 2], [3, 2, 1, 1]),
+        led(8, 1, [1, 1], [4, 1, 1, 1]),
+        led(1, 1, [1, 1], [3, 3, 1, 1]),
+    ],
+    ("padding as high as the kernel", "w8a16"): [led(8, 8, [1, 1], [3, 1, 0, 0])],
     ("wide edges", "float"): [
         lambda d: d.node("Pad", d.input((3, 6, 5)), d.indices(0, 3, 0, 1, 1, 0), mode="edge"),
         lambda d: d.node("Pad", d.input((1, 8, 2)), d.indices(2, 3, 1, 3, 0, 1), mode="edge"),

@@ -7,21 +7,25 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.dtype import UFIXED8
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
 
 @form("Conv2d", "Conv3d", "DepthWiseConv2d")
 def _apart(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad by a kernel of one tap where padding of floats at the start of an axis is as wide as the kernel."""
-    weight, axes = op.inputs[1], source.rank - 2
-    if weight is None or not source.dtype.is_float or not weight.dtype.is_float:
+    """Pad by a kernel of one tap where padding at the start of an axis is as wide as the kernel.
+
+    Fixed point is wrong along the first axis of two only.
+    """
+    weight, axes, is_fixed = op.inputs[1], source.rank - 2, source.dtype.is_fixed
+    if weight is None or not (is_fixed and axes == 2 or source.dtype.is_float and weight.dtype.is_float):
         return False
     kernel = numpy.array(weight.shape[:axes])
     pads = op.param("pad_amount", numpy.zeros((axes, 2))).astype(int)
     spans = (kernel - 1) * op.param("dilation", numpy.ones(axes)).astype(int) + 1
     leading = pads[:, 0] + _padded(source)
-    if (kernel == 1).all() or not (leading >= spans).any():
+    if (kernel == 1).all() or not (leading >= spans)[: 1 if is_fixed else axes].any():
         return False
     shape = (source.shape[0], *(source.shape[1:-1] + pads.sum(1)), source.shape[-1])
     channels, ones = source.shape[-1], [1] * axes
@@ -31,10 +35,13 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
         kind = "DepthWiseConv2d" if channels > 1 else "Conv2d"
     else:
         taps, kind = numpy.eye(channels).reshape(*ones, channels, channels), op.type
-    padded = w.emit(kind, [source, w.constant(taps.astype(weight.dtype.numpy))], shape, params, source.dtype)
+    numbers = w.constant(taps.astype(UFIXED8.numpy if is_fixed else weight.dtype.numpy))
+    if is_fixed:
+        numbers.dtype, numbers.encoding = UFIXED8, ir.ScaleOffset(1.0, 0)
+    padded = w.emit(kind, [source, numbers], shape, params, source.dtype, source.encoding)
     result = op.outputs[0]
     own = {**op.params, "pad_amount": ir.u32s(numpy.zeros((axes, 2)))}
-    w.finish(w.emit(op.type, [padded, *op.inputs[1:]], result.shape, own, result.dtype))
+    w.finish(w.emit(op.type, [padded, *op.inputs[1:]], result.shape, own, result.dtype, result.encoding))
     return True
 
 
