@@ -84,6 +84,13 @@ def led(channels: int, groups: int, strides: list[int], pads: list[int]) -> Call
     return build
 
 
+def normed(shape: tuple[int, ...]) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        d.node("BatchNormalization", d.input(shape), *(d.constant([n]) for n in (1.3, 0.45, 0.0, 1.0)))
+
+    return build
+
+
 CASES = {
     ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
     ("integers", "float"): [
@@ -139,6 +146,8 @@ CASES = {
         led(1, 1, [1, 1], [3, 3, 1, 1]),
     ],
     ("padding as high as the kernel", "w8a16"): [led(8, 8, [1, 1], [3, 1, 0, 0])],
+    ("a row of two columns", "w8a8"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
+    ("a row of two columns", "w8a16"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
     ("wide edges", "float"): [
         lambda d: d.node("Pad", d.input((3, 6, 5)), d.indices(0, 3, 0, 1, 1, 0), mode="edge"),
         lambda d: d.node("Pad", d.input((1, 8, 2)), d.indices(2, 3, 1, 3, 0, 1), mode="edge"),
