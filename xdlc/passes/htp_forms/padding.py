@@ -19,7 +19,7 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
     Fixed point is wrong along the first axis of two only.
     """
     weight, axes, is_fixed = op.inputs[1], source.rank - 2, source.dtype.is_fixed
-    if weight is None or not (is_fixed and axes == 2 or source.dtype.is_float and weight.dtype.is_float):
+    if weight is None or not ((is_fixed and axes == 2) or (source.dtype.is_float and weight.dtype.is_float)):
         return False
     kernel = numpy.array(weight.shape[:axes])
     pads = op.param("pad_amount", numpy.zeros((axes, 2))).astype(int)
