@@ -91,6 +91,14 @@ def normed(shape: tuple[int, ...]) -> Callable[[Draft], object]:
     return build
 
 
+def multiple(factor: int) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        divisor = d.input((500,), 0.5, 3)
+        d.node("Mod", d.node("Mul", divisor, d.constant(factor)), divisor, fmod=1)
+
+    return build
+
+
 CASES = {
     ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
     ("integers", "float"): [
@@ -148,6 +156,7 @@ CASES = {
     ("padding as high as the kernel", "w8a16"): [led(8, 8, [1, 1], [3, 1, 0, 0])],
     ("a row of two columns", "w8a8"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
     ("a row of two columns", "w8a16"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
+    ("remainders", "float"): [multiple(4), multiple(16)],
     ("wide edges", "float"): [
         lambda d: d.node("Pad", d.input((3, 6, 5)), d.indices(0, 3, 0, 1, 1, 0), mode="edge"),
         lambda d: d.node("Pad", d.input((1, 8, 2)), d.indices(2, 3, 1, 3, 0, 1), mode="edge"),

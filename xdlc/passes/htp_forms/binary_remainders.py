@@ -25,6 +25,9 @@ from xdlc.opdefs.elementwise_enums import (
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import MISSING, form
 
+_SPLIT = 65.0
+"""2^6 + 1: the high part of a product by it has 11 - 6 bits."""
+
 
 @form("ElementWiseBinary", reason=MISSING)
 def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
@@ -35,7 +38,10 @@ def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
     zero = w.number(0.0, source.dtype)
     size, part = w.unary(ABS, source), w.unary(ABS, divisor)
     count = w.unary(FLOOR, w.binary(DIVIDE, size, part))
-    rest = w.binary(SUBTRACT, size, w.binary(MULTIPLY, count, part))
+    high = _high_bits(w, part)
+    low = w.binary(SUBTRACT, part, high)
+    rest = w.binary(SUBTRACT, size, w.binary(MULTIPLY, count, high))
+    rest = w.binary(SUBTRACT, rest, w.binary(MULTIPLY, count, low))
     less, more = w.binary(ADD, rest, part), w.binary(SUBTRACT, rest, part)
     rest = w.select(
         w.binary(LESS, rest, zero, BOOL8),
@@ -52,3 +58,9 @@ def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
         rest = w.unary(ROUND, w.binary(DIVIDE, w.binary(SUBTRACT, source, rest), divisor))
     w.finish(rest)
     return True
+
+
+def _high_bits(w: Writer, x: Tensor) -> Tensor:
+    """Return floats rounded to 5 of their 11 bits (Veltkamp), so that products by few bits are exact."""
+    wide = w.binary(MULTIPLY, x, w.number(_SPLIT, x.dtype))
+    return w.binary(SUBTRACT, wide, w.binary(SUBTRACT, wide, x))
