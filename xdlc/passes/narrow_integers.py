@@ -41,7 +41,12 @@ class NarrowIntegers:
         if self.check:
             raise_all(list(misfits(graph)))
         beside = _beside_host(graph)
-        copies = [_copy(graph, op) for op in graph.ops if _is_cast(op, FLOAT64, FLOAT32, either=True)]
+        copies = [
+            _copy(graph, op)
+            for op in graph.ops
+            if _is_cast(op, FLOAT64, FLOAT32, either=True)
+            and not beside.intersection((*op.inputs, *op.outputs))
+        ]
         ports = [_split_input(graph, tensor) for tensor in graph.inputs if tensor not in beside]
         ports += [_split_output(graph, tensor) for tensor in graph.outputs if tensor not in beside]
         kept = beside | {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}

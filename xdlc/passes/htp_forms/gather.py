@@ -41,8 +41,10 @@ def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
     )
     if index is None or index.size < _FEWEST or not _is_short(source, size):
         return False
-    if index.data is not None and batches == 1 and (index.numpy() < count - 1).all():
-        return False
+    if index.data is not None:
+        index = w.constant((index.numpy() % count).astype(INT32.numpy))
+        if batches == 1 and (index.numpy() < count - 1).all():
+            return False
     starts = w.constant((numpy.arange(batches) * count).astype(INT32.numpy).reshape(-1, 1))
     rows = w.reshape(w.cast(index, INT32), (1, index.size))
     rows = w.reshape(w.binary(ADD, rows, starts), (batches * index.size, 1))

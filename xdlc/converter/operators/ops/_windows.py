@@ -111,7 +111,7 @@ def automatic_padding(node: Node) -> str:
     Raises:
         ModelError: If it is something else.
     """
-    automatic = str(node.attr("auto_pad", "NOTSET"))
+    automatic = str(node.attr("auto_pad", "") or "NOTSET")
     if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise node.invalid(f"auto_pad is {automatic!r:.40}")
     return automatic
