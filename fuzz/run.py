@@ -487,7 +487,7 @@ def main() -> int:
         parser.error("state --seconds or --cases")
     series = (given.seed, given.first, given.cases, given.seconds, given.work)
     results = []
-    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
         # A process for each, since memory that workers share belongs to one campaign.
         for task in [pool.submit(result_of, name, *series) for name in names]:
             results.append(task.result())

@@ -88,6 +88,16 @@ def edge_pad() -> Case:
     return whole(one_op("Pad", [normal(2, 4, 6)], (2, 5, 9), params))
 
 
+def edge_pad_by_three() -> Case:
+    params = {"scheme": u32(3), "pad_amount": u32s([[0, 0], [3, 0], [0, 0]])}
+    return whole(one_op("Pad", [normal(2, 4, 7)], (2, 7, 7), params))
+
+
+def edge_pad_of_integers() -> Case:
+    params = {"scheme": u32(3), "pad_amount": u32s([[1, 0], [0, 2]])}
+    return whole(one_op("Pad", [np.arange(12, dtype=np.int32).reshape(3, 4)], (4, 6), params))
+
+
 def gather_nd() -> Case:
     places = static("i", np.array([[0], [2], [4], [1]], np.int32))
     return whole(one_op("GatherNd", [normal(4, 5, 6), places], (4, 6), {"batch_dims": u32(1)}))
@@ -166,6 +176,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "log-softmax-8": lambda: log_softmax(129, 8),
     "log-softmax-16": lambda: log_softmax(65, 16),
     "edge-pad": edge_pad,
+    "edge-pad-by-three": edge_pad_by_three,
+    "edge-pad-of-integers": edge_pad_of_integers,
     "gather-nd": gather_nd,
     "gather": gather,
     "short-rows": lambda: short_rows(64, 8, bits=16),

@@ -77,7 +77,7 @@ def _refused(framework: Framework, network: Network, folder: Path, refusal: str)
 def target(
     name: str,
     start: Callable[[], Framework],
-    generate: Callable[[random.Random], Network],
+    generate: Callable[[random.Random], Network] | None,
     *engine: str,
     seconds: int = 5,
 ) -> Target:
@@ -86,12 +86,13 @@ def target(
     Args:
         name: Name of the target.
         start: Imports the engine and returns the framework.
-        generate: Makes a network.
+        generate: Makes a network; None for a target that lists its cases.
         engine: Modules that the engine needs.
         seconds: Processor time of a case.
     """
 
     def network_of(rng: random.Random) -> Files:
+        assert generate is not None
         with foreign():
             return generate(rng).files()
 
@@ -107,7 +108,7 @@ def target(
         tuple,
         once,
         (FILE,),
-        network_of,
+        network_of if generate else None,
         engine=engine,
         smaller=reductions,
         seconds=seconds,

@@ -35,7 +35,7 @@ class Edges(Sequence[Files]):
     def __init__(self, samples: Mapping[str, Sequence[Network]], changes: Changes, change: Change) -> None:
         self._samples, self._changes, self._change = samples, changes, change
         self._ops = sorted(op for op, networks in samples.items() if networks)
-        self._single = cache(self._single)  # type: ignore[method-assign]
+        self._listed: dict[str, tuple[Network, ...]] = {}
         self._ends = list(accumulate(max(LEAST, len(self._single(op))) for op in self._ops))
 
     def __len__(self) -> int:
@@ -62,12 +62,14 @@ class Edges(Sequence[Files]):
 
     def _single(self, op: str) -> tuple[Network, ...]:
         """Return the single changes of the first samples that have ``LEAST`` together."""
-        networks: list[Network] = []
-        for sample in self._samples[op]:
-            networks += self._changes(sample)
-            if len(networks) >= LEAST:
-                break
-        return tuple(networks)
+        if op not in self._listed:
+            networks: list[Network] = []
+            for sample in self._samples[op]:
+                networks += self._changes(sample)
+                if len(networks) >= LEAST:
+                    break
+            self._listed[op] = tuple(networks)
+        return self._listed[op]
 
 
 def row(files: Files) -> str:
@@ -89,7 +91,4 @@ def edge_target(
     def listed() -> Edges:
         return Edges(samples(), changes, change)
 
-    def none(_: random.Random) -> Network:
-        raise NotImplementedError
-
-    return replace(target(name, start, none, *engine, seconds=20), listed=listed, row=row)
+    return replace(target(name, start, None, *engine, seconds=20), listed=listed, row=row)

@@ -48,6 +48,8 @@ def test_broadcasts_that_do_not_fold_stay():
         (enums.LESS, np.inf, [True, True, False]),
         (enums.NOT_EQUAL, -np.inf, [False, True, True]),
         (enums.GREATER, -np.inf, [False, True, True]),
+        (enums.GREATER_EQUAL, np.inf, [False, False, True]),
+        (enums.LESS_EQUAL, -np.inf, [True, False, False]),
     ],
 )
 def test_comparisons_with_infinity_are_with_the_largest_float16(operation, limit, expected):
@@ -62,6 +64,7 @@ def test_comparisons_with_infinity_are_with_the_largest_float16(operation, limit
         (enums.GREATER, np.inf, [True, True, False]),
         (enums.LESS, -np.inf, [False, True, True]),
         (enums.EQUAL, np.inf, [False, False, True]),
+        (enums.LESS_EQUAL, np.inf, [False, False, True]),
     ],
 )
 def test_infinity_on_the_left_is_compared_alike(operation, limit, expected):

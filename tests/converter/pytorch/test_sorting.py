@@ -80,24 +80,24 @@ CREATED = [
 
 
 def test_creates_constants(tmp_path):
-    made = TinyProgram()
-    unused, ends = made.input("x", (1,)), []
+    net = TinyProgram()
+    unused, ends = net.input("x", (1,)), []
     for target, arguments, *named, want in CREATED:
         dtype = "float32" if want.dtype == np.float64 else str(want.dtype)
-        ends.append(made.op(target, *arguments, shape=want.shape, dtype=dtype, **(named[0] if named else {})))
-    got = list(xdlc.run(made.convert(tmp_path, [*ends, unused]), {"x": f32(0)}).values())
+        ends.append(net.op(target, *arguments, shape=want.shape, dtype=dtype, **(named[0] if named else {})))
+    got = list(xdlc.run(net.convert(tmp_path, [*ends, unused]), {"x": f32(0)}).values())
     for (target, *_, want), one in zip(CREATED, got, strict=False):
         np.testing.assert_allclose(one, want, rtol=1e-5, atol=1e-7, err_msg=target)
 
 
 def test_refuses_a_histogram_of_falling_edges(tmp_path):
-    made = TinyProgram()
-    edges = made.weight("edges", f32(0, 2, 1))
-    made.op(
+    net = TinyProgram()
+    edges = net.weight("edges", f32(0, 2, 1))
+    net.op(
         "histogram.bins_tensor",
-        made.input("x", (4,)),
+        net.input("x", (4,)),
         edges,
         results=[((2,), "float32"), ((3,), "float32")],
     )
     with pytest.raises(ModelError):
-        made.convert(tmp_path)
+        net.convert(tmp_path)

@@ -17,13 +17,13 @@ _WIDE = 3
 
 @form("Pad")
 def _edges(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather along the last axis of floats, and all but the first of several axes that are padded widely."""
+    """Gather along the last axis of floats, and along all axes of integers or that are padded widely."""
     amounts = op.param("pad_amount").astype(int)
     axes = numpy.flatnonzero(amounts.any(1)).tolist()
     if op.param("scheme") != _EDGE or not axes or source.encoding != op.outputs[0].encoding:
         return False
     is_wide = amounts.max() >= _WIDE and source.dtype.bits > 8
-    gathered = axes[1:] if is_wide else []
+    gathered = axes if is_wide or source.dtype.is_integer else []
     if source.dtype.is_float and axes[-1] == source.rank - 1:
         gathered = gathered or axes[-1:]
     x = source

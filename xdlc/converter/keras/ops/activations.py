@@ -52,12 +52,12 @@ def relu(
     """Return slope * (x - threshold) below the threshold, x above it, at most max_value."""
     if threshold:
         below = g("Mul", [g("Sub", [x, const(g, threshold)]), const(g, negative_slope)])
-        made = g("Where", [g("Greater", [x, const(g, threshold)]), x, below])
+        activated = g("Where", [g("Greater", [x, const(g, threshold)]), x, below])
     elif negative_slope:
-        made = leaky(g, x, negative_slope)
+        activated = leaky(g, x, negative_slope)
     else:
         return clipped(g, x, 0, max_value) if max_value is not None else g("Relu", [x])
-    return clipped(g, made, None, max_value) if max_value is not None else made
+    return clipped(g, activated, None, max_value) if max_value is not None else activated
 
 
 def softmax(g: Operators, x: Value, axis: Any = -1, log: bool = False) -> Value:

@@ -99,9 +99,9 @@ def _zeta(self: Term, other: Term) -> Term:
     for index, number in enumerate(_BERNOULLI, 1):
         rest = rest + w ** (1 - s - 2 * index) * rising * (number / math.factorial(2 * index))
         rising = rising * (s + (2 * index - 1)) * (s + 2 * index)
-    found = total + ((w**-s).same(0) & ((total > 0) | rest.is_nan())).where(0, rest)
-    found = is_low.where(is_whole.where(math.inf, s.differs(s("Floor")).where(math.nan, found)), found)
-    return (s < 1).where(math.nan, s.same(1).where(math.inf, found))
+    zeta = total + ((w**-s).same(0) & ((total > 0) | rest.is_nan())).where(0, rest)
+    zeta = is_low.where(is_whole.where(math.inf, s.differs(s("Floor")).where(math.nan, zeta)), zeta)
+    return (s < 1).where(math.nan, s.same(1).where(math.inf, zeta))
 
 
 _LARGE = 200.0

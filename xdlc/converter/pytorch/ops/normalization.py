@@ -95,8 +95,8 @@ def _instance_norm(
     _check_mode(node, running_mean)
     x = input if input.rank != 3 else g("Unsqueeze", [input, vector(g, [2])])
     # torch divides by nothing where both the variance and eps are 0
-    made = g("InstanceNormalization", [x, *_affine(g, input, weight, bias)], epsilon=eps or 1e-30)
-    return made if input.rank != 3 else g("Squeeze", [made, vector(g, [2])])
+    normal = g("InstanceNormalization", [x, *_affine(g, input, weight, bias)], epsilon=eps or 1e-30)
+    return normal if input.rank != 3 else g("Squeeze", [normal, vector(g, [2])])
 
 
 # ---------------------------------------------------------------------------------------------- features

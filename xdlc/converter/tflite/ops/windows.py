@@ -63,7 +63,8 @@ def _transpose_conv(node: Node, g: Operators) -> Value:
     given = shape.numpy().reshape(-1).tolist() if shape.is_static else stated
     if given is None or len(given) != len(axes) + 2:
         raise node.problem("the output shape (input 0) must be constant, but is computed")
-    if (given[0], given[-1]) != (x.shape[0], weight.shape[-2]):
+    batches = (x.shape[0], node.message.inputs[2].shape[0])  # now, and in the file
+    if given[0] not in batches or given[-1] != weight.shape[-2]:
         raise node.invalid(
             f"output shape {given} of {list(x.shape)} and weights of {weight.shape[-2]} channels"
         )
