@@ -41,13 +41,16 @@ def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
     )
     if index is None or index.size < _FEWEST or not _is_short(source, size):
         return False
+    starts = numpy.arange(batches).reshape(-1, 1) * count
     if index.data is not None:
-        index = w.constant((index.numpy() % count).astype(INT32.numpy))
-        if batches == 1 and (index.numpy() < count - 1).all():
+        places = index.numpy().reshape(1, -1) % count
+        if batches == 1 and (places < count - 1).all():
             return False
-    starts = w.constant((numpy.arange(batches) * count).astype(INT32.numpy).reshape(-1, 1))
-    rows = w.reshape(w.cast(index, INT32), (1, index.size))
-    rows = w.reshape(w.binary(ADD, rows, starts), (batches * index.size, 1))
+        rows = w.constant((starts + places).astype(INT32.numpy).reshape(-1, 1))
+    else:
+        rows = w.reshape(w.cast(index, INT32), (1, index.size))
+        rows = w.binary(ADD, rows, w.constant(starts.astype(INT32.numpy)))
+        rows = w.reshape(rows, (batches * index.size, 1))
     inputs = [w.reshape(source, (batches * count, size)), rows]
     params: dict[str, ir.Param] = {"batch_dims": ir.u32(0)}
     gathered = w.emit("GatherNd", inputs, (rows.size, size), params, result.dtype, result.encoding)
