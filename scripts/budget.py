@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_715,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_520,
+    "passes": 8_525,
     "prepare": 4_140,
     "quant": 19_790,
     "runtime": 17_295,

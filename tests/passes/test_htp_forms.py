@@ -144,10 +144,7 @@ def test_inputs_of_64_bits_and_rank_6_are_narrowed_once():
     assert max(tensor.rank for tensor in graph.tensors.values()) <= 5
 
 
-@pytest.mark.parametrize(
-    ("steps", "time_major", "is_coupled"), [(4, False, False), (3, True, True), (1, True, False)]
-)
-def test_a_written_cell_has_all_outputs_of_an_lstm(steps, time_major, is_coupled):
+def lstm(steps: int, *, time_major: bool, is_coupled: bool) -> tuple[Graph, dict[str, np.ndarray]]:
     batch, width, units = 2, 3, 5
     shape = (steps, batch, width) if time_major else (batch, steps, width)
     graph, feeds = Graph("cell"), {"x": floats(*shape), "h": floats(batch, units), "c": floats(batch, units)}
@@ -163,11 +160,24 @@ def test_a_written_cell_has_all_outputs_of_an_lstm(steps, time_major, is_coupled
     graph.append(make_op(graph, "Lstm", inputs, results, params, name="op"))
     for tensor in results:
         graph.add_output(tensor)
+    return graph, feeds
+
+
+@pytest.mark.parametrize(
+    ("steps", "time_major", "is_coupled"), [(4, False, False), (3, True, True), (1, True, False)]
+)
+def test_a_written_cell_has_all_outputs_of_an_lstm(steps, time_major, is_coupled):
+    graph, feeds = lstm(steps, time_major=time_major, is_coupled=is_coupled)
     form = rewritten(graph)
     assert "Lstm" not in {op.type for op in form.ops}
     expected, found = run(graph, feeds), run(form, feeds)
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_an_lstm_of_very_many_steps_stays():
+    graph, _ = lstm(257, time_major=True, is_coupled=False)
+    assert [op.type for op in rewritten(graph).ops] == ["Lstm"]
 
 
 def test_indices_of_batches_count_from_the_end_too():

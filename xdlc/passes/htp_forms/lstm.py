@@ -11,18 +11,20 @@ from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SIGMOID, TANH
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.fused_neuron import apart
 from xdlc.passes.htp_forms.registry import form
-from xdlc.passes.step_recurrences import LIMIT, STATES, time_axis
+from xdlc.passes.step_recurrences import STATES, time_axis
 
 _FORGET = {"weight": 1, "recurrence": 4, "bias": 7}
 """Inputs of the forget gate; those of cell and output gate follow (OpDef of Lstm)."""
 _INPUT = {"weight": 16, "recurrence": 17, "bias": 21}
+_LONGEST = 256
+"""Most steps: 500 cells take HTP 1.8 times the time of an Lstm to compile (SDK 2.51)."""
 _OTHERS = (12, 13, 14, 15, 18, 19, 20, 22, 23, 24)
 """Inputs of norms, peepholes, projection and reset."""
 
 
 @form("Lstm")
 def _cells(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write the cell of each step in products and sums: HTP rounds the gates of an Lstm to 9 bits."""
+    """Write the cell of each of up to 256 steps in products and sums: an Lstm rounds gates to 9 bits."""
     if not source.dtype.is_float or len(op.outputs) != 3 or any(optional(op, index) for index in _OTHERS):
         return False
     if any(op.param(name, 0.0) > 0 for name in ("cell_clip_threshold", "output_clip_threshold")):
@@ -34,7 +36,7 @@ def _cells(w: Writer, op: Op, source: Tensor) -> bool:
         x = w.transposed(source, (1, 0, 2))
     batch, width = x.shape[-2:]
     steps, units = x.shape[0] if x.rank == 3 else 1, op.outputs[1].shape[-1]
-    if len(weights) < len(stacked) or steps > LIMIT:
+    if len(weights) < len(stacked) or steps > _LONGEST:
         return False
     shares = _product(w, w.reshape(x, (steps * batch, width)), weights["weight"], weights["bias"])
     cell, hidden = (optional(op, place) for place in STATES["Lstm"].values())
