@@ -13,7 +13,7 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
-from xdlc.passes.merge_rearrangements import MOST_AXES, is_view, view
+from xdlc.passes.merge_rearrangements import MOST_AXES, is_rowwise, is_view, view
 
 
 @graph_pass(stage="converter", after=("merge_rearrangements",), op_types=("Transpose",))
@@ -40,7 +40,7 @@ class _Part(NamedTuple):
         output: Which output of that it is.
         start: First place on the cut axis.
         size: Its size along that axis.
-        ops: The ops after that: a Reshape that drops the cut axis, element-wise ops, the Transpose.
+        ops: The ops after that: a Reshape that drops the cut axis, ops that may follow the Transpose, that.
     """
 
     cut: Op
@@ -146,7 +146,7 @@ def _passes(op: Op, tensor: Tensor, *, first: bool) -> bool:
     others = [source for source in op.inputs if source is not None and source is not tensor]
     return (
         op.package == ir.NATIVE_PACKAGE
-        and traits(op).elementwise
+        and (traits(op).elementwise or is_rowwise(op))
         and op.outputs[0].shape == tensor.shape
         and all(source.is_static and source.size == 1 and source.rank <= 1 for source in others)
         and not isinstance(op.outputs[0].encoding, ir.AxisScaleOffset)
@@ -195,6 +195,8 @@ def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> t
     perm = [int(at) for at in part.ops[-1].param("perm")]
     if turned:
         perm[-2:] = perm[:-3:-1]
+    if perm[-1] != len(perm) - 1 and any(is_rowwise(op) for op in part.ops):
+        return None
     names = kept if dropped else list(range(tensor.rank))
     return tuple(names[at] for at in perm if names[at] != axis or held[axis] != 1)
 

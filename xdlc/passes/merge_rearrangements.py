@@ -15,6 +15,7 @@ from xdlc.passes.base import graph_pass
 MOST_AXES = 5
 """Highest rank of HTP's Transpose."""
 _VIEWS = ("Transpose", "Reshape")
+_ROWWISE = ("L2Norm", "Softmax")
 
 
 @graph_pass(stage="converter", after=("merge_views",), op_types=("Transpose",))
@@ -47,6 +48,11 @@ def is_view(op: Op | None) -> bool:
         and not op.inputs[0].dynamic_axes
         and 0 not in op.outputs[0].shape
     )
+
+
+def is_rowwise(op: Op) -> bool:
+    """Return whether an op computes each row of the last axis alone, whichever rows there are."""
+    return op.type in _ROWWISE and int(op.param("axis")) == op.outputs[0].rank - 1
 
 
 def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:

@@ -9,10 +9,7 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
-from xdlc.passes.merge_rearrangements import from_transpose, moved, views_from, views_to
-
-_ROWWISE = ("L2Norm", "Softmax")
-"""Ops that compute each row of the last axis alone."""
+from xdlc.passes.merge_rearrangements import from_transpose, is_rowwise, moved, views_from, views_to
 
 
 @graph_pass(
@@ -62,8 +59,8 @@ def _move(graph: Graph, op: Op) -> bool:
 def _turn(graph: Graph, op: Op) -> bool:
     """Move views with a Transpose after an op that others with a Transpose follow."""
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    is_rowwise = op.type in _ROWWISE
-    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1 or not (is_rowwise or traits(op).elementwise):
+    by_rows = is_rowwise(op)
+    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1 or not (by_rows or traits(op).elementwise):
         return False
     flat, result = computed[0], op.outputs[0]
     chain = from_transpose(views_to(graph, flat))
@@ -78,9 +75,9 @@ def _turn(graph: Graph, op: Op) -> bool:
             return False
         if tensor is not flat and tensor is not None and tensor.size > 1 and not keeps_rows:
             return False
-    if is_rowwise and not (keeps_rows and int(op.param("axis")) == flat.rank - 1):
+    if by_rows and not keeps_rows:
         return False
-    if is_rowwise:
+    if by_rows:
         op.params["axis"] = ir.u32(source.rank - 1)
     graph.set_inputs(op, [source if tensor is flat else tensor for tensor in op.inputs])
     for reader in graph.consumers(result):
