@@ -1,24 +1,32 @@
-"""Merging of Reshapes before and after an element-wise op."""
+"""Merging of Reshapes and Transposes before and after an op."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
+from xdlc.passes.merge_rearrangements import from_transpose, is_rowwise, moved, views_from, views_to
 
 
-@graph_pass(stage="converter", after=("merge_views",), op_types=("Reshape",))
+@graph_pass(
+    stage="converter", after=("merge_rearrangements", "merge_views"), op_types=("Reshape", "Transpose")
+)
 @dataclass(frozen=True, slots=True)
 class MergeViewsAround:
-    """Compute ``Reshape(f(Reshape(x)))`` as ``Reshape(f(x))``, if f works element by element."""
+    """Compute ``view(f(view(x)))`` as ``view(view(f(x)))``, if f works element by element or row by row.
+
+    The two views are Reshapes, or both have a Transpose.
+    """
 
     name: str = "merge_views_around"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_move(graph, op) for op in list(graph.ops) if traits(op).elementwise]
+        """Rewrite ``graph`` and return whether anything changed."""
+        results = [_move(graph, op) or _turn(graph, op) for op in list(graph.ops)]
         return any(results)
 
 
@@ -28,7 +36,7 @@ def _is_reshape(op: Op | None) -> bool:
 
 def _move(graph: Graph, op: Op) -> bool:
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1:
+    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1 or not traits(op).elementwise:
         return False
     flat, result = computed[0], op.outputs[0]
     before, after = flat.producer, graph.sole_consumer(result)
@@ -46,6 +54,52 @@ def _move(graph: Graph, op: Op) -> bool:
     after.origin = before.origin.merged(after.origin)
     graph.remove(before)
     return True
+
+
+def _turn(graph: Graph, op: Op) -> bool:
+    """Move views with a Transpose after an op that others with a Transpose follow."""
+    computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
+    by_rows = is_rowwise(op)
+    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1 or not (by_rows or traits(op).elementwise):
+        return False
+    flat, result = computed[0], op.outputs[0]
+    chain = from_transpose(views_to(graph, flat))
+    if not chain or not from_transpose(views_from(graph, result)):
+        return False
+    source = chain[0].inputs[0]
+    if source is None or flat.shape != result.shape or graph.sole_consumer(flat) is not op:
+        return False
+    keeps_rows = _keeps_rows(chain, source, flat)
+    for tensor in op.inputs:
+        if tensor is not flat and not _suits(tensor, flat, source):
+            return False
+        if tensor is not flat and tensor is not None and tensor.size > 1 and not keeps_rows:
+            return False
+    if by_rows and not keeps_rows:
+        return False
+    if by_rows:
+        op.params["axis"] = ir.u32(source.rank - 1)
+    graph.set_inputs(op, [source if tensor is flat else tensor for tensor in op.inputs])
+    for reader in graph.consumers(result):
+        graph.set_inputs(reader, [flat if tensor is result else tensor for tensor in reader.inputs])
+    graph.unlink(op)
+    result.shape = source.shape
+    graph.insert_before(chain[0], op)
+    graph.set_inputs(chain[0], [result])
+    for view in chain:
+        moved_on = view.outputs[0]
+        moved_on.dtype, moved_on.encoding = result.dtype, result.encoding
+        graph.rename(moved_on, graph.unique_name(f"{result.name}_{view.type.lower()}"))
+    return True
+
+
+def _keeps_rows(chain: Sequence[Op], source: Tensor, flat: Tensor) -> bool:
+    """Return whether views leave the rows of the last axis whole."""
+    found, row = moved(chain), flat.shape[-1]
+    if found is None or source.shape[-1:] != (row,):
+        return False
+    shape, perm = found
+    return not perm or (perm[-1] == len(perm) - 1 and shape[-1] % row == 0)
 
 
 def _suits(tensor: Tensor | None, flat: Tensor, source: Tensor) -> bool:
