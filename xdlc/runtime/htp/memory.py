@@ -1,6 +1,6 @@
 """Memory of a process that loads the vendor's library: it ends before the machine has none left.
 
-The system's own limits do not tell: where one refuses memory, the library reports that HTP does not support
+The system's own limits do not help: where one refuses memory, the library reports that HTP does not support
 an op, or aborts, and threads that take none count with their whole stacks.
 """
 
