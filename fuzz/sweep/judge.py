@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 import xdlc
 from fuzz.sweep.draft import SAMPLES, Draft, feeds, network, prefix
 from xdlc.errors import XdlcError, each_problem
-from xdlc.ir import Model
+from xdlc.ir import Model, ScaleOffset
 from xdlc.passes.base import REPORT
 from xdlc.runtime.htp.process import ChildDiedError
 
+Results = Mapping[str, Any]
 MODES = {"float": None, "w8a8": 8, "w8a16": 16}
 """Bits of activations by mode; None: floats."""
 FLOAT_LOSS = 1e-2
@@ -95,25 +96,25 @@ def _together(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
         parts = _without_named(cases, error)
         return [verdict for part in parts for verdict in _together(part, mode, soc)]
     verdicts = []
-    for case, loss in zip(cases, losses, strict=True):
-        if loss is None:
-            verdicts.append(_verdict(case, mode, soc, "right"))
+    for case, found in zip(cases, losses, strict=True):
+        excuse, loss = found or ("right", "")
+        if excuse:
+            verdicts.append(_verdict(case, mode, soc, excuse, loss))
         elif len(cases) > 1:
             alone = _together([case], mode, soc)[0]
             is_spoilt = alone.word in ("right", *EXCUSES) and alone.detail != loss
             verdicts.append(_verdict(case, mode, soc, "spoilt", loss) if is_spoilt else alone)
         else:
-            verdicts.append(_verdict(case, mode, soc, _excuse(case, mode, soc) or "wrong", loss))
+            excuse = _excuse(case, soc) if mode == "float" else ""
+            verdicts.append(_verdict(case, mode, soc, excuse or "wrong", loss))
     return verdicts
 
 
-def _excuse(case: Draft, mode: str, soc: str) -> str:
-    """Return the word for a case that is off for a reason that is no fault; empty if there is none."""
-    if mode == "float":
-        if _within_float16(case, soc):
-            return "float16"
-        return "stated" if _is_near_zero(case, soc) else ""
-    return "steps" if mode == "w8a8" and _within_own_loss(case, mode, soc) else ""
+def _excuse(case: Draft, soc: str) -> str:
+    """Return the word for floats that are off for a reason that is no fault; empty if there is none."""
+    if _within_float16(case, soc):
+        return "float16"
+    return "stated" if _is_near_zero(case, soc) else ""
 
 
 def _verdict(case: Draft, mode: str, soc: str, word: str, detail: str = "") -> Verdict:
@@ -137,17 +138,18 @@ def _without_named(cases: Sequence[Draft], error: Exception) -> list[Sequence[Dr
     return [cases[start : start + count] for start in range(0, len(cases), count)]
 
 
-def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[str | None]:
-    """Run cases in one network, and return for each how far HTP is from the host; None if close."""
+def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[tuple[str, str] | None]:
+    """Run cases in one network; return for each how far HTP is from the host, with an excuse; None if close."""
     model = _model(cases, mode)
     sample, native = feeds(cases, 0), MODES[mode] == 8
     host = xdlc.run(model, sample, native=native)
     htp = xdlc.run(model, sample, runtime="htp", soc=soc, native=native)
-    losses: list[str | None] = []
-    for index, _ in enumerate(cases):
+    losses: list[tuple[str, str] | None] = []
+    for index, case in enumerate(cases):
         own = [name for name in host if name.startswith(prefix(index))]
         found = [loss for name in own if (loss := _loss(host[name], htp[name], mode))]
-        losses.append(found[0] if found else None)
+        is_close = native and bool(found) and _within_own_loss(case, prefix(index), model, host, htp)
+        losses.append(("steps" if is_close else "", found[0]) if found else None)
     return losses
 
 
@@ -210,16 +212,29 @@ def _is_near_zero(case: Draft, soc: str) -> bool:
     return all(bool((np.abs(htp[name] - host[name]) <= NEAR_ZERO_LOSS).all()) for name in host)
 
 
-def _within_own_loss(case: Draft, mode: str, soc: str) -> bool:
+def _within_own_loss(case: Draft, start: str, model: Model, host: Results, htp: Results) -> bool:
     """Return whether HTP's fixed point is hardly further from the floats than the host's.
 
     A step between two operators, which each rounds its own way at a tie, may become several of the result.
+
+    Args:
+        case: The case.
+        start: What its names begin with in the network of several.
+        model: That network.
+        host: Its results on the host, as they are stored.
+        htp: Those on HTP.
     """
-    model, sample = _model([case], mode), feeds([case], 0)
-    whole = xdlc.run(_model([case], "float"), sample)
-    host, htp = xdlc.run(model, sample), xdlc.run(model, sample, runtime="htp", soc=soc)
-    for name, exact in whole.items():
-        own, theirs = (np.abs(each[name].astype(np.float64) - exact) for each in (host, htp))
+    alone = prefix(0)
+    floats = xdlc.run(_model([case], "float"), feeds([case], 0))
+    for name, exact in floats.items():
+        name = start + name.removeprefix(alone)
+        encoding = model.main.tensors[name].encoding
+        if not isinstance(encoding, ScaleOffset):
+            return False
+        own, theirs = (
+            np.abs((each[name].astype(np.float64) + encoding.offset) * encoding.scale - exact)
+            for each in (host, htp)
+        )
         if np.linalg.norm(theirs) > OWN_LOSS * np.linalg.norm(own) or theirs.max() > OWN_LOSS * own.max():
             return False
     return True
