@@ -99,7 +99,18 @@ def multiple(factor: int) -> Callable[[Draft], object]:
     return build
 
 
+def negative(d: Draft) -> None:
+    result = d.node("Gemm", d.input((16, 8), -1, 1), d.weight(8, 5), d.constant([-1] * 5))
+    d.node("HardSwish", result)
+
+
 CASES = {
+    ("negative sums", "w8a8"): [negative],
+    ("product of one number", "w8a8"): [lambda d: d.node("Gemm", d.input((1, 1)), d.weight(1, 3))],
+    ("many bytes", "w8a8"): [
+        lambda d: d.node("Gather", d.input((3, 33)), d.constant(np.arange(270) % 33, np.int64), axis=1),
+        lambda d: d.node("Gather", d.input((1, 4, 257)), d.constant(np.arange(256), np.int64), axis=2),
+    ],
     ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
     ("integers", "float"): [
         integers("CumSum", (7, 37), 0),
@@ -181,6 +192,7 @@ CASES = {
     ],
     ("padded planes", "w8a16"): [
         pool("AveragePool", (1, 3, 1, 5), [1, 5], [0, 1, 0, 0], stride=2, count_include_pad=1),
+        pool("AveragePool", (1, 48, 30, 1), [4, 1], [1, 0, 1, 0], stride=2),
     ],
     ("depth alone", "float"): [
         pool("AveragePool", (1, 8, 6, 6, 8), [3, 1, 3], [1, 0, 0, 0, 0, 0], ceil_mode=1, count_include_pad=1),

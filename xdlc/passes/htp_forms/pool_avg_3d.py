@@ -24,10 +24,10 @@ def _counted(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 @form("PoolAvg3d")
-def _depth_alone(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the end of the width too where the start of the depth alone is padded, and cut that off."""
+def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pad the end of the width too where starts of the other axes alone are padded, and cut that off."""
     result, stated = op.outputs[0], op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
-    if not stated[0, 0] or stated[1:].any():
+    if not stated[:2, 0].any() or stated[2].any():
         return False
     pads = reached_pads(op)
     pads[2, 1] += op.param("stride").astype(int)[2]
