@@ -115,6 +115,11 @@ def short_rows(*shape: int, bits: int) -> Case:
     return whole(one_op("Gather", [normal(*shape), places], result, {"axis": i32(axis)}), bits)
 
 
+def negative_places() -> Case:
+    numbers, places = (RNG.integers(-7, 7, shape).astype(np.int32) for shape in ((2, 3, 7, 8), (5, 8)))
+    return whole(one_op("Gather", [numbers, places], (2, 3, 5, 8, 8), {"axis": i32(2)}))
+
+
 def cast() -> Case:
     return whole(one_op("Cast", [9 * normal(1, 64)], (1, 64), {}, dtype.INT64))
 
@@ -182,6 +187,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "gather": gather,
     "short-rows": lambda: short_rows(64, 8, bits=16),
     "short-rows-of-batches": lambda: short_rows(3, 7, 32, bits=8),
+    "negative-places": negative_places,
     "cast": cast,
     "output-padding": lambda: conv(
         "TransposeConv2d",

@@ -1,6 +1,7 @@
 """What a source has quantized keeps its encodings; the rest is quantized around it."""
 
 import numpy as np
+import pytest
 
 from tests.running import run
 from xdlc.ir import AxisScaleOffset, Model, ScaleOffset, parse
@@ -37,3 +38,30 @@ def test_the_rest_is_quantized_with_the_encodings_of_the_source():
     np.testing.assert_array_equal(tensors["w"].numpy(), [[1, 2, 3], [4, 5, 6]])
     for sample in samples:
         np.testing.assert_allclose(run(made, sample)["y"], run(model, sample)["y"], atol=0.2)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "split = Split(%x) {axis=uint32 1, split_index=uint32[1] = [2]} -> %a float32[1,2], %b float32[1,2]",
+        "one = StridedSlice(%x) {ranges=int32[2,3] = [0, 1, 1, 0, 2, 1]} -> %a float32[1,2]\n"
+        "  two = StridedSlice(%x) {ranges=int32[2,3] = [0, 1, 1, 2, 4, 1]} -> %b float32[1,2]",
+    ],
+)
+def test_an_encoding_of_one_part_does_not_cut_off_the_others(parts):
+    text = f"""
+graph parts {{
+  input %x float32[1,4]
+  {parts}
+  q = Quantize(%a) -> %low ufixed8[1,2] per_tensor(scale=0.01, offset=-20)
+  d = Dequantize(%low) -> %again float32[1,2]
+  y = ElementWiseBinary(%again, %b) {{operation=uint32 13}} -> %y float32[1,2]
+  return %y
+}}
+"""
+    model = Model({"parts": parse(text).main})
+    samples = [{"x": np.array([[0.5, 2.0, -9.0, 9.0]], np.float32)}]
+    made = quantize(model, samples)
+    assert all(op.type not in ("Quantize", "Dequantize") for op in made.main.ops)
+    assert made.main.tensors["a"].encoding == ScaleOffset(0.01, -20)
+    np.testing.assert_allclose(run(made, samples[0])["y"], run(model, samples[0])["y"], atol=0.2)

@@ -28,14 +28,15 @@ def adopt_borders(graph: Graph) -> None:
     What the source leaves between them in float is then quantized with the encodings that it has learned.
     """
     for op in graph.ops:
-        if _is_border(op, "Dequantize"):
+        if is_border(op, "Dequantize"):
             _adopt(op.outputs[0], op.inputs[0])
-        elif _is_border(op, "Quantize"):
+        elif is_border(op, "Quantize"):
             real = op.inputs[0]
             _adopt(real if real is not None and graph.sole_consumer(real) is op else None, op.outputs[0])
 
 
-def _is_border(op: Op | None, type: str) -> bool:
+def is_border(op: Op | None, type: str) -> bool:
+    """Return whether an op is a Quantize, or a Dequantize, of the source."""
     return op is not None and op.type == type and op.package == NATIVE_PACKAGE and op.inputs[0] is not None
 
 
@@ -49,9 +50,9 @@ def _adopt(real: Tensor | None, stored: Tensor | None) -> None:
 def join_borders(graph: Graph) -> None:
     """Let quantized values that are dequantized and quantized again be read as they are, or converted."""
     for op in list(graph.ops):
-        real = op.inputs[0] if _is_border(op, "Quantize") else None
+        real = op.inputs[0] if is_border(op, "Quantize") else None
         before = real.producer if real is not None else None
-        if before is None or not _is_border(before, "Dequantize"):
+        if before is None or not is_border(before, "Dequantize"):
             continue
         source, result = before.inputs[0], op.outputs[0]
         if source is None or not all(isinstance(each.encoding, ScaleOffset) for each in (source, result)):

@@ -11,7 +11,7 @@ from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import activation_type
 from xdlc.quant.decision import Use
-from xdlc.quant.existing_encodings import given_bits
+from xdlc.quant.existing_encodings import given_bits, is_border
 from xdlc.quant.op_specs import crosses, float_tensors, is_real, rule_of, single_name, why_float
 from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import range_of
@@ -292,6 +292,9 @@ def _feeds_only(graph: Graph, op: Op, placement: Placement) -> bool:
         bool(readers)
         and not any(graph.is_output(tensor) for tensor in results)
         and all(
-            placement.port_bits(reader, tensor) is None and not crosses(reader) for reader, tensor in readers
+            placement.port_bits(reader, tensor) is None
+            and not crosses(reader)
+            and not is_border(reader, "Quantize")
+            for reader, tensor in readers
         )
     )

@@ -96,7 +96,7 @@ class Sharing:
             return
         if rule.selects or op.type == "Cast":
             for result in op.outputs:
-                if is_real(result) and self.join(source, result, signs=True):
+                if is_real(result) and self._may_share(op, result) and self.join(source, result, signs=True):
                     self.derived.add(result)
             if op.type == "Pad" and pad_value(op):
                 self.padding.append((source, Range(pad_value(op), pad_value(op))))
@@ -104,6 +104,20 @@ class Sharing:
             written = self._clampable(op, source)
             if written is not None and self.join(op.outputs[0], written):
                 self.derived.add(written)
+
+    def _may_share(self, op: Op, result: Tensor) -> bool:
+        """Return whether the encoding that ``result`` has, if any, suits all that ``op`` reads and writes.
+
+        Values that others read need not fit it.
+        """
+        source = op.inputs[0]
+        if source is None or self.given(result) is None or self.given(source) is not None:
+            return True
+        is_alone = all(out is result or not self._is_read(out) for out in op.outputs)
+        return is_alone and self._ends_in(op, self.members(source))
+
+    def _is_read(self, tensor: Tensor) -> bool:
+        return bool(self._graph.consumers(tensor)) or self._graph.is_output(tensor)
 
     def _clampable(self, op: Op, source: Tensor) -> Tensor | None:
         """Return the tensor whose producer can cut off what ``op`` would, or None.

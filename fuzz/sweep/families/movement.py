@@ -95,15 +95,15 @@ def gather(d: Draft) -> None:
     x = _source(d, shape)
     if type == "Gather":
         size, count = shape[axis], d.pick((), (1,), (3,), (2, 3), (40,), (3, 32))
-        values = [d.between(0, size - 1) for _ in range(math.prod(count))]
+        values = [d.between(-size, size - 1) for _ in range(math.prod(count))]
         if d.flag(0.6):
             index = d.constant(np.reshape(values, count), d.pick(np.int64, np.int32))
         else:
-            index = d.integers(count or (1,), 0, size, np.int64)
+            index = d.integers(count or (1,), -size, size, np.int64)
         d.node(type, x, index, axis=axis)
     elif type == "GatherElements":
         own = tuple(max(1, size // d.pick(1, 2)) if at == axis else size for at, size in enumerate(shape))
-        d.node(type, x, d.integers(own, 0, shape[axis], np.int64), axis=axis)
+        d.node(type, x, d.integers(own, -shape[axis], shape[axis], np.int64), axis=axis)
     else:
         batch = 1 if len(shape) > 1 and d.flag(0.4) else 0
         depth = d.between(1, len(shape) - batch)

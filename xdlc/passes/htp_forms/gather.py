@@ -1,4 +1,4 @@
-"""Known indices of several axes, short rows, and indices of batches."""
+"""Indices of several axes, short rows, and indices of batches."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
+_MOST_AXES = 4
 _SHORT, _FEWEST = (8, 16, 32), 32
 """Bytes of rows, and the least number of indices, that HTP gathers in another way."""
 _MANY = 256
@@ -20,9 +21,11 @@ _MANY = 256
 
 @form("Gather")
 def _flat(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by known indices of one axis."""
+    """Gather by known indices of one axis, and by others where the result has more than four."""
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
-    if index is None or index.data is None or index.rank < 2:
+    if index is None or index.rank < 2 or not _is_counted(w, index):
+        return False
+    if index.data is None and result.rank <= _MOST_AXES:
         return False
     shape = (*source.shape[:axis], index.size, *source.shape[axis + 1 :])
     inputs = [source, w.reshape(index, (index.size,))]
@@ -40,7 +43,7 @@ def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
         source.shape[axis],
         math.prod(source.shape[axis + 1 :]),
     )
-    if index is None or index.size < _FEWEST or not _is_short(source, size):
+    if index is None or index.size < _FEWEST or not _is_short(source, size) or not _is_counted(w, index):
         return False
     starts = numpy.arange(batches).reshape(-1, 1) * count
     if index.data is not None:
@@ -74,6 +77,11 @@ def _bytes(w: Writer, op: Op, source: Tensor) -> bool:
     gathered = w.emit("Gather", inputs, shape, params, result.dtype, result.encoding)
     w.finish(w.reshape(gathered, result.shape))
     return True
+
+
+def _is_counted(w: Writer, index: Tensor) -> bool:
+    """Return whether no computed index is negative: such ones are counted from the start first."""
+    return index.data is not None or not index.dtype.is_signed or w.made(index)
 
 
 def _is_short(source: Tensor, size: int) -> bool:

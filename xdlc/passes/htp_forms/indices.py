@@ -11,7 +11,7 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
 
-@form("GatherElements", "ScatterElements", "ScatterNd")
+@form("Gather", "GatherElements", "ScatterElements", "ScatterNd")
 def _indices(w: Writer, op: Op, source: Tensor) -> bool:
     """Count negative indices from the start."""
     index = op.inputs[1]
