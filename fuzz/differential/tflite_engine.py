@@ -127,7 +127,9 @@ class Tflite(Framework):
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
     def step_of(self, node: Node, index: int) -> float:
-        """Return 1 for integers that have a scale."""
+        """Return 1 for integers that have a scale, and the error of positions of up to 64 in float32."""
+        if node.op == "RESIZE_BILINEAR" and not node.quantization[index]:
+            return 8e-6
         return 1.0 if index < len(node.quantization) and node.quantization[index] else 0.0
 
     def real(self, network: Network, name: str, value: Array) -> Array:

@@ -155,7 +155,7 @@ class Trip:
             if not np.isfinite(error):
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, f"{name} is not finite")
             limit = apart[name] * 10 ** (LOSS / 20)
-            noise = 1e-7 * max(float(np.abs(each).max(initial=0)) for each in self.feeds.values())
+            noise = 1e-7 * max((np.abs(each).max(initial=0) for each in self.feeds.values()), default=0.0)
             if error > max(limit, noise, signal * 10 ** (-ENOUGH / 20)):
                 detail = f"{name}: error {error:.3g} of {signal:.3g}; steps allow {apart[name]:.3g}"
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, detail)

@@ -49,14 +49,14 @@ def body(node: Node) -> Any | None:
     The types of the inputs decide the body of some operators.
 
     Raises:
-        ModelError: If a flag is neither 0 nor 1, a cap of scores is negative, or their scale NaN.
+        ModelError: If a flag is neither 0 nor 1, a cap of scores is negative or NaN, or their scale NaN.
     """
     import onnx
 
     for name in _FLAGS.intersection(node.attributes):
         node.flag(name)
-    if node.attr("softcap", 0.0) < 0:
-        raise node.invalid("attribute softcap is negative")
+    if not node.attr("softcap", 0.0) >= 0:
+        raise node.invalid("attribute softcap is negative or NaN")
     if node.type == "Attention" and math.isnan(node.attr("scale", 1.0)):
         raise node.invalid("attribute scale is NaN")
     proto, opset = as_proto(node), node.opset

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from xdlc import ir
 from xdlc.converter.operators.registry import Node
+from xdlc.converter.values import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,18 @@ def automatic_padding(node: Node) -> str:
     if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise node.invalid(f"auto_pad is {automatic!r:.40}")
     return automatic
+
+
+def kernel_of(node: Node, weight: Value) -> tuple[int, ...]:
+    """Return the sizes of a convolution's window, which are those of its weights.
+
+    Raises:
+        ModelError: If ``kernel_shape`` states others.
+    """
+    sizes, given = weight.shape[2:], node.attr("kernel_shape")
+    if given is not None and tuple(given) != sizes:
+        raise node.invalid(f"kernel_shape {list(given)} differs from the weights' {list(sizes)}")
+    return sizes
 
 
 def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Window:

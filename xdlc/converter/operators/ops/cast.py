@@ -9,9 +9,10 @@ from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("Cast", since=6, layout=ANY, ignores=("saturate", "round_mode"), dynamic=True)
+@importer("Cast", since=6, layout=ANY, ignores=("round_mode",), dynamic=True)
 def cast(node: Node, b: Builder) -> Value:
     """Convert to another data type."""
+    node.flag("saturate", 1)  # it concerns floats of 8 bits only
     target = node.attr("to")
     try:
         dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(target))
@@ -20,7 +21,8 @@ def cast(node: Node, b: Builder) -> Value:
     return b.cast(node.required(0), dtype)
 
 
-@importer("CastLike", since=15, layout=ANY, ignores=("saturate", "round_mode"), dynamic=True)
+@importer("CastLike", since=15, layout=ANY, ignores=("round_mode",), dynamic=True)
 def cast_like(node: Node, b: Builder) -> Value:
     """Convert to the data type of the second input."""
+    node.flag("saturate", 1)
     return b.cast(node.required(0), node.required(1).dtype)
