@@ -125,8 +125,9 @@ CASES = {
             "GatherND", d.input((1, 6, 1)), d.constant([[[5, 0], [0, 0]]], np.int64), batch_dims=1
         )
     ],
-    ("transposed line of four groups", "float"): [
-        lambda d: d.node("ConvTranspose", d.input((1, 8, 17)), d.weight(8, 2, 3), group=4, strides=[2])
+    ("transposed in four groups", "float"): [
+        lambda d: d.node("ConvTranspose", d.input((1, 8, 17)), d.weight(8, 2, 3), group=4, strides=[2]),
+        lambda d: d.node("ConvTranspose", d.input((1, 4, 17, 17)), d.weight(4, 2, 3, 1), group=4),
     ],
     ("transposed volumes", "float"): [
         transposed([2, 3, 1], [0, 1, 0]),
