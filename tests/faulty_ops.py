@@ -201,6 +201,18 @@ CASES: dict[str, Callable[[], Case]] = {
     "output-padding-alone": lambda: conv(
         "TransposeConv2d", (1, 6, 5, 16), (2, 2, 16, 1), (1, 13, 11, 16), stride=[2, 2], output_padding=[1, 1]
     ),
+    "unreached": lambda: conv(
+        "TransposeConv2d", (1, 5, 4, 1), (3, 3, 1, 5), (1, 16, 13, 5), stride=[3, 3], output_padding=[1, 1]
+    ),
+    "unreached-3d": lambda: conv(
+        "TransposeConv3d",
+        (1, 4, 3, 5, 3),
+        (1, 1, 1, 3, 4),
+        (1, 8, 6, 10, 4),
+        stride=[2, 2, 2],
+        output_padding=[1, 1, 1],
+        bias=[1],
+    ),
     "few-channels": lambda: conv(
         "TransposeConv2d", (1, 9, 4, 4), (5, 5, 4, 1), (1, 21, 11, 4), stride=[2, 2]
     ),

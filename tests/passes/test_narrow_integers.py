@@ -6,6 +6,7 @@ import pytest
 
 from xdlc.errors import ProblemList
 from xdlc.ir import parse, to_text
+from xdlc.ir.dtype import FLOAT32, INT32, INT64
 from xdlc.passes.narrow_integers import NarrowIntegers
 
 TEXT = """
@@ -57,3 +58,27 @@ graph shapes {
     before = to_text(graph)
     assert not NarrowIntegers().apply(graph)
     assert to_text(graph) == before
+
+
+def test_what_computes_nothing_wide_reads_results_of_the_host_in_32_bits() -> None:
+    graph = parse(
+        """
+graph places {
+  input %x float32[2,3]
+  static %one int64[1] = [1]
+  shape = Shape@xdlc(%x) -> %dims int64[2]
+  less = BitwiseAnd@xdlc(%dims, %one) -> %places int64[2]
+  gather = Gather(%x, %places) {axis=int32 0} -> %y float32[2,3]
+  equal = ElementWiseBinary(%places, %one) {operation=uint32 3} -> %z bool8[2]
+  return %y, %z
+}
+"""
+    ).main
+    assert NarrowIntegers().apply(graph)
+    graph.verify()
+    gather, equal = (graph.tensors[name].producer for name in ("y", "z"))
+    assert gather is not None
+    assert equal is not None
+    assert {tensor.dtype for op in (gather, equal) for tensor in op.inputs if tensor} == {FLOAT32, INT32}
+    assert [op.type for op in graph.ops].count("Cast") == 2
+    assert graph.tensors["places"].dtype is INT64

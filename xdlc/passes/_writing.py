@@ -164,12 +164,14 @@ class Writer:
         shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
         return self.emit("StridedSlice", [x], shape, {"ranges": ir.static("", ranges)}, x.dtype, x.encoding)
 
-    def padded(self, x: Tensor, pads: Array) -> Tensor:
-        """Insert a Pad by zeros of the axes between batch and channels; ``pads`` below 0 count as 0."""
+    def padded(self, x: Tensor, pads: Array, first: int = 1) -> Tensor:
+        """Insert a Pad by zeros of the axes from ``first`` on; ``pads`` below 0 count as 0."""
         amounts = numpy.zeros((x.rank, 2), int)
-        amounts[1:-1] = numpy.maximum(pads, 0)
+        amounts[first : first + len(pads)] = numpy.maximum(pads, 0)
         if not amounts.any():
             return x
+        if x.data is not None:
+            return self.like(x, numpy.pad(x.numpy(), amounts, constant_values=self.zero_of(x) or 0))
         params: dict[str, ir.Param] = {"scheme": ir.u32(0), "pad_amount": ir.u32s(amounts)}
         params["pad_constant_value"] = ir.f32(0.0) if x.dtype.is_float else ir.i32(self.zero_of(x) or 0)
         return self.emit("Pad", [x], numpy.add(x.shape, amounts.sum(1)).tolist(), params, x.dtype, x.encoding)

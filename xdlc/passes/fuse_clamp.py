@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.elementwise_enums import MAXIMUM, MINIMUM, RELU, RELU_MIN_MAX
 from xdlc.passes._match import constant_number, is_native, replace_by
 from xdlc.passes.base import graph_pass
-
-_MOST = 3.4028234663852886e38
 
 
 @graph_pass(stage="converter", op_types=("ElementWiseBinary", "ElementWiseNeuron"))
@@ -38,8 +37,8 @@ def _fuse(graph: Graph, last: Op) -> bool:
     low, high = (min(max(bound, floor), ceiling) for bound in (low, high))
     params = {"operation": ir.u32(RELU)}
     if (low, high) != (0.0, math.inf):
-        limits = {"min_value": ir.f32(max(low, -_MOST)), "max_value": ir.f32(min(high, _MOST))}
-        params = {"operation": ir.u32(RELU_MIN_MAX), **limits}
+        low, high = max(low, -FLOAT32.largest), min(high, FLOAT32.largest)
+        params = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(low), "max_value": ir.f32(high)}
     replace_by(graph, last, "ElementWiseNeuron", [source], params, name=f"{last.name}_clamp")
     if not graph.consumers(first.outputs[0]) and not graph.is_output(first.outputs[0]):
         graph.remove(first)  # now: of a long chain, each would hold the origins of all before it

@@ -21,7 +21,7 @@ class NarrowIntegers:
 
     Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 and float64 there is
     no such Cast in HTP, so that these become uint32 and float32 themselves.  What ops of the host compute
-    keeps its type.
+    keeps its type; a Cast is before ops that compute nothing wide of it, such as a Gather by such indices.
 
     Attributes:
         name: Name of the pass.
@@ -41,6 +41,7 @@ class NarrowIntegers:
         if self.check:
             raise_all(list(misfits(graph)))
         beside = _beside_host(graph)
+        twins = [_narrow_read(graph, op, beside) for op in list(graph.ops)]
         copies = [
             _copy(graph, op)
             for op in graph.ops
@@ -56,7 +57,7 @@ class NarrowIntegers:
             for op in graph.ops
             if op.package == ir.NATIVE_PACKAGE and not beside.intersection((*op.inputs, *op.outputs))
         ]
-        return any([*copies, *ports, *tensors, *params])
+        return any([*twins, *copies, *ports, *tensors, *params])
 
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:
@@ -84,7 +85,7 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
 
 
 def _beside_host(graph: Graph) -> set[Tensor]:
-    """Return the wide tensors of ops of the host, and of ops that share one of these."""
+    """Return the wide tensors of ops of the host, and of ops that write one or share one and write others."""
     tensors: set[Tensor] = set()
     waiting = [op for op in graph.ops if op.package == ir.HOST_PACKAGE]
     while waiting:
@@ -93,8 +94,34 @@ def _beside_host(graph: Graph) -> set[Tensor]:
             if tensor is not None and tensor.dtype in NARROW and tensor not in tensors:
                 tensors.add(tensor)
                 readers = [*graph.consumers(tensor), *([tensor.producer] if tensor.producer else [])]
-                waiting += [reader for reader in readers if reader.type != "Cast"]
+                waiting += [reader for reader in readers if reader.type != "Cast" and not _is_end(reader)]
     return tensors
+
+
+def _is_end(op: Op) -> bool:
+    """Return whether HTP computes nothing wide of the int64 that an op reads."""
+    is_wide = any(tensor.dtype in NARROW for tensor in op.outputs)
+    others = any(
+        tensor is not None and tensor.dtype in NARROW and tensor.dtype is not INT64 for tensor in op.inputs
+    )
+    return op.package == ir.NATIVE_PACKAGE and not is_wide and not others
+
+
+def _narrow_read(graph: Graph, op: Op, beside: set[Tensor]) -> bool:
+    """Let an op that computes nothing wide read what the host computes in 32 bits."""
+    held = [tensor for tensor in dict.fromkeys(op.inputs) if tensor is not None and tensor in beside]
+    if not held or op.type == "Cast" or not _is_end(op):
+        return False
+    for tensor in held:
+        twin = _narrow_twin(graph, tensor)
+        if tensor.data is not None:
+            twin.data, twin.role = tensor.data.cast(INT32.numpy), tensor.role
+            graph.add_tensor(twin)
+        else:
+            reason = f"HTP reads {tensor.name!r} in 32 bits"
+            graph.insert_before(op, cast_between(graph, tensor, twin, reason))
+        graph.set_inputs(op, [twin if each is tensor else each for each in op.inputs])
+    return True
 
 
 def _misfit(param: Param | None) -> int | None:

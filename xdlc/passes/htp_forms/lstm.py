@@ -47,13 +47,13 @@ def _cells(w: Writer, op: Op, source: Tensor) -> bool:
             state = w.reshape(hidden, (batch, units))
             total = w.binary(ADD, total, _product(w, state, weights["recurrence"]))
         gates = w.neuron(SIGMOID, apart(w, w.sliced(total, 1, 0, 3 * units)))
-        kept, shown, taken = (w.sliced(gates, 1, at * units, (at + 1) * units) for at in range(3))
+        forget, exposure, entry = (w.sliced(gates, 1, at * units, (at + 1) * units) for at in range(3))
         added = w.neuron(TANH, apart(w, w.sliced(total, 1, 3 * units, 4 * units)))
-        new = w.binary(MULTIPLY, taken, added)
+        new = w.binary(MULTIPLY, entry, added)
         if cell is not None:
-            new = w.binary(ADD, w.binary(MULTIPLY, kept, w.reshape(cell, (batch, units))), new)
+            new = w.binary(ADD, w.binary(MULTIPLY, forget, w.reshape(cell, (batch, units))), new)
         cell = new
-        hidden = rows[step] = w.binary(MULTIPLY, shown, w.neuron(TANH, apart(w, cell)))
+        hidden = rows[step] = w.binary(MULTIPLY, exposure, w.neuron(TANH, apart(w, cell)))
     every = op.outputs[0]
     hiddens = w.joined([w.reshape(rows[step], (1, batch, units)) for step in range(steps)], 0)
     if every.rank == 3 and axis == 1:
