@@ -33,10 +33,13 @@ class Writer:
 
     def made(self, x: Tensor) -> bool:
         """Return whether a tensor comes, maybe reshaped, from ops that were inserted for the same reason."""
+        return self._maker(x) is not None
+
+    def _maker(self, x: Tensor) -> Op | None:
         before = x.producer
         if before is None or before.origin.reason == self._origin.reason:
-            return before is not None
-        return before.type == "Reshape" and before.inputs[0] is not None and self.made(before.inputs[0])
+            return before
+        return self._maker(before.inputs[0]) if before.type == "Reshape" and before.inputs[0] else None
 
     def emit(
         self,
@@ -105,8 +108,8 @@ class Writer:
 
     def is_clipped(self, x: Tensor) -> bool:
         """Return whether a tensor comes from ``clip``, for the same reason."""
-        before = x.producer
-        if before is None or before.type != "ElementWiseNeuron" or not self.made(x):
+        before = self._maker(x)
+        if before is None or before.type != "ElementWiseNeuron":
             return False
         return bool(before.param("operation") == RELU_MIN_MAX)
 
