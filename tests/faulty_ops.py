@@ -144,8 +144,9 @@ def elu(size: float) -> Case:
     return whole(one_op("ElementWiseNeuron", [x], x.shape, {"operation": u32(ELU), "alpha": f32(1.0)}), 16)
 
 
-def unary(operation: int) -> Case:
+def unary(operation: int, *shape: int) -> Case:
     x = np.array([-65504, -6000, -1000, -15.5, -0.5, 0, 3, 40.25, 710, 60000], np.float32)
+    x = x.reshape(shape or x.shape)
     return whole(one_op("ElementWiseUnary", [x], x.shape, {"operation": u32(operation)}))
 
 
@@ -245,6 +246,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
     "arc-tangent": lambda: unary(ATAN),
+    "arc-tangent of five axes": lambda: unary(ATAN, 1, 2, 1, 5, 1),
     "sine": lambda: unary(SIN),
     "soft-sign": soft_sign,
 }

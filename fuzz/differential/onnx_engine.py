@@ -123,10 +123,11 @@ def _check_window(node: Node, arrays: dict[str, Array]) -> None:
     ):
         raise Undefined("a dilated pool with automatic padding")
     kernel, first = node.attributes.get("kernel_shape"), arrays.get(node.inputs[0] if node.inputs else "")
-    if not isinstance(kernel, list) or first is None or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+    automatic = node.attributes.get("auto_pad", "NOTSET")
+    if not isinstance(kernel, list) or first is None or automatic not in ("NOTSET", "VALID"):
         return
     count = len(kernel)
-    pads = node.attributes.get("pads") or [0] * (2 * count)
+    pads = (automatic == "NOTSET" and node.attributes.get("pads")) or [0] * (2 * count)
     rates = node.attributes.get("dilations") or [1] * count
     if first.ndim != count + 2 or len(pads) != 2 * count or len(rates) != count or node.op == "ConvTranspose":
         return

@@ -59,7 +59,6 @@ class Tflite(Framework):
     margin = 2.5
     limits: ClassVar[Mapping[str, str]] = {
         "": r"Unsupported data type|<= INT\d*_MAX",  # enumerations without effect; large strides
-        **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), "_POOL_2D. failed to prepare"),
         "ARG_MAX": "Unknown index output data type",
         "ARG_MIN": "Unknown index output data type",
         "CONCATENATION": "activation != kTfLiteActNone",
