@@ -9,7 +9,15 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
-from xdlc.passes.merge_rearrangements import from_transpose, is_rowwise, moved, views_from, views_to
+from xdlc.passes.merge_rearrangements import (
+    from_transpose,
+    is_rowwise,
+    is_view,
+    moved,
+    view,
+    views_from,
+    views_to,
+)
 
 
 @graph_pass(
@@ -19,14 +27,14 @@ from xdlc.passes.merge_rearrangements import from_transpose, is_rowwise, moved, 
 class MergeViewsAround:
     """Compute ``view(f(view(x)))`` as ``view(view(f(x)))``, if f works element by element or row by row.
 
-    The two views are Reshapes, or both have a Transpose.
+    The two views are Reshapes, or both have a Transpose.  If f is a Gather, the second one comes first.
     """
 
     name: str = "merge_views_around"
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
-        results = [_move(graph, op) or _turn(graph, op) for op in list(graph.ops)]
+        results = [_move(graph, op) or _turn(graph, op) or _lift(graph, op) for op in list(graph.ops)]
         return any(results)
 
 
@@ -86,10 +94,10 @@ def _turn(graph: Graph, op: Op) -> bool:
     result.shape = source.shape
     graph.insert_before(chain[0], op)
     graph.set_inputs(chain[0], [result])
-    for view in chain:
-        moved_on = view.outputs[0]
+    for each in chain:
+        moved_on = each.outputs[0]
         moved_on.dtype, moved_on.encoding = result.dtype, result.encoding
-        graph.rename(moved_on, graph.unique_name(f"{result.name}_{view.type.lower()}"))
+        graph.rename(moved_on, graph.unique_name(f"{result.name}_{each.type.lower()}"))
     return True
 
 
@@ -107,3 +115,29 @@ def _suits(tensor: Tensor | None, flat: Tensor, source: Tensor) -> bool:
     if tensor is None or tensor.size == 1:
         return tensor is None or tensor.rank <= source.rank
     return tensor.shape == flat.shape[-1:] == source.shape[-1:]
+
+
+def _lift(graph: Graph, op: Op) -> bool:
+    """Let the Transpose after a Gather along an axis precede it, if views with a Transpose do."""
+    if op.type != "Gather" or op.package != ir.NATIVE_PACKAGE:
+        return False
+    (source, places), result = op.inputs, op.outputs[0]
+    turn = graph.sole_consumer(result)
+    if source is None or places is None or places.rank != 1:
+        return False
+    if turn is None or turn.type != "Transpose" or not is_view(turn):
+        return False
+    if graph.sole_consumer(source) is not op or not from_transpose(views_to(graph, source)):
+        return False
+    if graph.is_output(turn.outputs[0]):
+        return False
+    perm = [int(axis) for axis in turn.param("perm")]
+    shape = [source.shape[axis] for axis in perm]
+    params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
+    lifted = view(graph, op, "Transpose", source, shape, turn.name, turn.origin, params)
+    op.params["axis"] = ir.i32(perm.index(int(op.param("axis"))))
+    graph.set_inputs(op, [lifted, *op.inputs[1:]])
+    result.shape = tuple(result.shape[axis] for axis in perm)
+    graph.replace(turn.outputs[0], result)
+    graph.remove(turn)
+    return True
