@@ -49,9 +49,8 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     if not pads.any():
         if not _is_narrow(result, kernel, stride):
             return False
-    elif is_even and not counted and (2 * pads[:, 0] < kernel).all():
-        if channels <= _BLOCK or pads[1].any():
-            return False
+    elif is_even and not counted and (2 * pads[:, 0] < kernel).all() and (channels <= _BLOCK or pads[1].any()):
+        return False
     if (pads >= kernel[:, None]).any():
         return False
     weight = w.constant(numpy.full((*kernel, 1, channels), 1 / kernel.prod(), result.dtype.numpy))
