@@ -139,7 +139,7 @@ def _without_named(cases: Sequence[Draft], error: Exception) -> list[Sequence[Dr
 
 
 def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[tuple[str, str] | None]:
-    """Run cases in one network; return excuse and size of what HTP is off by, None of a case that is close."""
+    """Run cases in one network; return excuse and size of what HTP is off by, or None, for each."""
     model = _model(cases, mode)
     sample, native = feeds(cases, 0), MODES[mode] == 8
     host = xdlc.run(model, sample, native=native)

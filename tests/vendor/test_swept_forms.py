@@ -184,6 +184,10 @@ CASES = {
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 4, 3], [0] * 6, count_include_pad=1),
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 3, 3], [1] * 6, count_include_pad=1),
     ],
+    ("padded rows", "float"): [
+        pool("AveragePool", (1, 33, 30, 8), [3, 1], [1, 0, 1, 0]),
+        pool("AveragePool", (1, 48, 30, 2), [4, 2], [1, 0, 1, 0], stride=2),
+    ],
     ("padded planes", "w8a8"): [
         pool("AveragePool", (1, 2, 10, 7), [2, 1], [1, 0, 1, 0]),
         pool("AveragePool", (1, 8, 9, 9), [3, 3], [1, 0, 1, 0], stride=3),

@@ -13,10 +13,13 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms._windows import covered, reached_pads
 from xdlc.passes.htp_forms.registry import form
 
+_BLOCK = 32
+"""Channels above which HTP takes the first windows from other places, where rows alone are padded."""
+
 
 @form("PoolAvg2d")
 def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve floats where padding is counted, uneven or above half the window, or of one channel.
+    """Convolve floats where padding is counted, uneven, of half a window, of rows alone, or of a channel.
 
     Without padding, convolve where a result has few columns and channels, many rows and strides of 1.
 
@@ -46,7 +49,7 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     if not pads.any():
         if not _is_narrow(result, kernel, stride):
             return False
-    elif is_even and not counted and (2 * pads[:, 0] < kernel).all():
+    elif is_even and not counted and (2 * pads[:, 0] < kernel).all() and (channels <= _BLOCK or pads[1].any()):
         return False
     if (pads >= kernel[:, None]).any():
         return False
@@ -63,7 +66,7 @@ def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
     """Return whether HTP takes the windows of a pool without padding from other places."""
     _, rows, columns, channels = result.shape
     is_special = channels > 1 and kernel.tolist() in ([3, 3], [5, 5])
-    return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= 32
+    return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= _BLOCK
 
 
 @form("PoolAvg2d")
