@@ -205,6 +205,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "layer-norm-5": lambda: normed("LayerNorm", VOLUME, axes=u32s([4]), epsilon=f32(1e-5)),
     "batch-norm-5": lambda: normed("Batchnorm", VOLUME),
     "instance-norm-5": lambda: normed("InstanceNorm", VOLUME, epsilon=f32(1e-5)),
+    "group-norm-5": lambda: normed("GroupNorm", (2, 3, 4, 5, 6), epsilon=f32(1e-5), group=u32(2)),
     "instance-norm-3": lambda: normed("InstanceNorm", (2, 9, 4), epsilon=f32(1e-5)),
     "log-softmax-5": lambda: one_op("LogSoftmax", [floats(*VOLUME)], VOLUME, axis=u32(4)),
     "windows": lambda: permuted(WIDE, [0, 1, 3, 2, 4, 5]),
