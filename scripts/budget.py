@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_715,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_585,
+    "passes": 8_605,
     "prepare": 4_140,
     "quant": 19_810,
     "runtime": 17_295,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_570
+TOTAL = 144_590
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

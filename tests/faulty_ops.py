@@ -163,11 +163,11 @@ def unary(operation: int) -> Case:
     return whole(one_op("ElementWiseUnary", [x], x.shape, {"operation": u32(operation)}))
 
 
-def scatter(kind: str, reduction: int) -> Case:
+def scatter(kind: str, reduction: int, *, updates: float = 1.5e-4) -> Case:
     rows = static("i", np.array([[2], [0]] if kind == "ScatterNd" else [[1, 0, 1], [0, 1, 0]], np.int32))
-    params = {"reduction": u32(reduction)} | ({} if kind == "ScatterNd" else {"axis": u32(1)})
+    params = {"reduction": u32(reduction)} | ({} if kind == "ScatterNd" else {"axis": u32(reduction)})
     graph, feeds = one_op(kind, [normal(4, 3), rows, normal(2, 3)], (4, 3), params)
-    for tensor, scale in zip((*graph.inputs, *graph.outputs), (1e-4, 1.5e-4, 2e-4), strict=True):
+    for tensor, scale in zip((*graph.inputs, *graph.outputs), (1e-4, updates, 2e-4), strict=True):
         tensor.dtype, tensor.encoding = dtype.UFIXED16, ScaleOffset(scale, -(1 << 15))
     return Model({graph.name: graph}), feeds
 
@@ -257,6 +257,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "power": power,
     "select": select,
     "scatter": lambda: scatter("ScatterNd", 0),
+    "scatter-into": lambda: scatter("ScatterElements", 0, updates=2e-4),
     "scatter-added": lambda: scatter("ScatterElements", 1),
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
@@ -271,6 +272,7 @@ PRECISION = {
     "pooled-signed-volume": 0.03,
     "power": 0.02,
     "scatter": 0.02,
+    "scatter-into": 0.02,
     "scatter-added": 0.02,
     "norm-fixed": 0.02,
     "log-softmax-8": 0.02,

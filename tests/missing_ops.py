@@ -207,6 +207,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "instance-norm-5": lambda: normed("InstanceNorm", VOLUME, epsilon=f32(1e-5)),
     "group-norm-5": lambda: normed("GroupNorm", (2, 3, 4, 5, 6), epsilon=f32(1e-5), group=u32(2)),
     "instance-norm-3": lambda: normed("InstanceNorm", (2, 9, 4), epsilon=f32(1e-5)),
+    "sums-5": lambda: one_op("CumulativeSum", [floats(*VOLUME)], VOLUME, axis=u32(2), reverse=b8(True)),
+    "sums-5-int": lambda: one_op("CumulativeSum", [integers(*VOLUME)], VOLUME, axis=u32(1)),
     "log-softmax-5": lambda: one_op("LogSoftmax", [floats(*VOLUME)], VOLUME, axis=u32(4)),
     "windows": lambda: permuted(WIDE, [0, 1, 3, 2, 4, 5]),
     "six-groups": lambda: permuted(WIDE, [5, 0, 3, 2, 4, 1]),
