@@ -129,6 +129,20 @@ def average_pool() -> Case:
     return whole(one_op("PoolAvg2d", [normal(1, 17, 7, 4)], (1, 16, 6, 4), params))
 
 
+def pooled_volume(kind: DType, depth: int) -> Case:
+    """Return an average pool of 8 bits, with ``depth`` planes of padding at the end."""
+    windows = {
+        "filter_size": [1 + 2 * depth, 2, 2],
+        "stride": [1, 2, 1],
+        "pad_amount": [[0, depth], [0, 0], [0, 0]],
+    }
+    params = {name: u32s(numbers) for name, numbers in windows.items()}
+    graph, feeds = one_op("PoolAvg3d", [normal(1, 5, 6, 7, 3)], (1, 5 - depth, 3, 6, 3), params)
+    for tensor in (*graph.inputs, *graph.outputs):
+        tensor.dtype, tensor.encoding = kind, ScaleOffset(0.03, 0 if kind.is_signed else -128)
+    return Model({graph.name: graph}), feeds
+
+
 def power() -> Case:
     operands = [np.abs(normal(5, 1)) + np.float32(0.3), normal(5, 7)]
     return whole(one_op("ElementWiseBinary", operands, (5, 7), {"operation": u32(POWER)}), 8)
@@ -150,11 +164,11 @@ def unary(operation: int, *shape: int) -> Case:
     return whole(one_op("ElementWiseUnary", [x], x.shape, {"operation": u32(operation)}))
 
 
-def scatter(kind: str, reduction: int) -> Case:
+def scatter(kind: str, reduction: int, *, updates: float = 1.5e-4) -> Case:
     rows = static("i", np.array([[2], [0]] if kind == "ScatterNd" else [[1, 0, 1], [0, 1, 0]], np.int32))
-    params = {"reduction": u32(reduction)} | ({} if kind == "ScatterNd" else {"axis": u32(1)})
+    params = {"reduction": u32(reduction)} | ({} if kind == "ScatterNd" else {"axis": u32(reduction)})
     graph, feeds = one_op(kind, [normal(4, 3), rows, normal(2, 3)], (4, 3), params)
-    for tensor, scale in zip((*graph.inputs, *graph.outputs), (1e-4, 1.5e-4, 2e-4), strict=True):
+    for tensor, scale in zip((*graph.inputs, *graph.outputs), (1e-4, updates, 2e-4), strict=True):
         tensor.dtype, tensor.encoding = dtype.UFIXED16, ScaleOffset(scale, -(1 << 15))
     return Model({graph.name: graph}), feeds
 
@@ -239,9 +253,12 @@ CASES: dict[str, Callable[[], Case]] = {
         bias=[1],
     ),
     "average-pool": average_pool,
+    "pooled-volume": lambda: pooled_volume(dtype.UFIXED8, 1),
+    "pooled-signed-volume": lambda: pooled_volume(dtype.SFIXED8, 0),
     "power": power,
     "select": select,
     "scatter": lambda: scatter("ScatterNd", 0),
+    "scatter-into": lambda: scatter("ScatterElements", 0, updates=2e-4),
     "scatter-added": lambda: scatter("ScatterElements", 1),
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
@@ -253,8 +270,11 @@ CASES: dict[str, Callable[[], Case]] = {
 """What makes each case, by name."""
 
 PRECISION = {
+    "pooled-volume": 0.03,
+    "pooled-signed-volume": 0.03,
     "power": 0.02,
     "scatter": 0.02,
+    "scatter-into": 0.02,
     "scatter-added": 0.02,
     "norm-fixed": 0.02,
     "log-softmax-8": 0.02,

@@ -14,7 +14,20 @@ from xdlc.passes.htp_forms.registry import MISSING, form
 
 _PER_STEP = 256
 """Steps of 16 bits in one of 8 bits."""
-_MOST_BEHIND = 32
+_MOST_AXES, _MOST_BEHIND = 4, 32
+
+
+@form("CumulativeSum", reason=MISSING)
+def _three_axes(w: Writer, op: Op, source: Tensor) -> bool:
+    """Fold the axes before and after that of the sum."""
+    axis, result = int(op.param("axis")), op.outputs[0]
+    if source.rank <= _MOST_AXES:
+        return False
+    shape = (math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :]))
+    params = {**op.params, "axis": ir.u32(1)}
+    x = w.emit(op.type, [w.reshape(source, shape)], shape, params, result.dtype, result.encoding)
+    w.finish(w.reshape(x, result.shape))
+    return True
 
 
 @form("CumulativeSum")

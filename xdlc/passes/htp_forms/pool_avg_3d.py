@@ -6,6 +6,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import SFIXED8, UFIXED16
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms._windows import reached_pads
 from xdlc.passes.htp_forms.registry import form
@@ -25,9 +26,13 @@ def _counted(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("PoolAvg3d")
 def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the end of the width too where starts of the other axes alone are padded, and cut that off."""
+    """Pad the end of the width too, and cut that off, where other axes alone are padded.
+
+    Padding at the end of the depth is right in floats.
+    """
     result, stated = op.outputs[0], op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
-    if not stated[:2, 0].any() or stated[2].any():
+    is_wrong = stated[:2, 0].any() or (result.dtype.is_fixed and stated[0, 1])
+    if not is_wrong or stated[2].any():
         return False
     pads = reached_pads(op)
     pads[2, 1] += op.param("stride").astype(int)[2]
@@ -36,3 +41,23 @@ def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
     x = w.emit(op.type, [source], (*sizes, columns + 1, channels), params, result.dtype, result.encoding)
     w.finish(w.sliced(x, 3, 0, columns))
     return True
+
+
+@form("PoolAvg3d")
+def _unsigned(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pool signed fixed point of 8 bits, which HTP rounds by up to two steps, as unsigned one of 16."""
+    result, (before, after) = op.outputs[0], (source.encoding, op.outputs[0].encoding)
+    if (
+        source.dtype is not SFIXED8
+        or not isinstance(before, ir.ScaleOffset)
+        or not isinstance(after, ir.ScaleOffset)
+    ):
+        return False
+    x = w.emit("Convert", [source], source.shape, {}, UFIXED16, _wide(before))
+    x = w.emit(op.type, [x], result.shape, op.params, UFIXED16, _wide(after))
+    w.finish(w.emit("Convert", [x], result.shape, {}, result.dtype, after))
+    return True
+
+
+def _wide(encoding: ir.ScaleOffset) -> ir.ScaleOffset:
+    return ir.ScaleOffset(encoding.scale / 256, (encoding.offset - 128) * 256)

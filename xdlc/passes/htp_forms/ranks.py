@@ -154,13 +154,13 @@ def _last(w: Writer, op: Op, source: Tensor) -> bool:
     return True
 
 
-@form("Batchnorm", "InstanceNorm", reason=MISSING)
+@form("Batchnorm", "GroupNorm", "InstanceNorm", reason=MISSING)
 def _channels(w: Writer, op: Op, source: Tensor) -> bool:
-    """Fold the axes that are alike, so that four are left of a norm of instances."""
+    """Fold the axes that are alike, so that four are left of a norm of instances or groups."""
     shape = source.shape
     if op.type == "Batchnorm" and source.rank > 4:
         shape = (math.prod(shape[:-1]), shape[-1])
-    elif op.type == "InstanceNorm" and source.rank > 4:
+    elif op.type != "Batchnorm" and source.rank > 4:
         shape = (shape[0], 1, math.prod(shape[1:-1]), shape[-1])
     else:
         return False

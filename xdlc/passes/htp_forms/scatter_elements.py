@@ -42,9 +42,11 @@ def _places(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ScatterElements", "ScatterNd")
 def _encodings(w: Writer, op: Op, source: Tensor) -> bool:
-    """Bring what replaces to the encoding of the result, whose numbers HTP copies as they are stored."""
+    """Bring operands to the encoding of the result: HTP copies their numbers as they are stored."""
     result, (index, updates) = op.outputs[0], op.inputs[1:3]
-    if updates is None or updates.encoding == result.encoding or op.param("reduction", _NONE) != _NONE:
+    if updates is None or op.param("reduction", _NONE) != _NONE:
+        return False
+    if source.encoding == result.encoding == updates.encoding:
         return False
     inputs = [_converted(w, source, result), index, _converted(w, updates, result)]
     w.finish(w.emit(op.type, inputs, result.shape, op.params, result.dtype, result.encoding))
