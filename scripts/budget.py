@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_800,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_845,
+    "passes": 8_930,
     "prepare": 4_140,
     "quant": 19_810,
     "runtime": 17_350,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_970
+TOTAL = 145_055
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
