@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_715,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_765,
+    "passes": 8_775,
     "prepare": 4_140,
     "quant": 19_790,
     "runtime": 17_295,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_735
+TOTAL = 144_745
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
