@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdlc import ir
@@ -34,8 +34,19 @@ class MergeViewsAround:
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
-        results = [_move(graph, op) or _turn(graph, op) or _lift(graph, op) for op in list(graph.ops)]
+        results = [rule(graph, op) for op in list(graph.ops) for rule in _rules(op)]
         return any(results)
+
+
+def _rules(op: Op) -> tuple[Callable[[Graph, Op], bool], ...]:
+    """Return what may move views around an op."""
+    if op.package != ir.NATIVE_PACKAGE:
+        return ()
+    if op.type == "Gather":
+        return (_lift,)
+    if traits(op).elementwise:
+        return (_move, _turn)
+    return (_turn,) if is_rowwise(op) else ()
 
 
 def _is_reshape(op: Op | None) -> bool:
@@ -44,7 +55,7 @@ def _is_reshape(op: Op | None) -> bool:
 
 def _move(graph: Graph, op: Op) -> bool:
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1 or not traits(op).elementwise:
+    if len(computed) != 1:
         return False
     flat, result = computed[0], op.outputs[0]
     before, after = flat.producer, graph.sole_consumer(result)
@@ -67,10 +78,9 @@ def _move(graph: Graph, op: Op) -> bool:
 def _turn(graph: Graph, op: Op) -> bool:
     """Move views with a Transpose after an op that others with a Transpose follow."""
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    by_rows = is_rowwise(op)
-    if op.package != ir.NATIVE_PACKAGE or len(computed) != 1 or not (by_rows or traits(op).elementwise):
+    if len(computed) != 1 or not is_view(computed[0].producer):
         return False
-    flat, result = computed[0], op.outputs[0]
+    flat, result, by_rows = computed[0], op.outputs[0], is_rowwise(op)
     chain = from_transpose(views_to(graph, flat))
     if not chain or not from_transpose(views_from(graph, result)):
         return False
@@ -119,8 +129,6 @@ def _suits(tensor: Tensor | None, flat: Tensor, source: Tensor) -> bool:
 
 def _lift(graph: Graph, op: Op) -> bool:
     """Let the Transpose after a Gather along an axis precede it, if views with a Transpose do."""
-    if op.type != "Gather" or op.package != ir.NATIVE_PACKAGE:
-        return False
     (source, places), result = op.inputs, op.outputs[0]
     turn = graph.sole_consumer(result)
     if source is None or places is None or places.rank != 1:
