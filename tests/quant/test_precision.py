@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from xdlc.errors import UsageError
-from xdlc.ir import ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import ScaleOffset, Tensor, make_op, static, u32, u32s
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
@@ -156,6 +156,17 @@ def test_float_ops_stand_between_dequantize_and_quantize(net):
     ]  # fmt: skip
     tensors = quantized.main.tensors
     assert (tensors["c2"].dtype, tensors["c2_w"].dtype, tensors["c3"].dtype) == (FLOAT32, FLOAT32, UFIXED16)
+
+
+def test_learned_ranges_of_a_part_are_not_those_of_the_whole(net):
+    n = net(1, 8)
+    graph = n.graph
+    part, rest = (graph.add_tensor(Tensor(name, (1, 4), FLOAT32)) for name in ("part", "rest"))
+    stored = graph.add_tensor(Tensor("stored", (1, 4), UFIXED8, ScaleOffset(2**-10)))
+    graph.append(make_op(graph, "Split", [n.x], [part, rest], {"axis": u32(1), "split_index": u32s([4])}))
+    graph.append(make_op(graph, "Quantize", [part], [stored]))
+    tensors = quantize(n.done(rest, stored), n.samples(2)).main.tensors.values()
+    assert [tensor.name for tensor in tensors if tensor.encoding == ScaleOffset(2**-10)] == ["stored"]
 
 
 def test_a_float_tensor_is_quantized_once_for_each_width(net):

@@ -31,8 +31,18 @@ def adopt_borders(graph: Graph) -> None:
         if _is_border(op, "Dequantize"):
             _adopt(op.outputs[0], op.inputs[0])
         elif _is_border(op, "Quantize"):
-            real = op.inputs[0]
-            _adopt(real if real is not None and graph.sole_consumer(real) is op else None, op.outputs[0])
+            _adopt(op.inputs[0] if _is_for(graph, op.inputs[0], op) else None, op.outputs[0])
+
+
+def _is_for(graph: Graph, real: Tensor | None, op: Op) -> bool:
+    """Return whether only an op reads a value, and what ops that move values take it from."""
+    if real is None or graph.sole_consumer(real) is not op:
+        return False
+    before = real.producer
+    rule = rule_of(before) if before is not None else None
+    if before is None or rule is None or not rule.selects:
+        return True
+    return len(before.outputs) == 1 and _is_for(graph, before.inputs[0], before)
 
 
 def _is_border(op: Op | None, type: str) -> bool:
