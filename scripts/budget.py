@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_827,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_525,
+    "passes": 8_543,
     "prepare": 4_140,
     "quant": 19_799,
     "runtime": 17_295,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_614
+TOTAL = 144_632
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
