@@ -16,7 +16,7 @@ import xdlc
 from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.networks import Array, Network, Node, Tensor
 
-ODD = ("AffineGrid", "Conv", "ConvTranspose", "MaxUnpool")
+ODD = ("AffineGrid", "Conv", "ConvTranspose", "MaxUnpool", "TopK")
 """Operators of which onnxruntime computes some cases in its own way."""
 
 
@@ -114,6 +114,8 @@ def _check_window(node: Node, arrays: dict[str, Array]) -> None:
     size = arrays.get(node.inputs[1]) if node.op == "AffineGrid" else None
     if size is not None and 1 in size[2:] and node.attributes.get("align_corners"):
         raise Undefined("a grid of one aligned position")
+    if node.op == "TopK" and not node.attributes.get("sorted", 1):
+        raise Undefined("an order that is not defined")
     if node.op == "MaxUnpool" and len(node.inputs) > 2:
         raise Undefined("MaxUnpool to a stated shape")
     if (
@@ -155,7 +157,6 @@ class Onnx(Framework):
         "GridSample": "expect linear, nearest or cubic",  # names of opset 16
         **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), "pool_attributes.h:88"),  # padding >= kernel
         "MeanVarianceNormalization": "No valid axes",
-        "RotaryEmbedding": "dimension 1 should be same as",
         "Upsample": "upsamplebase.h",
         "LRN": r"size_ % 2 == 1",
         "LSTM": "layout == 1|hidden_size",

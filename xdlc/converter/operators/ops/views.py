@@ -15,7 +15,7 @@ def transpose(node: Node, b: Builder) -> Value:
     value = node.required(0)
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
-        raise node.problem(f"perm {perm} does not fit rank {value.rank}")
+        raise node.invalid(f"perm {perm} does not fit rank {value.rank}")
     if b.noted is not None and not value.is_static:
         return b.moved(value, perm, f"{node.name} moves the elements here")
     return b.transpose(value, perm)
