@@ -1,4 +1,4 @@
-"""Known indices of several axes, short rows, and indices of batches."""
+"""Indices of several axes, short rows, and indices of batches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MANY = 256
 
 @form("Gather")
 def _flat(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by known indices of one axis."""
+    """Gather by indices of one axis."""
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
-    if index is None or index.data is None or index.rank < 2:
+    if index is None or index.rank < 2:
         return False
     shape = (*source.shape[:axis], index.size, *source.shape[axis + 1 :])
     inputs = [source, w.reshape(index, (index.size,))]
