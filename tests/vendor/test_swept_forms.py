@@ -194,6 +194,13 @@ CASES = {
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 3, 3], [1] * 6, count_include_pad=1),
     ],
     ("single window", "float"): [single([3, 3], 2), single([5, 3], 3), single([5, 1]), single([1, 5], 2)],
+    ("axes of one", "w8a16"): [
+        lambda d: d.node("ReduceLogSumExp", d.input((1, 1, 48, 4)), d.indices(0, 2)),
+        lambda d: d.node("ReduceLogSumExp", d.input((1, 1, 48, 4)), d.indices(0, 1, 2)),
+    ],
+    ("clamp to nothing", "w8a16"): [
+        lambda d: d.node("Clip", d.input((9,), -2, -1), d.constant(0), d.constant(1))
+    ],
     ("padded rows", "float"): [
         pool("AveragePool", (1, 33, 30, 8), [3, 1], [1, 0, 1, 0]),
         pool("AveragePool", (1, 48, 30, 2), [4, 2], [1, 0, 1, 0], stride=2),
