@@ -84,6 +84,15 @@ def led(channels: int, groups: int, strides: list[int], pads: list[int]) -> Call
     return build
 
 
+def single(kernel: list[int], dilation: int = 1) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        pads = [(size - 1) * (dilation - 1) // 2 for size in kernel] * 2
+        weight = d.weight(5, 4, *kernel)
+        d.node("Conv", d.input((1, 4, *kernel)), weight, dilations=[dilation] * 2, pads=pads)
+
+    return build
+
+
 def normed(shape: tuple[int, ...]) -> Callable[[Draft], object]:
     def build(d: Draft) -> None:
         d.node("BatchNormalization", d.input(shape), *(d.constant([n]) for n in (1.3, 0.45, 0.0, 1.0)))
@@ -183,6 +192,14 @@ CASES = {
     ("counted volumes", "w8a16"): [
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 4, 3], [0] * 6, count_include_pad=1),
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 3, 3], [1] * 6, count_include_pad=1),
+    ],
+    ("single window", "float"): [single([3, 3], 2), single([5, 3], 3), single([5, 1]), single([1, 5], 2)],
+    ("axes of one", "w8a16"): [
+        lambda d: d.node("ReduceLogSumExp", d.input((1, 1, 48, 4)), d.indices(0, 2)),
+        lambda d: d.node("ReduceLogSumExp", d.input((1, 1, 48, 4)), d.indices(0, 1, 2)),
+    ],
+    ("clamp to nothing", "w8a16"): [
+        lambda d: d.node("Clip", d.input((9,), -2, -1), d.constant(0), d.constant(1))
     ],
     ("padded rows", "float"): [
         pool("AveragePool", (1, 33, 30, 8), [3, 1], [1, 0, 1, 0]),

@@ -13,7 +13,6 @@ from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
-_MOST_AXES = 4
 _SHORT, _FEWEST = (8, 16, 32), 32
 """Bytes of rows, and the least number of indices, that HTP gathers in another way."""
 _MANY = 256
@@ -21,11 +20,9 @@ _MANY = 256
 
 @form("Gather")
 def _flat(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by known indices of one axis, and by others where the result has more than four."""
+    """Gather by indices of one axis."""
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
     if index is None or index.rank < 2 or not _is_counted(w, index):
-        return False
-    if index.data is None and result.rank <= _MOST_AXES:
         return False
     shape = (*source.shape[:axis], index.size, *source.shape[axis + 1 :])
     inputs = [source, w.reshape(index, (index.size,))]

@@ -46,10 +46,11 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     ends = (numpy.array(result.shape[1:3]) - 1) * stride + kernel - source.shape[1:3] - pads[:, 0]
     is_even = (ends <= pads[:, 1]).all() and (pads[:, 0] == pads[:, 1]).all()
     pads[:, 1] = numpy.maximum(pads[:, 1], ends)
+    is_even = is_even and bool(channels <= _BLOCK or pads[1].any())
     if not pads.any():
         if not _is_narrow(result, kernel, stride):
             return False
-    elif is_even and not counted and (2 * pads[:, 0] < kernel).all() and (channels <= _BLOCK or pads[1].any()):
+    elif is_even and not counted and (2 * pads[:, 0] < kernel).all():
         return False
     if (pads >= kernel[:, None]).any():
         return False
