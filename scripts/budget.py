@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_715,
+    "converter": 56_725,
     "ir": 3_755,
     "opdefs": 6_560,
     "passes": 8_605,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_590
+TOTAL = 144_600
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
