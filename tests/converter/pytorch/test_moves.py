@@ -322,3 +322,14 @@ def test_parts_are_written_at_computed_places(tmp_path: Path) -> None:
         fed = {"x": SQUARE, "row": ROW[:4], "at": np.asarray([place])}
         found = xdlc.run(model, fed)[model.main.outputs[0].name]
         np.testing.assert_array_equal(found, _filled(SQUARE, place, ROW[:4]))
+
+
+@pytest.mark.parametrize("target", ["masked_scatter", "index_put"])
+def test_masks_without_a_true_element_write_nothing(tmp_path: Path, target: str) -> None:
+    made = TinyProgram()
+    x, mask = made.input("x", (3, 4)), made.input("mask", (3, 4), "bool")
+    values = made.op("masked_select", x, mask, shape=("u0",))
+    made.op(target, x, [mask] if target == "index_put" else mask, values, shape=(3, 4))
+    model = made.convert(tmp_path)
+    found = xdlc.run(model, {"x": SQUARE, "mask": MASK & False})[model.main.outputs[0].name]
+    np.testing.assert_array_equal(found, SQUARE)

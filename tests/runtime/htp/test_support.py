@@ -9,6 +9,7 @@ from tests.control_flow_models import if_model, loop_model
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
 from xdlc.ir import (
+    AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
     Graph,
@@ -98,6 +99,17 @@ def test_tables_know_what_a_generation_lacks() -> None:
     old = [problem for _, problem in said(support.judge(model, find_soc("sm8350")))]
     assert "needs 16-bit weights or factors with 16-bit activations, which v68 of sm8350 does not have" in old
     assert not [problem for _, problem in said(support.judge(model, SM8650)) if "needs" in problem]
+
+
+@pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
+def test_results_with_a_scale_per_channel_are_refused(tables_only: bool) -> None:
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (1, 2), dt.FLOAT32))
+    y = Tensor("y", (1, 2), dt.UFIXED8, AxisScaleOffset(1, (0.5, 0.25), (0, -8)))
+    graph.append(make_op(graph, "Quantize", [x], [y], name="q"))
+    graph.add_output(y)
+    verdict = support.judge(Model({"g": graph}), SM8650, tables_only=tables_only)
+    assert said(verdict) == [("q", "its result has a scale per channel, HTP has one for all")]
 
 
 @pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])

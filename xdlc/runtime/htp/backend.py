@@ -21,11 +21,10 @@ from xdlc.runtime.htp.library import LOG_ERROR, VendorLog, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.options import CompileOptions, context_options, device_option, graph_options
 from xdlc.runtime.htp.unsupported_op import (
-    PLAIN_BLOCKS,
     UnsupportedOp,
     fix_of_floats,
-    has_plain_blocks,
     is_quantized,
+    scales_problem,
 )
 from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
 from xdlc.runtime.vendor_errors import explain as explain_line
@@ -122,8 +121,8 @@ class Htp:
         for op in graph.ops:
             if (graph.name, op.name) in skip:
                 continue
-            if has_plain_blocks(op):
-                found.append(UnsupportedOp(graph.name, op.name, type_name(op), *PLAIN_BLOCKS))
+            if (problem := scales_problem(op)) is not None:
+                found.append(UnsupportedOp(graph.name, op.name, type_name(op), *problem))
                 continue
             self._step(json.dumps(["validate", graph.name, op.name, type_name(op)]))
             lowering = Lowering()

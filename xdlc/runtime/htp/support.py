@@ -17,14 +17,13 @@ from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import unsupported_ops
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.unsupported_op import (
-    PLAIN_BLOCKS,
     fix_of_floats,
-    has_plain_blocks,
     host_problem,
     host_problems,
     is_host_only,
     is_quantized,
     problems_of,
+    scales_problem,
     shortened,
 )
 from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS
@@ -198,8 +197,8 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
-    if has_plain_blocks(op):
-        yield ConstraintError(PLAIN_BLOCKS[0], fix=PLAIN_BLOCKS[1])
+    if (problem := scales_problem(op)) is not None:
+        yield ConstraintError(problem[0], fix=problem[1])
     for name in _needs(op):
         if not getattr(soc.capabilities, name):
             yield ConstraintError(

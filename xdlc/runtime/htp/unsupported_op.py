@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc.errors import ConstraintError, XdlcError
-from xdlc.ir import HOST_PACKAGE, BlockScaleOffset, Graph, Model, Op
+from xdlc.ir import HOST_PACKAGE, AxisScaleOffset, BlockScaleOffset, Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import blockers, is_control_flow, roles
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
@@ -88,23 +88,27 @@ def fix_of_floats(*, is_quantized: bool) -> str:
     )
 
 
-def has_plain_blocks(op: Op) -> bool:
-    """Return whether an op multiplies fixed point by weights with a real scale per block.
+def scales_problem(op: Op) -> tuple[str, str] | None:
+    """Return the problem and fix of scales with which HTP computes other numbers, None without such ones.
 
-    The vendor's validator accepts most of these, its compiler none but Conv2d without a bias from v81 on, and
-    that computes other numbers (emulation of SDK 2.51).
+    The vendor's validator accepts most products of fixed point and weights with a real scale per block, its
+    compiler none but Conv2d without a bias from v81 on, and that computes other numbers.  Activations with a
+    scale per channel, as of Quantize, become the lowest number (emulation of SDK 2.51).
     """
     source, weight = (*op.inputs, None, None)[:2]
+    if any(isinstance(tensor.encoding, AxisScaleOffset) for tensor in op.outputs):
+        return (
+            "its result has a scale per channel, HTP has one for all",
+            "quantize it with one scale",
+        )
     if source is None or weight is None or not source.dtype.is_fixed or not weight.is_static:
-        return False
-    return isinstance(weight.encoding, BlockScaleOffset)
-
-
-PLAIN_BLOCKS = (
-    "weights have a real scale per block, with which HTP multiplies no fixed point",
-    "quantize the float model with --use_lpbq beside --weights_block_size (Python: use_lpbq=True)",
-)
-"""Problem and fix of what ``has_plain_blocks``."""
+        return None
+    if not isinstance(weight.encoding, BlockScaleOffset):
+        return None
+    return (
+        "weights have a real scale per block, with which HTP multiplies no fixed point",
+        "quantize the float model with --use_lpbq beside --weights_block_size (Python: use_lpbq=True)",
+    )
 
 
 def is_host_only(op: Op) -> bool:

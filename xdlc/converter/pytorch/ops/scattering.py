@@ -195,10 +195,18 @@ def _masked(
     elif along >= 0:
         if along not in (0, axis):
             raise node.invalid(f"values of shape {list(values.shape)} by a mask from axis {axis}")
-        values = g("Gather", [values, _ranks(node, g, mask)], axis=along)
+        values = _by_order(node, g, values, mask, along)
     if accumulate:
         values = _summed(g, x, shapes.expanded(g, values, shape))
     return where(g, wide, values, x)
+
+
+def _by_order(node: AtenNode, g: Operators, values: Value, mask: Value, axis: int) -> Value:
+    """Return values in their order where a mask is true; of open dimensions there may be none."""
+    if values.is_dynamic:
+        ends = [int(at == axis) for at in range(values.rank)]
+        values = g("Pad", [values, vector(g, [*[0] * values.rank, *ends])])
+    return g("Gather", [values, _ranks(node, g, mask)], axis=axis)
 
 
 def _ranks(node: AtenNode, g: Operators, mask: Value) -> Value:
@@ -220,7 +228,7 @@ def _masked_scatter(node: AtenNode, g: Operators, self: Value, mask: Value, sour
     if shapes.is_empty(source):
         return x
     values = shapes.flat(g, g.builder.cast(source, x.dtype))
-    return where(g, mask, g("Gather", [values, _ranks(node, g, mask)], axis=0), x)
+    return where(g, mask, _by_order(node, g, values, mask, 0), x)
 
 
 @aten("put")
