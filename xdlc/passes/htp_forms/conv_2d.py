@@ -1,4 +1,4 @@
-"""Convolutions with large kernels, and those of a whole line."""
+"""Convolutions with large kernels."""
 
 from __future__ import annotations
 
@@ -35,22 +35,4 @@ def _halves(w: Writer, op: Op, source: Tensor) -> bool:
         half = w.emit("Conv2d", inputs, result.shape, {**op.params, "pad_amount": ir.u32s(own)})
         total = half if total is None else w.binary(ADD, total, half)
     w.finish(total)
-    return True
-
-
-@form("Conv2d")
-def _line(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve a line by as many filters as it is long at one position more, which is dropped."""
-    weight, result = op.inputs[1], op.outputs[0]
-    if weight is None or not source.dtype.is_float or source.shape[1:3] != weight.shape[:2]:
-        return False
-    count = result.shape[3]
-    if count == 1 or sorted(weight.shape[:2]) != [1, count] or numpy.any(op.param("pad_amount")):
-        return False
-    axis = int(numpy.argmax(weight.shape[:2]))
-    pads, shape = numpy.zeros((2, 2), int), list(result.shape)
-    pads[axis, 1], shape[1 + axis] = 1, 2
-    params = {**op.params, "pad_amount": ir.u32s(pads), "stride": ir.u32s([1, 1])}
-    wide = w.emit("Conv2d", op.inputs, shape, params, result.dtype, result.encoding)
-    w.finish(w.sliced(wide, 1 + axis, 0, 1))
     return True
