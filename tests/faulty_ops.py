@@ -231,7 +231,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "few-channels": lambda: conv(
         "TransposeConv2d", (1, 9, 4, 4), (5, 5, 4, 1), (1, 21, 11, 4), stride=[2, 2]
     ),
-    "whole-line": lambda: conv("Conv2d", (1, 1, 5, 2), (1, 5, 2, 5), (1, 1, 1, 5)),
     "wide-padding": lambda: conv(
         "Conv2d", (1, 8, 9, 5), (1, 3, 5, 6), (1, 10, 9, 6), pad_amount=[[1, 1], [1, 1]]
     ),
