@@ -378,6 +378,23 @@ class Graph:
         for op in self.consumers(old):
             self.set_inputs(op, [new if tensor is old else tensor for tensor in op._inputs])
 
+    def bypass(self, op: Op) -> bool:
+        """Remove an op whose only result equals its first input, unless it copies an input to an output."""
+        source, result = op._inputs[0], op._outputs[0]
+        if source is None:
+            return False
+        if not self.is_output(result):
+            self.replace(result, source)
+            self.remove(op)
+            return True
+        producer = source.producer
+        if producer is None or self.is_output(source):
+            return False
+        self.unlink(op)
+        self.replace(source, result)
+        self.set_output(producer, producer.outputs.index(source), result)
+        return True
+
     def replace_op(self, old: Op, new: Op) -> Op:
         """Replace ``old`` by ``new``, which may have outputs of ``old``."""
         anchor = old._next

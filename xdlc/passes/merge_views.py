@@ -48,9 +48,7 @@ def _simplify(graph: Graph, op: Op) -> bool:
     source, result = op.inputs[0], op.outputs[0]
     if source is None or source.is_static:
         return False
-    if _keeps_all(op, source, result) and not graph.is_output(result):
-        graph.replace(result, source)
-        graph.remove(op)
+    if _keeps_all(op, source, result) and graph.bypass(op):
         return True
     before = source.producer
     if before is None or before.type not in _VIEWS or before.package != ir.NATIVE_PACKAGE:

@@ -251,24 +251,9 @@ def _narrow(graph: Graph, tensors: set[Tensor]) -> None:
             elif tensor in tensors:
                 tensor.dtype = INT32
     for op in list(graph.ops):
-        if _is_cast(op) and op.inputs[0] is not None and not op.inputs[0].is_static:
-            _drop_cast(graph, op, op.inputs[0], op.outputs[0])
-
-
-def _drop_cast(graph: Graph, op: Op, source: Tensor, result: Tensor) -> None:
-    """Remove a Cast that changes no type; one that makes an output leaves that to the op before it."""
-    if source.dtype is not INT32 or result.dtype is not INT32:
-        return
-    if not graph.is_output(result):
-        graph.replace(result, source)
-        graph.remove(op)
-        return
-    producer = source.producer
-    if producer is None or graph.is_output(source):
-        return
-    graph.unlink(op)
-    graph.replace(source, result)
-    graph.set_output(producer, producer.outputs.index(source), result)
+        source = op.inputs[0] if _is_cast(op) else None
+        if source is not None and not source.is_static and source.dtype is op.outputs[0].dtype is INT32:
+            graph.bypass(op)
 
 
 def _as_int32(graph: Graph, tensor: Tensor) -> Tensor:
