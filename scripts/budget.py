@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 988
+MODULES = 989
 FILES_OF_A_CONVERSION = 68
 LINES = {
     "api": 2_300,
@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_715,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_670,
+    "passes": 8_715,
     "prepare": 4_140,
     "quant": 19_790,
     "runtime": 17_350,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_695
+TOTAL = 144_740
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
