@@ -27,6 +27,8 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
     leading = pads[:, 0] + _padded(source)
     if (kernel == 1).all() or not (leading >= spans)[: 1 if is_fixed else axes].any():
         return False
+    more = int(is_fixed and pads[0, 0] > 0 and not pads[1, 0])  # rows alone are padded wrongly
+    pads[1, 0] += more
     shape = (source.shape[0], *(source.shape[1:-1] + pads.sum(1)), source.shape[-1])
     channels, ones = source.shape[-1], [1] * axes
     params: dict[str, ir.Param] = {"stride": ir.u32s(ones), "pad_amount": ir.u32s(pads)}
@@ -39,6 +41,7 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
     if is_fixed:
         numbers.dtype, numbers.encoding = UFIXED8, ir.ScaleOffset(1.0, 0)
     padded = w.emit(kind, [source, numbers], shape, params, source.dtype, source.encoding)
+    padded = w.sliced(padded, 2, more, shape[2])
     result = op.outputs[0]
     own = {**op.params, "pad_amount": ir.u32s(numpy.zeros((axes, 2)))}
     w.finish(w.emit(op.type, [padded, *op.inputs[1:]], result.shape, own, result.dtype, result.encoding))
