@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 984
-FILES_OF_A_CONVERSION = 68
+MODULES = 990
+FILES_OF_A_CONVERSION = 69
 LINES = {
     "api": 2_300,
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_725,
+    "converter": 56_835,
     "ir": 3_755,
     "opdefs": 6_560,
-    "passes": 8_605,
+    "passes": 9_055,
     "prepare": 4_140,
     "quant": 19_810,
-    "runtime": 17_295,
+    "runtime": 17_350,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_600
+TOTAL = 145_220
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

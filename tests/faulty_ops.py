@@ -264,6 +264,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
     "arc-tangent": lambda: unary(ATAN),
+    "arc-tangent of five axes": lambda: unary(ATAN, LARGE.reshape(1, 2, 1, 5, 1)),
     "exponential": lambda: unary(EXP, np.float32([-65504, -6000, -100, -88.25, -15.5, -0.5, 0, 3, 10.5])),
     "sine": lambda: unary(SIN),
     "soft-sign": soft_sign,

@@ -177,6 +177,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "fmod": lambda: quotients(enums.FMOD),
     "floor-div": lambda: quotients(enums.FLOOR_DIV),
     "asin": lambda: unary(enums.ASIN, ROW),
+    "atan-5": lambda: unary(enums.ATAN, floats(2, 3, 2, 2, 4)),
     "neg-int": lambda: unary(enums.NEG, integers(9)),
     "sign-int": lambda: unary(enums.SIGN, integers(9)),
     "pow-0": lambda: binary(enums.POWER, np.float32([0, 0, 1, 2]), np.float32([0, 1, 0, 3])),

@@ -59,7 +59,6 @@ class Tflite(Framework):
     margin = 2.5
     limits: ClassVar[Mapping[str, str]] = {
         "": r"Unsupported data type|<= INT\d*_MAX",  # enumerations without effect; large strides
-        **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), "_POOL_2D. failed to prepare"),
         "ARG_MAX": "Unknown index output data type",
         "ARG_MIN": "Unknown index output data type",
         "CONCATENATION": "activation != kTfLiteActNone",
@@ -127,7 +126,9 @@ class Tflite(Framework):
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
     def step_of(self, node: Node, index: int) -> float:
-        """Return 1 for integers that have a scale."""
+        """Return 1 for integers that have a scale, and the error of positions of up to 64 in float32."""
+        if node.op == "RESIZE_BILINEAR" and not node.quantization[index]:
+            return 8e-6
         return 1.0 if index < len(node.quantization) and node.quantization[index] else 0.0
 
     def real(self, network: Network, name: str, value: Array) -> Array:

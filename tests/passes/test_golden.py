@@ -97,6 +97,7 @@ def test_passes_run_in_the_order_that_they_require():
         "merge_rearrangements",
         "hoist_transposes",
         "merge_views_around",
+        "mix_leading_features",
         "narrow_bounded_integers",
         "prune",
         "shift_signed",

@@ -84,6 +84,15 @@ def led(channels: int, groups: int, strides: list[int], pads: list[int]) -> Call
     return build
 
 
+def single(kernel: list[int], dilation: int = 1) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        pads = [(size - 1) * (dilation - 1) // 2 for size in kernel] * 2
+        weight = d.weight(5, 4, *kernel)
+        d.node("Conv", d.input((1, 4, *kernel)), weight, dilations=[dilation] * 2, pads=pads)
+
+    return build
+
+
 def normed(shape: tuple[int, ...]) -> Callable[[Draft], object]:
     def build(d: Draft) -> None:
         d.node("BatchNormalization", d.input(shape), *(d.constant([n]) for n in (1.3, 0.45, 0.0, 1.0)))
@@ -99,7 +108,18 @@ def multiple(factor: int) -> Callable[[Draft], object]:
     return build
 
 
+def negative(d: Draft) -> None:
+    result = d.node("Gemm", d.input((16, 8), -1, 1), d.weight(8, 5), d.constant([-1] * 5))
+    d.node("HardSwish", result)
+
+
 CASES = {
+    ("negative sums", "w8a8"): [negative],
+    ("product of one number", "w8a8"): [lambda d: d.node("Gemm", d.input((1, 1)), d.weight(1, 3))],
+    ("many bytes", "w8a8"): [
+        lambda d: d.node("Gather", d.input((3, 33)), d.constant(np.arange(270) % 33, np.int64), axis=1),
+        lambda d: d.node("Gather", d.input((1, 4, 257)), d.constant(np.arange(256), np.int64), axis=2),
+    ],
     ("lstm", "float"): [lstm("bidirectional", 3), lstm("forward", 1)],
     ("integers", "float"): [
         integers("CumSum", (7, 37), 0),
@@ -114,8 +134,9 @@ CASES = {
             "GatherND", d.input((1, 6, 1)), d.constant([[[5, 0], [0, 0]]], np.int64), batch_dims=1
         )
     ],
-    ("transposed line of four groups", "float"): [
-        lambda d: d.node("ConvTranspose", d.input((1, 8, 17)), d.weight(8, 2, 3), group=4, strides=[2])
+    ("transposed in four groups", "float"): [
+        lambda d: d.node("ConvTranspose", d.input((1, 8, 17)), d.weight(8, 2, 3), group=4, strides=[2]),
+        lambda d: d.node("ConvTranspose", d.input((1, 4, 17, 17)), d.weight(4, 2, 3, 1), group=4),
     ],
     ("transposed volumes", "float"): [
         transposed([2, 3, 1], [0, 1, 0]),
@@ -172,6 +193,18 @@ CASES = {
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 4, 3], [0] * 6, count_include_pad=1),
         pool("AveragePool", (1, 3, 5, 8, 7), [3, 3, 3], [1] * 6, count_include_pad=1),
     ],
+    ("single window", "float"): [single([3, 3], 2), single([5, 3], 3), single([5, 1]), single([1, 5], 2)],
+    ("axes of one", "w8a16"): [
+        lambda d: d.node("ReduceLogSumExp", d.input((1, 1, 48, 4)), d.indices(0, 2)),
+        lambda d: d.node("ReduceLogSumExp", d.input((1, 1, 48, 4)), d.indices(0, 1, 2)),
+    ],
+    ("clamp to nothing", "w8a16"): [
+        lambda d: d.node("Clip", d.input((9,), -2, -1), d.constant(0), d.constant(1))
+    ],
+    ("padded rows", "float"): [
+        pool("AveragePool", (1, 33, 30, 8), [3, 1], [1, 0, 1, 0]),
+        pool("AveragePool", (1, 48, 30, 2), [4, 2], [1, 0, 1, 0], stride=2),
+    ],
     ("padded planes", "w8a8"): [
         pool("AveragePool", (1, 2, 10, 7), [2, 1], [1, 0, 1, 0]),
         pool("AveragePool", (1, 8, 9, 9), [3, 3], [1, 0, 1, 0], stride=3),
@@ -181,6 +214,7 @@ CASES = {
     ],
     ("padded planes", "w8a16"): [
         pool("AveragePool", (1, 3, 1, 5), [1, 5], [0, 1, 0, 0], stride=2, count_include_pad=1),
+        pool("AveragePool", (1, 48, 30, 1), [4, 1], [1, 0, 1, 0], stride=2),
     ],
     ("depth alone", "float"): [
         pool("AveragePool", (1, 8, 6, 6, 8), [3, 1, 3], [1, 0, 0, 0, 0, 0], ceil_mode=1, count_include_pad=1),

@@ -104,8 +104,10 @@ class Writer:
         return self.emit("ElementWiseNeuron", [x], x.shape, params, x.dtype)
 
     def is_clipped(self, x: Tensor) -> bool:
-        """Return whether a tensor comes from ``clip``, for the same reason."""
+        """Return whether a tensor comes, maybe reshaped, from ``clip``, for the same reason."""
         before = x.producer
+        if before is not None and before.type == "Reshape" and before.inputs[0] is not None:
+            return self.is_clipped(before.inputs[0])
         if before is None or before.type != "ElementWiseNeuron" or not self.made(x):
             return False
         return bool(before.param("operation") == RELU_MIN_MAX)

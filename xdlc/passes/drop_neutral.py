@@ -1,4 +1,4 @@
-"""Removal of products with one and sums with zero."""
+"""Removal of products with one, sums with zero and Tiles that are broadcast anyway."""
 
 from __future__ import annotations
 
@@ -18,13 +18,33 @@ _LARGEST = 1 << 16
 @graph_pass(stage="converter", op_types=("ElementWiseBinary",))
 @dataclass(frozen=True, slots=True)
 class DropNeutral:
-    """Drop ``x * 1``, ``x / 1``, ``x + 0`` and ``x - 0`` of floats, unless their result is an output."""
+    """Drop ``x * 1``, ``x / 1``, ``x + 0`` and ``x - 0`` of floats, unless their result is an output.
+
+    Drop Tiles of floats too where an ElementWiseBinary broadcasts what they repeat.
+    """
 
     name: str = "drop_neutral"
 
     def apply(self, graph: Graph) -> bool:
-        results = [_drop(graph, op) for op in graph.ops if op.type == "ElementWiseBinary"]
+        sums = (op for op in graph.ops if op.type == "ElementWiseBinary")
+        results = [_broadcast(graph, op) or _drop(graph, op) for op in sums]
         return any(results)
+
+
+def _broadcast(graph: Graph, op: Op) -> bool:
+    """Let an op read what Tiles repeat, if its result stays as it is."""
+    for tensor in op.inputs:
+        tile = tensor.producer if tensor is not None else None
+        source = tile.inputs[0] if tile is not None and tile.type == "Tile" else None
+        if tensor is None or source is None or not source.dtype.is_float or source.dynamic_axes:
+            continue
+        inputs = [source if other is tensor else other for other in op.inputs]
+        shape = numpy.broadcast_shapes(*(other.shape for other in inputs if other is not None))
+        whole = all(size in (1, repeated) for size, repeated in zip(source.shape, tensor.shape, strict=True))
+        if whole and source.encoding == tensor.encoding and shape == op.outputs[0].shape:
+            graph.set_inputs(op, inputs)
+            return True
+    return False
 
 
 def _drop(graph: Graph, op: Op) -> bool:

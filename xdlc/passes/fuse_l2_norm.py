@@ -26,7 +26,10 @@ _LEAST = 1.2e-38  # of normal numbers of float32
 @graph_pass(stage="converter", after=("fuse_layer_norm",), op_types=("ElementWiseUnary",))
 @dataclass(frozen=True, slots=True)
 class FuseL2Norm:
-    """Turn ``x / sqrt(max(sum(x^2), epsilon))`` and ``x * min(1 / sqrt(sum(x^2)), limit)`` into L2Norm."""
+    """Turn ``x / sqrt(max(sum(x^2), epsilon))`` and ``x * min(1 / sqrt(sum(x^2)), limit)`` into L2Norm.
+
+    The root may be compared instead of the sum: ``x / max(sqrt(sum(x^2)), limit)``.
+    """
 
     name: str = "fuse_l2_norm"
 
@@ -43,10 +46,10 @@ def _fuse(graph: Graph, root: Op) -> bool:
     floored, epsilon = _bounded(power.producer if power is not None else None, MAXIMUM)
     if floored is None:
         bound = graph.sole_consumer(size)
-        inverse, limit = _bounded(bound, MINIMUM)
-        if not is_inverted or bound is None or inverse is not size or limit <= 0:
+        bounded, limit = _bounded(bound, MINIMUM if is_inverted else MAXIMUM)
+        if bound is None or bounded is not size or limit <= 0:
             return False
-        floored, epsilon, size = power, limit**-2.0, bound.outputs[0]
+        floored, epsilon, size = power, limit**2.0 if not is_inverted else limit**-2.0, bound.outputs[0]
     total = floored.producer if floored is not None else None
     if total is None or not is_reduction(total, "ReduceSum") or not _LEAST < epsilon < math.inf:
         return False

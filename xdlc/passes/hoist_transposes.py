@@ -13,7 +13,10 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import graph_pass
-from xdlc.passes.merge_rearrangements import MOST_AXES, is_view, view
+from xdlc.passes.merge_rearrangements import MOST_AXES, is_rowwise, is_view, view
+
+_MOST_OPS = 32
+"""Most ops between a part and its Transpose."""
 
 
 @graph_pass(stage="converter", after=("merge_rearrangements",), op_types=("Transpose",))
@@ -40,7 +43,7 @@ class _Part(NamedTuple):
         output: Which output of that it is.
         start: First place on the cut axis.
         size: Its size along that axis.
-        ops: The ops after that: a Reshape that drops the cut axis, element-wise ops, the Transpose.
+        ops: The ops after that: a Reshape that drops the cut axis, those that follow it, the Transpose.
     """
 
     cut: Op
@@ -124,33 +127,76 @@ def _parts(graph: Graph, op: Op, tensor: Tensor, axis: int) -> list[_Part]:
         starts = [0, *(int(start) for start in numpy.asarray(op.param("split_index")).reshape(-1))]
     found = []
     for index, (start, result) in enumerate(zip(starts, op.outputs, strict=True)):
-        ops: list[Op] = []
-        current = result
-        while (reader := graph.sole_consumer(current)) is not None and _passes(
-            reader, current, first=not ops
-        ):
-            ops.append(reader)
-            current = reader.outputs[0]
-            if reader.type == "Transpose":
-                break
-        ends = bool(ops) and ops[-1].type == "Transpose" and not graph.is_output(current)
+        first = graph.sole_consumer(result)
+        drops = [first] if first is not None and first.type == "Reshape" and is_view(first) else []
+        ops = _region(graph, drops[0].outputs[0] if drops else result)
         same = result.encoding == tensor.encoding
-        found.append(_Part(op, index, start, result.shape[axis], ops if ends and same else ()))
+        found.append(_Part(op, index, start, result.shape[axis], [*drops, *ops] if ops and same else ()))
     return found
 
 
-def _passes(op: Op, tensor: Tensor, *, first: bool) -> bool:
-    """Return whether a Transpose after an op may as well come before it."""
-    if is_view(op):
-        return op.type == "Transpose" or first
-    others = [source for source in op.inputs if source is not None and source is not tensor]
-    return (
-        op.package == ir.NATIVE_PACKAGE
-        and traits(op).elementwise
-        and op.outputs[0].shape == tensor.shape
-        and all(source.is_static and source.size == 1 and source.rank <= 1 for source in others)
-        and not isinstance(op.outputs[0].encoding, ir.AxisScaleOffset)
-    )
+def _region(graph: Graph, start: Tensor) -> list[Op]:
+    """Return the ops that compute from a tensor alone what one Transpose reads, and that as the last.
+
+    Empty if there are none, or a Transpose cannot come before them.
+    """
+    found: list[Op] = []
+    inside, waiting = {start}, [start]
+    while waiting:
+        tensor = waiting.pop()
+        readers = graph.consumers(tensor)
+        if graph.is_output(tensor) or not readers or len(found) > _MOST_OPS:
+            return []
+        for op in readers:
+            if op in found:
+                continue
+            found.append(op)
+            if op.type == "Transpose" and is_view(op):
+                continue
+            if not _follows(op, start.rank):
+                return []
+            inside.update(op.outputs)
+            waiting += op.outputs
+    turns = [op for op in found if op.type == "Transpose"]
+    computed = (source for op in found for source in op.inputs if source is not None and not source.is_static)
+    if len(turns) != 1 or graph.is_output(turns[0].outputs[0]) or not inside.issuperset(computed):
+        return []
+    return [*(op for op in found if op is not turns[0]), *turns]
+
+
+def _follows(op: Op, rank: int) -> bool:
+    """Return whether a Transpose after an op may come before it, if it keeps the rows that the op needs."""
+    known = [source for source in op.inputs if source is not None and source.is_static]
+    if op.package != ir.NATIVE_PACKAGE or any(result.rank != rank for result in op.outputs):
+        return False
+    if any(isinstance(tensor.encoding, ir.AxisScaleOffset) for tensor in (*op.outputs, *known)):
+        return False
+    if traits(op).elementwise:
+        return all(source.size == 1 or op.type == "ElementWiseBinary" for source in known)
+    is_slice = op.type == "StridedSlice" and set(op.params) == {"ranges"}
+    return is_slice or op.type in ("Concat", "Split") or is_rowwise(op)
+
+
+def _permute(graph: Graph, op: Op, perm: Sequence[int]) -> None:
+    """Let an op compute its results with other orders of axes from such inputs."""
+    for result in op.outputs:
+        result.shape = tuple(result.shape[axis] for axis in perm)
+    if op.type == "StridedSlice":
+        ranges = numpy.asarray(op.param("ranges")).reshape(-1, 3)[list(perm)]
+        op.params["ranges"] = ir.static(f"{op.name}_ranges", ranges.astype(numpy.int32))
+    elif "axis" in op.params:
+        op.params["axis"] = ir.u32(perm.index(int(op.param("axis"))))
+    for source in op.inputs:
+        if source is not None and source.data is not None and source.size > 1:
+            whole = (1,) * (len(perm) - source.rank) + source.shape
+            shape, data = (
+                tuple(whole[axis] for axis in perm),
+                source.data.reshape(whole).transpose(tuple(perm)),
+            )
+            name = graph.unique_name(source.name)
+            moved = Tensor(name, shape, source.dtype, source.encoding, data, ir.Role.STATIC)
+            graph.set_inputs(op, [moved if other is source else other for other in op.inputs])
+            graph.supersede(source, moved)
 
 
 def _product(graph: Graph, part: _Part) -> tuple[Op, int] | None:
@@ -190,11 +236,11 @@ def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> t
     dropped = part.ops[0].type == "Reshape"
     if dropped and (held[axis] != 1 or part.ops[0].outputs[0].shape != tuple(held[at] for at in kept)):
         return None
-    if any(op.type == "Reshape" for op in part.ops[1:]):
-        return None
     perm = [int(at) for at in part.ops[-1].param("perm")]
     if turned:
         perm[-2:] = perm[:-3:-1]
+    if perm[-1] != len(perm) - 1 and any(is_rowwise(op) for op in part.ops):
+        return None
     names = kept if dropped else list(range(tensor.rank))
     return tuple(names[at] for at in perm if names[at] != axis or held[axis] != 1)
 
@@ -247,17 +293,16 @@ def _pieces(graph: Graph, parts: Sequence[_Part], moved: Tensor, place: int, ste
 def _continue(graph: Graph, part: _Part, piece: Tensor) -> None:
     """Let the ops after a part go on with its transposed form."""
     transpose = part.ops[-1]
-    shape = transpose.outputs[0].shape
-    start = part.cut.outputs[part.output]
+    perm = [int(axis) for axis in transpose.param("perm")]
+    drops = part.ops[0].type == "Reshape"
+    start = part.ops[0].outputs[0] if drops else part.cut.outputs[part.output]
+    shape = [start.shape[axis] for axis in perm]
     made = view(graph, part.cut, "Reshape", piece, shape, part.cut.name, part.cut.origin)
-    if part.ops[0].type == "Reshape":
-        start = part.ops[0].outputs[0]
+    for op in part.ops[drops:-1]:
+        _permute(graph, op, perm)
     graph.replace(start, made)
-    for op in part.ops:
-        if op.type == "Reshape":
-            graph.remove(op)
-        elif op.type != "Transpose":
-            op.outputs[0].shape = shape
+    if drops:
+        graph.remove(part.ops[0])
     source = transpose.inputs[0]
     assert source is not None
     graph.replace(transpose.outputs[0], source)

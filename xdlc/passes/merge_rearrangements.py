@@ -15,6 +15,7 @@ from xdlc.passes.base import graph_pass
 MOST_AXES = 5
 """Highest rank of HTP's Transpose."""
 _VIEWS = ("Transpose", "Reshape")
+_ROWWISE = ("L2Norm", "Softmax")
 
 
 @graph_pass(stage="converter", after=("merge_views",), op_types=("Transpose",))
@@ -49,6 +50,37 @@ def is_view(op: Op | None) -> bool:
     )
 
 
+def is_rowwise(op: Op) -> bool:
+    """Return whether an op computes each row of the last axis alone, whichever rows there are."""
+    return op.type in _ROWWISE and int(op.param("axis")) == op.outputs[0].rank - 1
+
+
+def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:
+    """Return the Reshapes and Transposes that a tensor comes from, each read by the next alone."""
+    chain: list[Op] = []
+    while tensor is not None and tensor.producer is not None and is_view(tensor.producer):
+        if chain and graph.sole_consumer(tensor) is not chain[0]:
+            break
+        chain.insert(0, tensor.producer)
+        tensor = tensor.producer.inputs[0]
+    return chain
+
+
+def views_from(graph: Graph, tensor: Tensor) -> list[Op]:
+    """Return the Reshapes and Transposes that a tensor alone goes through, one after the other."""
+    chain: list[Op] = []
+    while (reader := graph.sole_consumer(tensor)) is not None and is_view(reader):
+        chain.append(reader)
+        tensor = reader.outputs[0]
+    return chain
+
+
+def from_transpose(chain: Sequence[Op]) -> list[Op]:
+    """Return views from the first Transpose among them on."""
+    found = [op.type == "Transpose" for op in chain]
+    return list(chain[found.index(True) :]) if True in found else []
+
+
 def _chains(graph: Graph) -> list[list[Op]]:
     """Return runs of Reshapes and Transposes, each the only reader of the one before.
 
@@ -61,17 +93,7 @@ def _chains(graph: Graph) -> list[list[Op]]:
         after = graph.sole_consumer(op.outputs[0])
         if after is not None and is_view(after):
             continue
-        chain = [op]
-        while True:
-            source = chain[0].inputs[0]
-            before = source.producer if source is not None else None
-            if (
-                before is None
-                or not is_view(before)
-                or graph.sole_consumer(before.outputs[0]) is not chain[0]
-            ):
-                break
-            chain.insert(0, before)
+        chain = views_to(graph, op.outputs[0])
         ranks = [op.outputs[0].rank for op in chain if op.type == "Transpose"]
         if len(ranks) > 1 or any(rank > MOST_AXES for rank in ranks):
             found.append(chain)
@@ -133,7 +155,7 @@ class _Factors:
         return found
 
 
-def _moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
+def moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
     """Return the shape and the permutation of the one Transpose that computes what a chain does.
 
     The permutation is empty if no element moves; None if the chain is no permutation of factors.
@@ -168,10 +190,10 @@ def _moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
 
 
 def _merge(graph: Graph, chain: Sequence[Op]) -> bool:
-    moved = _moved(chain)
-    if moved is None or len(moved[0]) > MOST_AXES:
+    found = moved(chain)
+    if found is None or len(found[0]) > MOST_AXES:
         return False
-    shape, perm = moved
+    shape, perm = found
     source, last = chain[0].inputs[0], chain[-1]
     assert source is not None
     origin: Origin = last.origin

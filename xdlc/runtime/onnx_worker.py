@@ -121,7 +121,7 @@ def _run(request: dict[str, Any], parts: Sequence[bytes]) -> Outputs:
         session = open_session(parts[0], [], [], "DISABLE_ALL", 1, arena=False)
     except engine_errors() as error:
         # The reference implementation gets types and versions that onnxruntime lacks.
-        is_wrong = "ShapeInferenceError" in str(error) or " was false" in str(error)
+        is_wrong = "ShapeInferenceError" in str(error) or "Exception during initialization" in str(error)
         return {"refused": _reason(error)} if is_wrong else {}, ()
     if any(value.type not in _PLAIN for value in (*session.get_inputs(), *session.get_outputs())):
         return {}, ()

@@ -34,6 +34,7 @@ def unary(d: Draft) -> None:
     d.opset = 20
     if type in ("LeakyRelu", "Elu", "Celu", "ThresholdedRelu") and d.flag():
         attributes["alpha"] = d.pick(0.1, 0.5, 1.0, 2.0)
+    d.quantizable = type != "Softsign" or high < 1000  # else 1 + |x| is 0 in 8 bits, and 0 / 0 is anything
     d.node(type, d.input(d.ranked(), low, high), **attributes)
 
 

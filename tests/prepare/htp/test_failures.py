@@ -69,7 +69,7 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if the system ran out of memory, free some"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if memory ran out, free some"),
         ("raise MemoryError()", "ended with status 1 (MemoryError) while compiling graph cnn"),
         (
             "(folder / 'answer.json').write_bytes(b'\\0\\xff'); os._exit(0)",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,7 +12,7 @@ import pytest
 
 from tests.htp_models import cnn
 from xdlc.errors import StorageError
-from xdlc.runtime.htp import worker
+from xdlc.runtime.htp import process, worker
 from xdlc.runtime.htp.process import Child, ChildDiedError, stored_model, validated_op
 
 
@@ -78,3 +79,26 @@ def test_a_disk_that_fills_up_under_the_child_is_told(
     (words,) = json.loads((tmp_path / "answer.json").read_text())["errors"]
     assert words["kind"] == "StorageError"
     assert words["problem"] == "a temporary file cannot be written: No space left on device"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is needed")
+def test_a_worker_ends_with_the_reason_before_the_memory_is_used_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import sys, time\nfrom pathlib import Path\nfrom xdlc.runtime.htp import memory, worker\n"
+        "def fill(request, folder, step):\n"
+        "    step('compiling graph g')\n"
+        "    held = bytearray(1 << 28)\n"
+        "    time.sleep(60)\n"
+        "memory._free = lambda: 1 << 25\n"
+        "worker._COMMANDS['fill'] = fill\n"
+        "worker.main(Path(sys.argv[1]))\n"
+    )
+    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    with Child() as child, pytest.raises(ChildDiedError) as caught:
+        child.query({"command": "fill"}, timeout=60)
+    assert caught.value.is_killed
+    assert "SIGKILL (it held" in caught.value.problem
+    assert "memory" in str(caught.value.fix)

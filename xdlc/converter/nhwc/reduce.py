@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -74,7 +75,18 @@ def l2_normalized(g: Operators, x: Value, axes: Sequence[int], epsilon: float) -
 
 
 def lrn(g: Operators, x: Value, *, radius: int, bias: float, alpha: float, beta: float) -> Value:
-    """Return x / (bias + alpha * sum of squares of 2 radius + 1 channels)^beta of [N, H, W, C]."""
+    """Return x / (bias + alpha * sum of squares of 2 radius + 1 channels)^beta of [N, H, W, C].
+
+    Raises:
+        ModelError: If a parameter is infinite, NaN or negative.
+    """
+    if not all(0 <= parameter < math.inf for parameter in (bias, alpha, beta)) or radius < 0:
+        problem = f"a normalization with radius {radius}, bias {bias}, alpha {alpha} and beta {beta}"
+        raise ModelError(problem, fix="correct the model")
+    if not beta:
+        return x
+    if not alpha and bias:
+        return g("Mul", [x, number(g, x, bias**-beta)])
     size = 2 * radius + 1
     given = {"size": size, "bias": bias, "alpha": alpha * size, "beta": beta}
     return channel_last(g, g("LRN", [channel_first(g, x)], **given))
@@ -94,7 +106,13 @@ def place_of(g: Operators, type: str, x: Value, axis: int, dtype: DType) -> Valu
 
 
 def top_k(g: Operators, x: Value, k: Value, dtype: DType) -> list[Value]:
-    """Return the ``k`` greatest elements along the last axis, and their places, the first of equals first."""
+    """Return the ``k`` greatest elements along the last axis, and their places, the first of equals first.
+
+    Raises:
+        ModelError: If ``k`` is known and negative.
+    """
+    if k.is_static and k.numpy().min(initial=0) < 0:
+        raise ModelError("the number of elements is negative", fix="correct the model")
     values, places = g.apply("TopK", [x, reshape(g, positions(g, k), (1,))], {"axis": -1}, 2)
     return [values, cast(g, places, dtype)]
 

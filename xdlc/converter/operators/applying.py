@@ -9,7 +9,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators import functions, host_only, upgrades
 from xdlc.converter.operators.folding import Folding, foldable
-from xdlc.converter.operators.inference import Spec, infer
+from xdlc.converter.operators.inference import Spec, check, infer
 from xdlc.converter.operators.messages import MessageReader
 from xdlc.converter.operators.random_inputs import FIX, RandomInputs, is_random
 from xdlc.converter.operators.registry import Entry, find, find_structural, load_all
@@ -302,6 +302,8 @@ class Operators:
         body = functions.body(node)
         if body is None:
             return False
+        if not node.domain and not node.is_applied:
+            check(node)
         context, graph = self.context, self.builder.graph
         last, problems, unresolved = graph.last, len(context.problems), set(context.frame.unresolved)
         rollback, expanded = self.builder.checkpoint(), self._expanded

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.protobuf import plain_domain
 from xdlc.converter.session.node import Node
@@ -13,7 +15,7 @@ from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 from xdlc.runtime.onnx_evaluator import RefusedError, function_body
 
-_MAX_VERSION = (1 << 31) - 1
+_LARGEST = (1 << 31) - 1
 _FLAGS = frozenset(["interleaved", "is_causal"])
 """Attributes of functions that are 0 or 1."""
 
@@ -49,16 +51,18 @@ def body(node: Node) -> Any | None:
     The types of the inputs decide the body of some operators.
 
     Raises:
-        ModelError: If a flag is neither 0 nor 1, a cap of scores is negative, or their scale NaN.
+        ModelError: If a flag is neither 0 nor 1, a cap of scores is negative or NaN, or their scale NaN.
     """
     import onnx
 
     for name in _FLAGS.intersection(node.attributes):
         node.flag(name)
-    if node.attr("softcap", 0.0) < 0:
-        raise node.invalid("attribute softcap is negative")
+    if not node.attr("softcap", 0.0) >= 0:
+        raise node.invalid("attribute softcap is negative or NaN")
     if node.type == "Attention" and math.isnan(node.attr("scale", 1.0)):
         raise node.invalid("attribute scale is NaN")
+    if node.type == "RotaryEmbedding":
+        _check_rotation(node)
     proto, opset = as_proto(node), node.opset
     schema = _schema(proto.op_type, proto.domain, opset)
     if schema is None or any(item.name not in schema.attributes for item in proto.attribute):
@@ -81,6 +85,26 @@ def body(node: Node) -> Any | None:
     if not proto.domain and not any(entry.domain in ("", "ai.onnx") for entry in function.opset_import):
         function.opset_import.append(onnx.helper.make_opsetid("", opset))
     return function
+
+
+def _check_rotation(node: Node) -> None:
+    """Refuse a rotation whose tables do not fit its input, as far as the sizes are known.
+
+    Raises:
+        ModelError: If they do not.
+    """
+    x, table, places = node.required(0), node.required(1), node.input(3)
+    heads, width = node.attr("num_heads", 0), node.attr("rotary_embedding_dim", 0)
+    if not 0 <= heads <= _LARGEST or not 0 <= width <= _LARGEST:
+        raise node.invalid(f"num_heads {heads} and rotary_embedding_dim {width}")
+    if x.is_dynamic or table.is_dynamic:
+        return
+    size = x.shape[-1] if x.rank == 4 else x.shape[-1] // max(heads, 1)
+    if table.shape[-1] != (width or size) // 2:
+        raise node.invalid(f"tables {list(table.shape)} for {width or size} rotated numbers")
+    held = places.numpy() if places is not None and places.is_static else 0
+    if not 0 <= np.min(held) <= np.max(held) < table.shape[0]:
+        raise node.invalid(f"a position is not one of {table.shape[0]}")
 
 
 def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | None]) -> bytes | None:
@@ -115,7 +139,7 @@ def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
         domain, version = plain_domain(entry.domain), entry.version
         if version == 0 and domain in found:
             continue
-        if not 0 < version <= _MAX_VERSION or found.setdefault(domain, version) != version:
+        if not 0 < version <= _LARGEST or found.setdefault(domain, version) != version:
             raise ModelError(
                 f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
                 + (

@@ -103,8 +103,7 @@ def _params(node: Node) -> Mapping[str, Param]:
     if node.domain:
         params[DOMAIN] = ir.string(node.domain)
     for name, value in sorted(node.attributes.items()):
-        if value != []:
-            params[name] = _param(node, name, value)
+        params[name] = _param(node, name, value)
     return params
 
 

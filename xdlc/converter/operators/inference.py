@@ -60,6 +60,17 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
     ]
 
 
+def check(node: Node) -> None:
+    """Refuse a node of the default domain whose inputs and attributes do not fit its operator.
+
+    Raises:
+        ModelError: If the operator's own inference finds that.
+    """
+    proto = as_proto(node)
+    if _schema(proto, node.opset).has_type_and_shape_inference_function:
+        _infer(proto, node.opset, node.inputs)
+
+
 def _contributed(node: Node) -> list[Spec]:
     rule = SHAPES.get(node.type)
     if rule is None:

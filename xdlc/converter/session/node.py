@@ -162,6 +162,17 @@ class Node:
             raise self.invalid(f"{what} (input {index}) has {array.size} numbers")
         return None if array is None else [int(item) for item in array.reshape(-1)]
 
+    def required_ints(self, index: int, attribute: str, what: str) -> list[int]:
+        """Return integers as ``ints`` does, which must be present.
+
+        Raises:
+            ModelError: If they are omitted.
+        """
+        given = self.ints(index, attribute, what)
+        if given is None:
+            raise self.invalid(f"{what} (input {index}) are missing")
+        return given
+
     def check_types(self, *values: Value | None) -> None:
         """Refuse operands whose types engines do not combine; floats of 16 and 32 bits are one.
 

@@ -16,7 +16,7 @@ def _unfused(w: Writer, op: Op, source: Tensor) -> bool:
     """Keep Tanh and Sigmoid out of the product or sum before them, within which HTP rounds them to 9 bits."""
     if op.param("operation") not in (SIGMOID, TANH) or not source.dtype.is_float:
         return False
-    if not _is_fused(w, op, source):
+    if not is_fused(w, op, source):
         return False
     w.graph.set_inputs(op, [apart(w, source)])
     return True
@@ -27,12 +27,13 @@ def apart(w: Writer, x: Tensor) -> Tensor:
     return w.binary(MAXIMUM, x, w.number(-FLOAT16.largest, x.dtype))
 
 
-def _is_fused(w: Writer, op: Op, x: Tensor) -> bool:
+def is_fused(w: Writer, op: Op, x: Tensor) -> bool:
+    """Return whether HTP computes an op together with the product or sum that its input comes from."""
     before = x.producer
     if before is None or w.graph.sole_consumer(x) is not op:
         return False
     first = before.inputs[0]
     if before.type in ("Reshape", "Transpose") and first is not None:
-        return _is_fused(w, before, first)
+        return is_fused(w, before, first)
     is_sum = is_binary(before, ADD) and all(each is not None and each.data is None for each in before.inputs)
     return is_sum or traits(before).macs != ""

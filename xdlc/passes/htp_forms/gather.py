@@ -13,18 +13,16 @@ from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
-_MOST_AXES = 4
 _SHORT, _FEWEST = (8, 16, 32), 32
 """Bytes of rows, and the least number of indices, that HTP gathers in another way."""
+_MANY = 256
 
 
 @form("Gather")
 def _flat(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by known indices of one axis, and by others where the result has more than four."""
+    """Gather by indices of one axis."""
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
     if index is None or index.rank < 2 or not _is_counted(w, index):
-        return False
-    if index.data is None and result.rank <= _MOST_AXES:
         return False
     shape = (*source.shape[:axis], index.size, *source.shape[axis + 1 :])
     inputs = [source, w.reshape(index, (index.size,))]
@@ -57,6 +55,23 @@ def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
     inputs = [w.reshape(source, (batches * count, size)), rows]
     params: dict[str, ir.Param] = {"batch_dims": ir.u32(0)}
     gathered = w.emit("GatherNd", inputs, (rows.size, size), params, result.dtype, result.encoding)
+    w.finish(w.reshape(gathered, result.shape))
+    return True
+
+
+@form("Gather")
+def _bytes(w: Writer, op: Op, source: Tensor) -> bool:
+    """Add an axis of 1 after an odd last one of bytes: HTP gathers many, and shifts every second row."""
+    index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
+    count = source.shape[axis]
+    if index is None or index.size < _MANY or axis != source.rank - 1 or count % 2 == 0:
+        return False
+    if not source.dtype.is_fixed or source.dtype.bits != 8 or source.size == count:
+        return False
+    column = w.reshape(source, (source.size // count, count, 1))
+    shape, params = (column.shape[0], index.size, 1), {"axis": ir.i32(1)}
+    inputs = [column, w.reshape(index, (index.size,))]
+    gathered = w.emit("Gather", inputs, shape, params, result.dtype, result.encoding)
     w.finish(w.reshape(gathered, result.shape))
     return True
 

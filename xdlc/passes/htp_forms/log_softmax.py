@@ -7,6 +7,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import FLOAT16, UFIXED8, UFIXED16
+from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
@@ -42,8 +43,17 @@ def _one_more(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Tensor:
-    """Return a tensor in 16 bits, 0 of which is so far below its least number."""
-    lowest = encoding.scale * encoding.offset - below
+    """Return numbers less 1 in 16 bits, 0 of which is so far below the least of them.
+
+    Without the 1, which no result shows, HTP joins in 8 bits and converts afterwards.
+    """
+    most = UFIXED16.limits[1]
+    lowest = encoding.scale * encoding.offset - below - 1
     span = encoding.scale * (x.dtype.limits[1] + encoding.offset) - lowest
-    wide = ir.ScaleOffset(span / UFIXED16.limits[1], round(lowest / span * UFIXED16.limits[1]))
-    return w.emit("Convert", [x], x.shape, None, UFIXED16, wide)
+    wide = ir.ScaleOffset(span / most, round(lowest / span * most))
+    if x.dtype is not UFIXED16:
+        fine = ir.ScaleOffset(encoding.scale / 2**8, encoding.offset * 2**8)
+        x = w.emit("Convert", [x], x.shape, None, UFIXED16, fine)
+    one = w.like(x, numpy.zeros(1, UFIXED16.numpy))
+    one.encoding = ir.ScaleOffset(1 / most, -most)
+    return w.binary(ADD, x, one, encoding=wide)

@@ -13,10 +13,13 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms._windows import covered, reached_pads
 from xdlc.passes.htp_forms.registry import form
 
+_BLOCK = 32
+"""Channels above which HTP takes the first windows from other places, where rows alone are padded."""
+
 
 @form("PoolAvg2d")
 def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve floats where padding is counted, uneven or above half the window, or of one channel.
+    """Convolve floats where padding is counted, uneven, of half a window, of rows alone, or of a channel.
 
     Without padding, convolve where a result has few columns and channels, many rows and strides of 1.
 
@@ -43,6 +46,7 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
     ends = (numpy.array(result.shape[1:3]) - 1) * stride + kernel - source.shape[1:3] - pads[:, 0]
     is_even = (ends <= pads[:, 1]).all() and (pads[:, 0] == pads[:, 1]).all()
     pads[:, 1] = numpy.maximum(pads[:, 1], ends)
+    is_even = is_even and bool(channels <= _BLOCK or pads[1].any())
     if not pads.any():
         if not _is_narrow(result, kernel, stride):
             return False
@@ -63,7 +67,7 @@ def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
     """Return whether HTP takes the windows of a pool without padding from other places."""
     _, rows, columns, channels = result.shape
     is_special = channels > 1 and kernel.tolist() in ([3, 3], [5, 5])
-    return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= 32
+    return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= _BLOCK
 
 
 @form("PoolAvg2d")

@@ -25,13 +25,14 @@ def _counted(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 @form("PoolAvg3d")
-def _depth_alone(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the end of the width too, and cut that off, where the depth alone is padded.
+def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pad the end of the width too, and cut that off, where other axes alone are padded.
 
-    Padding at the end of the depth alone is right in floats.
+    Padding at the end of the depth is right in floats.
     """
     result, stated = op.outputs[0], op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
-    if not (stated[0].any() if result.dtype.is_fixed else stated[0, 0]) or stated[1:].any():
+    is_wrong = stated[:2, 0].any() or (result.dtype.is_fixed and stated[0, 1])
+    if not is_wrong or stated[2].any():
         return False
     pads = reached_pads(op)
     pads[2, 1] += op.param("stride").astype(int)[2]

@@ -1,7 +1,8 @@
-"""Reductions of single elements."""
+"""Reductions of single elements, and along axes of one."""
 
 from __future__ import annotations
 
+from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
@@ -17,4 +18,17 @@ def _alone(w: Writer, op: Op, source: Tensor) -> bool:
     if x.encoding != result.encoding:
         x = w.emit("Convert", [x], result.shape, {}, result.dtype, result.encoding)
     w.finish(x)
+    return True
+
+
+@form("ReduceMax", "ReduceMin", "ReduceSum")
+def _longer(w: Writer, op: Op, source: Tensor) -> bool:
+    """Reduce fixed point along the axes of several elements alone: with others HTP outputs 0 now and then."""
+    axes, result = [int(axis) for axis in op.param("axes").reshape(-1)], op.outputs[0]
+    longer = [axis for axis in axes if source.shape[axis] > 1]
+    if not source.dtype.is_fixed or longer == axes or not longer:
+        return False
+    shape = [1 if axis in longer else size for axis, size in enumerate(source.shape)]
+    params = {**op.params, "axes": ir.u32s(longer), "keep_dims": ir.b8(True)}
+    w.finish(w.reshape(w.emit(op.type, [source], shape, params, result.dtype, result.encoding), result.shape))
     return True

@@ -41,7 +41,7 @@ def _ungrouped(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_wrong(source: Tensor, weight: Tensor, groups: int) -> bool:
-    """Return whether HTP computes a plane wrongly: of few single channels, or of one row and four groups."""
+    """Return whether HTP computes a plane wrongly: few single channels, or four groups and odd sizes."""
     _, rows, columns, channels = source.shape
-    is_line = rows == 1 and groups == 4 and columns > 1 and columns % 8 == 1
-    return is_line or (groups == channels < _MANY and weight.shape[-1] == 1)
+    is_uneven = groups == 4 and rows % 8 == columns % 8 == 1 < rows * columns
+    return is_uneven or (groups == channels < _MANY and weight.shape[-1] == 1)

@@ -29,13 +29,13 @@ class ChildDiedError(BackendError):
     Attributes:
         step: What it was doing: a sentence, or a JSON list about an op that was being validated.
         is_late: Whether it was ended because it took too long.
-        is_killed: Whether it was ended from outside, as the system does where memory runs out.
+        is_killed: Whether it was killed, as the system and its own watch do where memory runs out.
     """
 
     def __init__(self, problem: str, step: str, *, is_late: bool = False, is_killed: bool = False) -> None:
         super().__init__(
             f"{problem} while {_step_words(step)}",
-            fix="if the system ran out of memory, free some, or prepare fewer SoCs at a time"
+            fix="if memory ran out, free some, prepare fewer SoCs at a time, or make the network smaller"
             if is_killed
             else "remove or rewrite what it was working on; the other SoCs are not affected",
         )

@@ -33,6 +33,7 @@ from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id, reads_inputs
 from xdlc.runtime.htp.binary_info import BinaryDescription
 from xdlc.runtime.htp.forkserver import ForkLoop
 from xdlc.runtime.htp.graph_io import GraphIO, as_known, read_feeds, results_of
+from xdlc.runtime.htp.memory import watch
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import SHARED_CACHE
 from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
@@ -59,8 +60,12 @@ def main(folder: Path) -> None:
         os.ftruncate(note, written)
 
     commands = {**_COMMANDS, **_Graphs().commands()}
+    is_watched = False
     while True:
         request = json.loads((folder / "request.json").read_text())
+        if not is_watched and request["command"] != "fork":  # a copy starts a thread of its own
+            watch()
+            is_watched = True
         try:
             answer = commands[request["command"]](request, folder, step)
         except XdlcError as error:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from xdlc import ir
 from xdlc.converter.operators.registry import Node
+from xdlc.converter.values import Value
+
+_LARGEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,18 @@ def automatic_padding(node: Node) -> str:
     return automatic
 
 
+def kernel_of(node: Node, weight: Value) -> tuple[int, ...]:
+    """Return the sizes of a convolution's window, which are those of its weights.
+
+    Raises:
+        ModelError: If ``kernel_shape`` states others.
+    """
+    sizes, given = weight.shape[2:], node.attr("kernel_shape")
+    if given is not None and tuple(given) != sizes:
+        raise node.invalid(f"kernel_shape {list(given)} differs from the weights' {list(sizes)}")
+    return sizes
+
+
 def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Window:
     """Read a window from a node's attributes, automatic padding worked out.
 
@@ -135,6 +150,8 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
     if any(value < 1 for value in (*strides, *dilations, *kernel)):
         raise node.problem("a stride, dilation or kernel size is below 1")
+    if any(value > _LARGEST for value in (*strides, *dilations, *kernel, *pads)):
+        raise node.invalid("a stride, dilation, kernel size or padding is beyond 32 bits")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     automatic = automatic_padding(node)
     if automatic == "VALID":

@@ -16,6 +16,8 @@ def concat(node: Node, b: Builder) -> Value:
     values = [
         value for value in (node.input(index) for index in range(len(node.inputs))) if value is not None
     ]
+    if len({value.rank for value in values}) > 1 and not node.is_applied:
+        raise node.invalid(f"values of {' and '.join(str(value.rank) for value in values[:4])} axes")
     values = [value for value in values if value.size] or values[:1]
     first = values[0]
     axis = node.axis(node.attr("axis"), first.rank)

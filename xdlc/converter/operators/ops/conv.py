@@ -7,7 +7,7 @@ import math
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import strided
-from xdlc.converter.operators.ops._windows import Window, window
+from xdlc.converter.operators.ops._windows import Window, kernel_of, window
 from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Tensor
@@ -52,15 +52,13 @@ def convolve(
             f"{x.shape[1]} input channels, weights {list(weight.shape)} and group {group} do not fit"
         )
     spatial = x.shape[2:]
-    given = tuple(node.attr("kernel_shape") or weight.shape[2:])
-    if given != weight.shape[2:]:
-        raise node.problem(f"kernel_shape {list(given)} differs from the weights' {list(weight.shape[2:])}")
-    view = window(node, given, spatial)
+    kernel = kernel_of(node, weight)
+    view = window(node, kernel, spatial)
     shape = (x.shape[0], weight.shape[0], *view.dims(spatial))
     if x.rank == 3:  # a convolution over one axis runs as one over two
         view = view.lifted()
         x = b.reshape(x, (*x.shape[:2], 1, *spatial))
-        weight = b.reshape(weight, (*weight.shape[:2], 1, *given))
+        weight = b.reshape(weight, (*weight.shape[:2], 1, *kernel))
     out = _emit(b, x, weight, bias, view, group, (*shape[:2], *view.dims(x.shape[2:])), dtype, encoding)
     return b.reshape(Value(out, channel_last(x.rank)), shape)
 

@@ -6,14 +6,14 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.ops._windows import automatic_padding
+from xdlc.converter.operators.ops._windows import automatic_padding, kernel_of
 from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Tensor
 from xdlc.ir.data import Array
 
 
-@importer("ConvTranspose", layout=CHANNEL_LAST, ignores=("kernel_shape",))
+@importer("ConvTranspose", layout=CHANNEL_LAST)
 def conv_transpose(node: Node, b: Builder) -> Value:
     """Map onto TransposeConv2d or TransposeConv3d."""
     x, weight, bias = node.required(0), node.required(1), node.input(2)
@@ -31,7 +31,7 @@ def conv_transpose(node: Node, b: Builder) -> Value:
     extra = list(node.attr("output_padding", [0] * rank))
     if any(len(each) != rank for each in (strides, dilations, extra)):
         raise node.problem("strides, dilations or output_padding do not fit the number of spatial axes")
-    kernel, spatial = list(weight.shape[2:]), list(x.shape[2:])
+    kernel, spatial = list(kernel_of(node, weight)), list(x.shape[2:])
     if rank < 3 and any(dilation != 1 for dilation in dilations):
         weight = _spread(node, b, weight, dilations)
         kernel, dilations = list(weight.shape[2:]), [1] * rank
@@ -106,7 +106,9 @@ def _pads(
             raise node.problem("pads do not fit the number of spatial axes")
         before, after = (list(pads[:rank]), list(pads[rank:])) if automatic == "NOTSET" else ([0] * rank,) * 2
     else:
-        wanted = list(wanted)[-rank:] if wanted else [e * s for e, s in zip(spatial, strides, strict=True)]
+        wanted = [e * s for e, s in zip(spatial, strides, strict=True)] if wanted is None else list(wanted)
+        if len(wanted) != rank:
+            raise node.invalid(f"output_shape {wanted} does not fit {rank} spatial axes")
         before, after = [], []
         for axis in range(rank):
             reach = (kernel[axis] - 1) * dilations[axis] + 1

@@ -14,10 +14,13 @@ def depth_to_space(node: Node, b: Builder) -> Value:
     x, block = node.required(0), node.attr("blocksize")
     if x.rank != 4 or not block or x.shape[1] % (block * block):
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
+    mode = {"DCR": 0, "CRD": 1}.get(node.attr("mode", "DCR"))
+    if mode is None:
+        raise node.invalid(f"mode is {node.attr('mode')!r:.40}, and neither DCR nor CRD")
     n, c, h, w = x.shape
     params: dict[str, ir.Param] = {
         "block_size": ir.u32s([block, block]),
-        "mode": ir.u32({"DCR": 0, "CRD": 1}[node.attr("mode", "DCR")]),
+        "mode": ir.u32(mode),
     }
     shape = (n, h * block, w * block, c // (block * block))
     return Value(b.emit("DepthToSpace", [b.channel_last(x)], shape, x.dtype, params), channel_last(4))

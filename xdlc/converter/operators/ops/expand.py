@@ -13,7 +13,7 @@ from xdlc.converter.values import Value, broadcast
 @importer("Expand", since=8, layout=ANY)
 def expand(node: Node, b: Builder) -> Value:
     """Map broadcasting onto Tile."""
-    return expanded(b, node.required(0), node.ints(1, "shape", "the new shape") or [])
+    return expanded(b, node.required(0), node.required_ints(1, "shape", "the sizes"))
 
 
 def expanded(b: Builder, x: Value, shape: Sequence[int]) -> Value:
@@ -29,7 +29,7 @@ def expanded(b: Builder, x: Value, shape: Sequence[int]) -> Value:
 def tile(node: Node, b: Builder) -> Value:
     """Map onto Tile."""
     x = node.required(0)
-    repeats = node.ints(1, "repeats", "the repeats") or []
+    repeats = node.required_ints(1, "repeats", "the repeats")
     if len(repeats) != x.rank:
         raise node.problem(f"{len(repeats)} repeats for rank {x.rank}")
     if any(count < 0 for count in repeats):

@@ -11,7 +11,7 @@ import math
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import joined, part, product
 from xdlc.converter.operators.ops._im2col import taps
-from xdlc.converter.operators.ops._windows import window
+from xdlc.converter.operators.ops._windows import kernel_of, window
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
@@ -35,10 +35,9 @@ def conv_integer(node: Node, b: Builder) -> Value:
     if zero is None or zero.size == 1:
         raise node.problem("QNN convolves integers with scales only")
     group, outputs = node.attr("group", 1), weight.shape[0]
-    node.attr("kernel_shape")
     if x.rank < 3 or x.shape[1] != weight.shape[1] * group or outputs % group or zero.size != outputs:
         raise node.invalid(f"{list(x.shape)} with weights {list(weight.shape)} and {zero.size} zero points")
-    view = window(node, weight.shape[2:], x.shape[2:])
+    view = window(node, kernel_of(node, weight), x.shape[2:])
     centred = _centred(b, x, node.input(2))
     kernel = _centred(b, weight, b.reshape(zero, (outputs, *(1,) * (x.rank - 1))))
     kernel = b.reshape(kernel, (*weight.shape[:2], math.prod(view.kernel)))

@@ -17,7 +17,7 @@ def max_unpool(node: Node, b: Builder) -> Value:
     x, indices = node.required(0), node.required(1)
     kernel = node.attr("kernel_shape") or []
     axes = x.rank - 2
-    strides, pads = node.attr("strides") or [1] * axes, node.attr("pads") or [0] * (2 * axes)
+    strides, pads = node.attr("strides", [1] * axes), node.attr("pads", [0] * (2 * axes))
     if not len(kernel) == len(strides) == len(pads) / 2 == axes or indices.shape != x.shape:
         raise node.invalid("its kernel, strides, pads or indices do not fit its input")
     made = [

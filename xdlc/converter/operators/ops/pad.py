@@ -18,7 +18,7 @@ _SCHEMES = {"constant": 0, "reflect": 2, "edge": 3}
 def pad(node: Node, b: Builder) -> Value:
     """Map onto Pad; negative amounts cut instead."""
     x = node.required(0)
-    amounts = node.ints(1, "pads", "the amounts") or []
+    amounts = node.required_ints(1, "pads", "the amounts")
     axes = node.ints(3, "axes", "the axes")
     axes = list(range(x.rank)) if axes is None else [node.axis(axis, x.rank) for axis in axes]
     if len(amounts) != 2 * len(axes):

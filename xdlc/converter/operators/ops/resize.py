@@ -63,7 +63,9 @@ def _requested(node: Node, x: Value) -> _Request:
     full_scales, full_sizes = [1.0] * x.rank, list(x.shape)
     if sizes is not None and sizes.size:
         wanted = [int(size) for size in sizes.reshape(-1)]
-        ratios = [size / x.shape[axis] for axis, size in zip(axes, wanted, strict=True)]
+        if any(size < (x.shape[axis] > 0) for axis, size in zip(axes, wanted, strict=True)):
+            raise node.invalid(f"sizes {wanted} for {list(x.shape)}")
+        ratios = [size / (x.shape[axis] or 1) for axis, size in zip(axes, wanted, strict=True)]
         if policy != "stretch":
             common = min(ratios) if policy == "not_larger" else max(ratios)
             ratios = [common] * len(axes)

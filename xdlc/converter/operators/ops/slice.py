@@ -14,8 +14,8 @@ from xdlc.converter.values import Value
 def slice_(node: Node, b: Builder) -> Value:
     """Map onto StridedSlice, its ranges in the axis order of the tensor."""
     value = node.required(0)
-    starts = node.ints(1, "starts", "the starts") or []
-    ends = node.ints(2, "ends", "the ends") or []
+    starts = node.required_ints(1, "starts", "the starts")
+    ends = node.required_ints(2, "ends", "the ends")
     axes = node.ints(3, "axes", "the axes")
     axes = list(range(len(starts))) if axes is None else axes
     steps = node.ints(4, "steps", "the steps") or [1] * len(starts)

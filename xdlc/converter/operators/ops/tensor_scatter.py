@@ -29,8 +29,9 @@ def tensor_scatter(node: Node, b: Builder) -> Value:
     steps = b.const(np.arange(count, dtype=np.int32).reshape(shape), f"{b.stem}_steps")
     places = steps
     if start is not None:
-        if start.is_static and (start.numpy() < 0).any():
-            raise node.invalid("a first position is negative")
+        most = (past.shape[axis] if mode == "linear" else 1 << 31) - count
+        if start.is_static and ((start.numpy() < 0) | (start.numpy() > most)).any():
+            raise node.invalid(f"a first position is not one of 0 to {most}")
         first = b.reshape(b.cast(start, INT32), (past.shape[0], *(1,) * (past.rank - 1)))
         places = b.binary(ADD, first, steps)
     if mode == "circular":

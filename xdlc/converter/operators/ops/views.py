@@ -15,7 +15,7 @@ def transpose(node: Node, b: Builder) -> Value:
     value = node.required(0)
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
-        raise node.problem(f"perm {perm} does not fit rank {value.rank}")
+        raise node.invalid(f"perm {perm} does not fit rank {value.rank}")
     if b.noted is not None and not value.is_static:
         return b.moved(value, perm, f"{node.name} moves the elements here")
     return b.transpose(value, perm)
@@ -25,7 +25,7 @@ def transpose(node: Node, b: Builder) -> Value:
 def reshape(node: Node, b: Builder) -> Value:
     """Reshape; 0 keeps a dimension (unless allowzero), -1 is worked out."""
     value = node.required(0)
-    wanted = node.ints(1, "shape", "the new shape") or []
+    wanted = node.required_ints(1, "shape", "the sizes")
     if not node.flag("allowzero"):
         wanted = [value.shape[axis] if dim == 0 else dim for axis, dim in enumerate(wanted)]
     if -1 in wanted:
@@ -66,7 +66,7 @@ def squeeze(node: Node, b: Builder) -> Value:
 def unsqueeze(node: Node, b: Builder) -> Value:
     """Insert axes of size 1."""
     value = node.required(0)
-    axes = node.ints(1, "axes", "the axes") or []
+    axes = node.required_ints(1, "axes", "the axes")
     rank = value.rank + len(axes)
     inserted = {axis + rank if axis < 0 else axis for axis in axes}
     if len(inserted) != len(axes) or any(not 0 <= axis < rank for axis in inserted):

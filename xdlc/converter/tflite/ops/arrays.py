@@ -208,14 +208,20 @@ def _reverse(node: Node, g: Operators) -> Value:
 def _reverse_sequence(node: Node, g: Operators) -> Value:
     x, lengths = values_of(node)
     time, batch = node.attr("seq_dim", 0), node.attr("batch_dim", 0)
+    if min(time, batch) < 0:
+        raise node.invalid(f"axis {min(time, batch)}")
     return gathering.reverse_sequence(g, x, lengths, time=time, batch=batch)
+
+
+def _check_indices(node: Node, indices: Value) -> None:
+    if indices.is_static and (indices.numpy() < 0).any():
+        raise node.invalid("an index is negative")
 
 
 @handler("GATHER")
 def _gather(node: Node, g: Operators) -> Value:
     x, indices = values_of(node)
-    if indices.is_static and (indices.numpy() < 0).any():
-        raise node.invalid("an index is negative")
+    _check_indices(node, indices)
     return gathering.gather(g, x, indices, node.attr("axis", 0), node.attr("batch_dims", 0))
 
 
@@ -227,11 +233,15 @@ def _embedding_lookup(node: Node, g: Operators) -> Value:
 
 @handler("GATHER_ND")
 def _gather_nd(node: Node, g: Operators) -> Value:
-    return gathering.gather_nd(g, node.required(0), node.required(1))
+    x, indices = values_of(node)
+    _check_indices(node, indices)
+    return gathering.gather_nd(g, x, indices)
 
 
 @handler("ONE_HOT", wraps=False)  # the integers of on and off are those of the result, whatever their scales
 def _one_hot(node: Node, g: Operators) -> Value:
     indices, depth, on, off = values_of(node)
-    count = int(known(depth, "the depth").reshape(()))
-    return one_hot(g, indices, count, on, off, node.attr("axis", 0))
+    count, axis = int(known(depth, "the depth").reshape(())), node.attr("axis", 0)
+    if count < 0 or not -1 <= axis <= indices.rank:
+        raise node.invalid(f"a depth of {count} along axis {axis} of {indices.rank + 1}")
+    return one_hot(g, indices, count, on, off, axis)

@@ -17,6 +17,8 @@ _POOLS: dict[str, Callable[..., Value]] = {
     "L2_POOL_2D": windows.l2_pool,
     "MAX_POOL_2D": windows.max_pool,
 }
+_LARGEST = 1 << 16
+"""Height or width of a pool, at most."""
 
 
 @handler("CONV_2D", "DEPTHWISE_CONV_2D", ignores=("depth_multiplier", "quantized_bias_type"))
@@ -98,5 +100,7 @@ def _batch_matmul(node: Node, g: Operators) -> Value:
 @handler(*_POOLS)
 def _pool(node: Node, g: Operators) -> Value:
     kernel = [node.attr("filter_height", 0), node.attr("filter_width", 0)]
+    if max(kernel) > _LARGEST:
+        raise node.invalid(f"a window {kernel}; LiteRT has at most {_LARGEST}")
     strides = sizes_of(node, "stride_%s")
     return _POOLS[node.type](g, node.required(0), kernel=kernel, strides=strides, padding=padding_of(node))
