@@ -10,7 +10,7 @@ import xdlc
 from xdlc.ir import Graph, Model, Param, ScaleOffset, Tensor, dtype, f32, i32, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, POWER, SIN
+from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, EXP, POWER, SIN
 
 Case = tuple[Model, dict[str, Array]]
 RNG = np.random.default_rng(0)
@@ -158,9 +158,10 @@ def elu(size: float) -> Case:
     return whole(one_op("ElementWiseNeuron", [x], x.shape, {"operation": u32(ELU), "alpha": f32(1.0)}), 16)
 
 
-def unary(operation: int, *shape: int) -> Case:
-    x = np.array([-65504, -6000, -1000, -15.5, -0.5, 0, 3, 40.25, 710, 60000], np.float32)
-    x = x.reshape(shape or x.shape)
+LARGE = np.array([-65504, -6000, -1000, -15.5, -0.5, 0, 3, 40.25, 710, 60000], np.float32)
+
+
+def unary(operation: int, x: Array = LARGE) -> Case:
     return whole(one_op("ElementWiseUnary", [x], x.shape, {"operation": u32(operation)}))
 
 
@@ -263,7 +264,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "elu-small": lambda: elu(0.01),
     "elu-large": lambda: elu(40000),
     "arc-tangent": lambda: unary(ATAN),
-    "arc-tangent of five axes": lambda: unary(ATAN, 1, 2, 1, 5, 1),
+    "arc-tangent of five axes": lambda: unary(ATAN, LARGE.reshape(1, 2, 1, 5, 1)),
+    "exponential": lambda: unary(EXP, np.float32([-65504, -6000, -100, -88.25, -15.5, -0.5, 0, 3, 10.5])),
     "sine": lambda: unary(SIN),
     "soft-sign": soft_sign,
 }

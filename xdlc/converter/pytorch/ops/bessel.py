@@ -140,7 +140,9 @@ def _modified(self: Term, order: int, scaled: bool) -> Term:
     low = _summed(size.least(_END) * (2 / _END) - 1, f"i{order}")
     high = _above(size, f"i{order} above", _END) / size("Sqrt")
     found = (size <= _END).where(low * size if order else low, high)
-    found = found if scaled else found * size("Exp")
+    if not scaled:  # in halves, each of which float16 holds as far as it holds the product
+        half = (size * 0.5)("Exp")
+        found = found * half * half
     return (self < 0).where(-found, found) if order else found
 
 
