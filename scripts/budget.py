@@ -25,19 +25,19 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_827,
+    "converter": 56_833,
     "ir": 3_755,
     "opdefs": 6_560,
     "passes": 8_543,
     "prepare": 4_140,
-    "quant": 19_799,
+    "quant": 19_827,
     "runtime": 17_298,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_643
+TOTAL = 144_671
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
