@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_833,
+    "converter": 56_835,
     "ir": 3_755,
     "opdefs": 6_560,
     "passes": 8_543,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 144_671
+TOTAL = 144_673
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
