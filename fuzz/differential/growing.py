@@ -125,7 +125,8 @@ def grow(grower: Grower, recipes: Sequence[Callable[[Grower], bool]], nodes: int
         recipes: Functions that add a node and return whether they did.
         nodes: Number of nodes.
     """
-    for _ in range(nodes):
+    while nodes > 0 or not grower.network.nodes:
+        nodes -= 1
         for _ in range(8):
             if grower.rng.choice(recipes)(grower):
                 break

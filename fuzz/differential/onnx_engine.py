@@ -16,6 +16,7 @@ import xdlc
 from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.networks import Array, Network, Node, Tensor
 
+RECURRENT = ("GRU", "LSTM", "RNN")
 ODD = ("AffineGrid", "Conv", "ConvTranspose", "MaxUnpool", "TopK")
 """Operators of which onnxruntime computes some cases in its own way."""
 
@@ -150,12 +151,13 @@ class Onnx(Framework):
         "Attention": "scale must be|attention_helper|narrowing_error",
         **dict.fromkeys(("Cast", "CastLike"), "saturate is only used"),
         "CenterCropPad": "does not match the number of axes",
-        "ConvInteger": "conv_integer.cc:52",  # a zero point for each channel
+        "ConvInteger": "conv_integer.cc:52|auto_pad == AutoPadType::NOTSET",  # a zero point for each channel
         "Conv": "auto_pad == AutoPadType::NOTSET",  # both kinds of padding are stated
         "ConvTranspose": "auto_pad == AutoPadType::NOTSET",
         "GRU": "layout == 1|hidden_size",
         "GridSample": "expect linear, nearest or cubic",  # names of opset 16
-        **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), "pool_attributes.h:88"),  # padding >= kernel
+        # Padding as wide as the kernel, or SAME where the stride is wider.
+        **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), "pool_attributes.h:88|must be non-negative"),
         "MeanVarianceNormalization": "No valid axes",
         "Upsample": "upsamplebase.h",
         "LRN": r"size_ % 2 == 1",
@@ -202,6 +204,10 @@ class Onnx(Framework):
             not np.isfinite(each).all() for each in outputs.values()
         ):
             raise Undefined("a variance of 0 that is rounded")
+        if any(node.op in RECURRENT for node in network.nodes) and not all(
+            np.isfinite(each.array()).all() for each in network.constants.values()
+        ):
+            raise Undefined("a recurrence of infinite numbers or NaN, which onnxruntime bounds")
         return outputs
 
     def convert(self, network: Network, folder: Path, feeds: dict[str, Array]) -> xdlc.Model:
@@ -219,7 +225,7 @@ class Onnx(Framework):
 
     def step_of(self, node: Node, index: int) -> float:
         """Return 1 for integers of QuantizeLinear, and the error of onnxruntime's tanh for recurrences."""
-        return 1.0 if node.op == "QuantizeLinear" else 2e-7 if node.op in ("GRU", "LSTM", "RNN") else 0.0
+        return 1.0 if node.op == "QuantizeLinear" else 2e-7 if node.op in RECURRENT else 0.0
 
     def _outputs(self, network: Network, feeds: dict[str, Array]) -> dict[str, Array]:
         try:

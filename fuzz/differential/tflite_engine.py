@@ -89,6 +89,8 @@ class Tflite(Framework):
         in the others.
         """
         for node in network.nodes:
+            if node.op == "LOCAL_RESPONSE_NORMALIZATION" and node.attributes.get("beta", 0.0) > 1e3:
+                raise Undefined("a high power of a rounded sum")
             sizes = network.constants.get(node.inputs[1]) if node.op == "RESIZE_BILINEAR" else None
             if sizes and node.quantization[0] and sizes.array().max(initial=0) > 16:
                 raise Undefined("LiteRT steps by whole 1/1024 of a position")

@@ -158,6 +158,17 @@ def test_float_ops_stand_between_dequantize_and_quantize(net):
     assert (tensors["c2"].dtype, tensors["c2_w"].dtype, tensors["c3"].dtype) == (FLOAT32, FLOAT32, UFIXED16)
 
 
+def test_ranges_behind_a_quantized_input_are_those_of_its_steps(net):
+    n = net(1, 8)
+    n.x.dtype, n.x.encoding = UFIXED8, ScaleOffset(2**-6)  # no negative numbers
+    real = n.graph.add_tensor(Tensor("real", (1, 8), FLOAT32))
+    n.graph.append(make_op(n.graph, "Dequantize", [n.x], [real]))
+    model = n.done(n.binary(real, real, ADD, "y"))
+    sample = np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)
+    encoding = quantize(model, [{"x": sample}]).main.tensors["y"].encoding
+    assert (encoding.offset, encoding.scale) == (0, pytest.approx(2 / 255))
+
+
 def test_a_float_tensor_is_quantized_once_for_each_width(net):
     n = net(1, 4, 4, 3)
     base = n.conv(n.x, 4, "base")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
+from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant.sample_files import FileSamples
 from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.cpu import array_of, feeds_of
@@ -82,6 +83,32 @@ def mapped(source: Iterable[Any], function: Callable[[Any, int], Sample]) -> Ite
     if iter(source) is source:
         return (function(item, number) for number, item in enumerate(source))
     return (_Sized if isinstance(source, Sized) else _Each)(source, function)
+
+
+def as_stored(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
+    """Return samples with the floats of inputs that the model has quantized rounded as it rounds them.
+
+    What holds NaN or infinite values is refused by those that read it.
+    """
+    import numpy as np
+
+    stored = {tensor.name: tensor for tensor in graph.inputs if tensor.dtype.is_fixed and tensor.encoding}
+
+    def rounded(name: str, value: Any) -> Any:
+        tensor, array = stored.get(name), array_of(value)
+        if (
+            tensor is None
+            or tensor.encoding is None
+            or array.dtype.kind != "f"
+            or not np.isfinite(array).all()
+        ):
+            return value
+        return to_float(to_quantized(array, tensor), tensor.encoding, where=name)
+
+    def of_sample(sample: Sample, _: int) -> Sample:
+        return {name: rounded(name, value) for name, value in sample.items()}
+
+    return mapped(samples, of_sample) if stored else samples
 
 
 def from_list(

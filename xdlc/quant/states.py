@@ -14,7 +14,7 @@ from xdlc.ir.data import Array
 from xdlc.quant.attention_masks import bounded_samples
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.op_specs import is_real
-from xdlc.quant.samples import Sample, Source, read_samples, run_sample
+from xdlc.quant.samples import Sample, Source, as_stored, read_samples, run_sample
 from xdlc.quant.verdicts import LOST_DB
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
@@ -43,6 +43,7 @@ def in_order(source: Source, model: Model, kernels: Kernels | None) -> Iterable[
     """
     states = next_values(model)
     samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
+    samples = as_stored(samples, model.main)
     return InOrder(samples, model, kernels) if states else samples
 
 

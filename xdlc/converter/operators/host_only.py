@@ -124,7 +124,7 @@ def _param(node: Node, name: str, value: Any) -> Param:
         return Tensor("", value.shape, dtype, data=value, role=ir.Role.STATIC)
     if isinstance(value, list) and all(isinstance(item, str) for item in value) and value:
         return ir.string(json.dumps(value))
-    if isinstance(value, list) and all(isinstance(item, int | float) for item in value):
+    if isinstance(value, list) and value and all(isinstance(item, int | float) for item in value):
         whole = all(isinstance(item, int) for item in value)
         return ir.static("", numpy.asarray(value, numpy.int64 if whole else numpy.float32))
     raise node.problem(f"attribute {name} has no form in a DLC", "rewrite the node without it")

@@ -30,7 +30,8 @@ def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "f
     _check_ranks(source, target)
     order = channels_first(source.rank)
     sizes, shape = [target.shape[axis] for axis in order], [source.shape[axis] for axis in order]
-    value, whole = b.read(source, order), list(sizes)
+    is_plane = not b.native and source.shape[-1] == 1  # of one channel, which no Transpose has to move
+    value, whole = b.reshape(b.read(source), shape) if is_plane else b.read(source, order), list(sizes)
     is_guarded = not b.native and source.rank == 4 and mode != "nearest" and _follows_transpose(source)
     if is_guarded:
         value = b.reshape(value, [shape[0] * shape[1], 1, *shape[2:]])
@@ -43,7 +44,11 @@ def _lower(op: Op, b: Builder, mode: str, transformation: str, nearest: str = "f
         nearest_mode=nearest if mode == "nearest" else None,
         **attrs,
     )
-    b.write(target, b.reshape(value, whole) if is_guarded else value, order)
+    value = b.reshape(value, whole) if is_guarded else value
+    if is_plane:
+        b.write(target, b.reshape(value, target.shape))
+    else:
+        b.write(target, value, order)
 
 
 def _follows_transpose(tensor: Tensor) -> bool:

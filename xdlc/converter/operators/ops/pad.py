@@ -21,6 +21,8 @@ def pad(node: Node, b: Builder) -> Value:
     amounts = node.required_ints(1, "pads", "the amounts")
     axes = node.ints(3, "axes", "the axes")
     axes = list(range(x.rank)) if axes is None else [node.axis(axis, x.rank) for axis in axes]
+    if len(set(axes)) < len(axes):
+        raise node.invalid(f"axes {axes} repeat")
     if len(amounts) != 2 * len(axes):
         raise node.problem(f"{len(amounts)} amounts for {len(axes)} axes")
     mode = node.attr("mode", "constant")

@@ -60,6 +60,8 @@ def _requested(node: Node, x: Value) -> _Request:
     scales = node.static(2, "the scales")
     sizes = node.static(3, "the sizes")
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
+    if node.attr("mode", "nearest") not in _MODES:
+        raise node.invalid(f"mode is {node.attr('mode')!r:.40}")
     full_scales, full_sizes = [1.0] * x.rank, list(x.shape)
     if sizes is not None and sizes.size:
         wanted = [int(size) for size in sizes.reshape(-1)]

@@ -13,6 +13,7 @@ from xdlc.converter.nhwc.shapes import (
     axis_of,
     broadcast_shape,
     cast,
+    dims,
     ints,
     known,
     permuted,
@@ -222,7 +223,10 @@ def _check_indices(node: Node, indices: Value) -> None:
 def _gather(node: Node, g: Operators) -> Value:
     x, indices = values_of(node)
     _check_indices(node, indices)
-    return gathering.gather(g, x, indices, node.attr("axis", 0), node.attr("batch_dims", 0))
+    batch = node.attr("batch_dims", 0)
+    if batch > 0 and dims(x)[:batch] != dims(indices)[:batch]:
+        raise node.invalid(f"{batch} axes of batches of {list(dims(x))} and {list(dims(indices))}")
+    return gathering.gather(g, x, indices, node.attr("axis", 0), batch)
 
 
 @handler("EMBEDDING_LOOKUP")
