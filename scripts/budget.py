@@ -25,19 +25,19 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_835,
+    "converter": 56_845,
     "ir": 3_775,
     "opdefs": 6_560,
     "passes": 9_055,
     "prepare": 4_140,
-    "quant": 19_810,
-    "runtime": 17_350,
+    "quant": 19_835,
+    "runtime": 17_355,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 145_220
+TOTAL = 145_245
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
