@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xdlc.errors import ProblemList
+from xdlc.errors import ConstraintError, ProblemList
 from xdlc.ir import parse, to_text
 from xdlc.ir.dtype import FLOAT32, INT32, INT64
 from xdlc.passes.narrow_integers import NarrowIntegers
@@ -82,3 +82,18 @@ graph places {
     assert {tensor.dtype for op in (gather, equal) for tensor in op.inputs if tensor} == {FLOAT32, INT32}
     assert [op.type for op in graph.ops].count("Cast") == 2
     assert graph.tensors["places"].dtype is INT64
+
+
+def test_a_misfit_that_an_op_of_the_host_shares_is_named() -> None:
+    text = """
+graph wide {
+  input %x int64[1]
+  static %c int64[1] = [1099511627776]
+  z = BitwiseAnd@xdlc(%x, %c) -> %z int64[1]
+  same = ElementWiseBinary(%z, %c) {operation=uint32 3} -> %y bool8[1]
+  return %y
+}
+"""
+    with pytest.raises(ConstraintError) as caught:
+        NarrowIntegers().apply(parse(text).main)
+    assert caught.value.node == "same"

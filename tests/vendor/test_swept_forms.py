@@ -167,6 +167,7 @@ CASES = {
     ("several results of a channel", "float"): [
         depthwise(5, 2, [1, 5], [3, 3]),
         depthwise(32, 3, [2, 2], [3, 3]),
+        depthwise(5, 2, [1, 3], [2, 1]),
     ],
     ("taps of 2x2", "w8a8"): [depthwise(2, 1, [2, 2], [2, 2]), depthwise(36, 1, [2, 2], [2, 2])],
     ("padding as high as the kernel", "w8a8"): [
@@ -174,8 +175,12 @@ CASES = {
         led(8, 1, [1, 1], [4, 1, 1, 1]),
         led(1, 1, [1, 1], [3, 3, 1, 1]),
         led(16, 1, [1, 2], [3, 0, 1, 0]),
+        led(4, 1, [1, 1], [3, 0, 1, 2]),
     ],
-    ("padding as high as the kernel", "w8a16"): [led(8, 8, [1, 1], [3, 1, 0, 0])],
+    ("padding as high as the kernel", "w8a16"): [
+        led(8, 8, [1, 1], [3, 1, 0, 0]),
+        led(4, 1, [1, 1], [3, 0, 1, 2]),
+    ],
     ("a row of two columns", "w8a8"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
     ("a row of two columns", "w8a16"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
     ("remainders", "float"): [multiple(4), multiple(16)],

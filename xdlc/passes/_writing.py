@@ -105,12 +105,22 @@ class Writer:
 
     def is_clipped(self, x: Tensor) -> bool:
         """Return whether a tensor comes, maybe reshaped, from ``clip``, for the same reason."""
-        before = x.producer
-        if before is not None and before.type == "Reshape" and before.inputs[0] is not None:
-            return self.is_clipped(before.inputs[0])
-        if before is None or before.type != "ElementWiseNeuron" or not self.made(x):
+        before = self._source(x)
+        if before is None or before.type != "ElementWiseNeuron":
             return False
         return bool(before.param("operation") == RELU_MIN_MAX)
+
+    def is_selected(self, x: Tensor) -> bool:
+        """Return whether a tensor comes, maybe reshaped, from ``select``, for the same reason."""
+        before = self._source(x)
+        return before is not None and before.type == "ElementWiseSelect"
+
+    def _source(self, x: Tensor) -> Op | None:
+        """Return the op that a tensor comes from, before Reshapes, if it was inserted for the same reason."""
+        before = x.producer
+        while before is not None and before.type == "Reshape" and before.inputs[0] is not None:
+            before = before.inputs[0].producer
+        return before if before is not None and before.origin.reason == self._origin.reason else None
 
     def zero_of(self, x: Tensor) -> int | None:
         """Return the stored number nearest to 0; None if it differs between channels."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.passes._match import is_binary
 from xdlc.passes.base import graph_pass
@@ -20,7 +20,7 @@ _LARGEST = 1 << 16
 class DropNeutral:
     """Drop ``x * 1``, ``x / 1``, ``x + 0`` and ``x - 0`` of floats, unless their result is an output.
 
-    Drop Tiles of floats too where an ElementWiseBinary broadcasts what they repeat.
+    Drop Tiles of floats too where a sum or product broadcasts what they repeat.
     """
 
     name: str = "drop_neutral"
@@ -32,11 +32,15 @@ class DropNeutral:
 
 
 def _broadcast(graph: Graph, op: Op) -> bool:
-    """Let an op read what Tiles repeat, if its result stays as it is."""
+    """Let sums and products, which HTP broadcasts at all ranks, read what Tiles repeat."""
+    if not any(is_binary(op, operation) for operation in _NEUTRAL):
+        return False
     for tensor in op.inputs:
         tile = tensor.producer if tensor is not None else None
-        source = tile.inputs[0] if tile is not None and tile.type == "Tile" else None
-        if tensor is None or source is None or not source.dtype.is_float or source.dynamic_axes:
+        if tensor is None or tile is None or tile.type != "Tile" or tile.package != NATIVE_PACKAGE:
+            continue
+        source = tile.inputs[0]
+        if source is None or not source.dtype.is_float or source.dynamic_axes:
             continue
         inputs = [source if other is tensor else other for other in op.inputs]
         shape = numpy.broadcast_shapes(*(other.shape for other in inputs if other is not None))

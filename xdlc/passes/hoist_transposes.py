@@ -184,9 +184,9 @@ def _permute(graph: Graph, op: Op, perm: Sequence[int]) -> None:
     if op.type == "StridedSlice":
         ranges = numpy.asarray(op.param("ranges")).reshape(-1, 3)[list(perm)]
         op.params["ranges"] = ir.static(f"{op.name}_ranges", ranges.astype(numpy.int32))
-    elif "axis" in op.params:
-        op.params["axis"] = ir.u32(perm.index(int(op.param("axis"))))
-    for source in op.inputs:
+    elif "axis" in op.params or is_rowwise(op):
+        op.params["axis"] = ir.u32(perm.index(int(op.param("axis", len(perm) - 1)) % len(perm)))
+    for source in dict.fromkeys(op.inputs):
         if source is not None and source.data is not None and source.size > 1:
             whole = (1,) * (len(perm) - source.rank) + source.shape
             shape, data = (

@@ -52,7 +52,10 @@ def is_view(op: Op | None) -> bool:
 
 def is_rowwise(op: Op) -> bool:
     """Return whether an op computes each row of the last axis alone, whichever rows there are."""
-    return op.type in _ROWWISE and int(op.param("axis")) == op.outputs[0].rank - 1
+    rank = op.outputs[0].rank
+    if op.type not in _ROWWISE or "axes" in op.params or not rank:
+        return False
+    return int(op.param("axis", rank - 1)) % rank == rank - 1
 
 
 def views_to(graph: Graph, tensor: Tensor | None) -> list[Op]:

@@ -143,7 +143,7 @@ def _lift(graph: Graph, op: Op) -> bool:
     shape = [source.shape[axis] for axis in perm]
     params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
     lifted = view(graph, op, "Transpose", source, shape, turn.name, turn.origin, params)
-    op.params["axis"] = ir.i32(perm.index(int(op.param("axis"))))
+    op.params["axis"] = ir.i32(perm.index(int(op.param("axis", 0)) % source.rank))
     graph.set_inputs(op, [lifted, *op.inputs[1:]])
     result.shape = tuple(result.shape[axis] for axis in perm)
     graph.replace(turn.outputs[0], result)

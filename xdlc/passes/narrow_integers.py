@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from xdlc import ir
@@ -62,10 +62,13 @@ class NarrowIntegers:
 
 def misfits(graph: Graph) -> Iterator[XdlcError]:
     """Yield a problem for each known value that does not fit, at the first op that uses it."""
-    seen = _beside_host(graph)
+    beside, seen = _beside_host(graph), set[Tensor]()
     for op in graph.ops:
+        wide: Collection[Tensor] = () if _is_end(op) and op.type != "Cast" else beside
         held: list[tuple[str, Param | None]] = [
-            (f"input {index}", tensor) for index, tensor in enumerate(op.inputs) if tensor not in seen
+            (f"input {index}", tensor)
+            for index, tensor in enumerate(op.inputs)
+            if tensor not in seen and tensor not in wide
         ]
         if op.package == ir.NATIVE_PACKAGE:
             held += [(f"parameter {name!r}", param) for name, param in op.params.items()]

@@ -26,6 +26,14 @@ def pool_max(
     return w.emit("PoolMax2d", [x], shape, params, x.dtype, x.encoding)
 
 
+def wide(x: Tensor) -> ir.ScaleOffset | None:
+    """Return an encoding of unsigned 16 bits with 256 steps for each of 8 bits; None if there are several."""
+    if not isinstance(x.encoding, ir.ScaleOffset):
+        return None
+    least = x.dtype.limits[0]
+    return ir.ScaleOffset(x.encoding.scale / 256, (x.encoding.offset + least) * 256)
+
+
 def covered(op: Op) -> Array:
     """Return the part of each window of a pool that covers no padding."""
     kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))

@@ -11,7 +11,7 @@ from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms._windows import LONGEST
 from xdlc.passes.htp_forms.registry import form
 
-_WRONG_STRIDE = 3
+_WRONG_STRIDES = [1, 2], [3, 3]
 
 
 @form("DepthWiseConv2d")
@@ -43,11 +43,11 @@ def _bias_apart(w: Writer, op: Op, source: Tensor) -> bool:
 def _several_of_each(w: Writer, op: Op, source: Tensor) -> bool:
     """Convolve groups of one channel where each has several results: HTP has wrong ones.
 
-    It has those of fixed point, and those of floats with strides of 3.
+    It has those of fixed point, and those of floats with strides of 3, or of 1 and 2.
     """
     if op.outputs[0].shape[-1] == source.shape[-1]:
         return False
-    if not source.dtype.is_fixed and (op.param("stride") != _WRONG_STRIDE).any():
+    if not source.dtype.is_fixed and sorted(op.param("stride").tolist()) not in _WRONG_STRIDES:
         return False
     params = {**op.params, "group": ir.u32(source.shape[-1])}
     w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))

@@ -25,7 +25,11 @@ def _twice(w: Writer, op: Op, source: Tensor) -> bool:
     if wide.scale <= _MOST * fine.scale:
         return False
     step = (wide.scale * fine.scale) ** 0.5
-    between = ir.ScaleOffset(step, round(fine.offset * fine.scale / step))
-    clamped = w.emit(op.type, [source], source.shape, op.params, source.dtype, between)
+    between = ir.ScaleOffset(step, round(fine.offset * fine.scale / step) - 2)
+    params = dict(op.params)
+    if op.param("operation") == RELU_MIN_MAX:  # the bounds are between two of these steps
+        params["min_value"] = ir.f32(op.param("min_value") - step)
+        params["max_value"] = ir.f32(op.param("max_value") + step)
+    clamped = w.emit(op.type, [source], source.shape, params, source.dtype, between)
     w.finish(w.emit(op.type, [clamped], result.shape, op.params, result.dtype, fine))
     return True

@@ -33,7 +33,10 @@ def _flat(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Gather")
 def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by GatherNd where HTP's Gather misses the last row, and rows of all batches but the first."""
+    """Gather by GatherNd where HTP's Gather misses the last row, and rows of all batches but the first.
+
+    A single row is repeated: GatherNd is wrong there.
+    """
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
     batches, count, size = (
         math.prod(source.shape[:axis]),
@@ -42,6 +45,9 @@ def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
     )
     if index is None or index.size < _FEWEST or not _is_short(source, size) or not _is_counted(w, index):
         return False
+    if batches * count == 1:
+        w.finish(w.reshape(w.expand(w.reshape(source, (1, size)), (index.size, size)), result.shape))
+        return True
     starts = numpy.arange(batches).reshape(-1, 1) * count
     if index.data is not None:
         places = index.numpy().reshape(1, -1) % count
@@ -66,6 +72,8 @@ def _bytes(w: Writer, op: Op, source: Tensor) -> bool:
     count = source.shape[axis]
     if index is None or index.size < _MANY or axis != source.rank - 1 or count % 2 == 0:
         return False
+    if not _is_counted(w, index):
+        return False
     if not source.dtype.is_fixed or source.dtype.bits != 8 or source.size == count:
         return False
     column = w.reshape(source, (source.size // count, count, 1))
@@ -78,7 +86,7 @@ def _bytes(w: Writer, op: Op, source: Tensor) -> bool:
 
 def _is_counted(w: Writer, index: Tensor) -> bool:
     """Return whether no computed index is negative: such ones are counted from the start first."""
-    return index.data is not None or not index.dtype.is_signed or w.made(index)
+    return index.data is not None or not index.dtype.is_signed or w.is_selected(index)
 
 
 def _is_short(source: Tensor, size: int) -> bool:

@@ -15,7 +15,7 @@ from xdlc.passes.htp_forms.registry import form
 def _indices(w: Writer, op: Op, source: Tensor) -> bool:
     """Count negative indices from the start."""
     index = op.inputs[1]
-    if index is None or not index.dtype.is_signed or w.made(index):
+    if index is None or not index.dtype.is_signed or w.is_selected(index):
         return False
     sizes = numpy.array(source.shape, numpy.int32)
     sizes = sizes[: index.shape[-1]] if op.type == "ScatterNd" else sizes[[int(op.param("axis", 0))]]

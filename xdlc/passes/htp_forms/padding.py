@@ -7,8 +7,9 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import UFIXED8
+from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms._windows import wide
 from xdlc.passes.htp_forms.registry import form
 
 
@@ -27,8 +28,6 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
     leading = pads[:, 0] + _padded(source)
     if (kernel == 1).all() or not (leading >= spans)[: 1 if is_fixed else axes].any():
         return False
-    more = int(is_fixed and pads[0, 0] > 0 and not pads[1, 0])  # rows alone are padded wrongly
-    pads[1, 0] += more
     shape = (source.shape[0], *(source.shape[1:-1] + pads.sum(1)), source.shape[-1])
     channels, ones = source.shape[-1], [1] * axes
     params: dict[str, ir.Param] = {"stride": ir.u32s(ones), "pad_amount": ir.u32s(pads)}
@@ -40,8 +39,12 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
     numbers = w.constant(taps.astype(UFIXED8.numpy if is_fixed else weight.dtype.numpy))
     if is_fixed:
         numbers.dtype, numbers.encoding = UFIXED8, ir.ScaleOffset(1.0, 0)
-    padded = w.emit(kind, [source, numbers], shape, params, source.dtype, source.encoding)
-    padded = w.sliced(padded, 2, more, shape[2])
+    x, encoding = source, wide(source) if is_fixed and source.dtype.bits == 8 else None
+    if encoding is not None:  # in 8 bits, rows alone are padded wrongly
+        x = w.emit("Convert", [source], source.shape, {}, UFIXED16, encoding)
+    padded = w.emit(kind, [x, numbers], shape, params, x.dtype, x.encoding)
+    if encoding is not None:
+        padded = w.emit("Convert", [padded], shape, {}, source.dtype, source.encoding)
     result = op.outputs[0]
     own = {**op.params, "pad_amount": ir.u32s(numpy.zeros((axes, 2)))}
     w.finish(w.emit(op.type, [padded, *op.inputs[1:]], result.shape, own, result.dtype, result.encoding))

@@ -8,7 +8,7 @@ from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import SFIXED8, UFIXED16
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms._windows import reached_pads
+from xdlc.passes.htp_forms._windows import reached_pads, wide
 from xdlc.passes.htp_forms.registry import form
 
 
@@ -46,18 +46,10 @@ def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
 @form("PoolAvg3d")
 def _unsigned(w: Writer, op: Op, source: Tensor) -> bool:
     """Pool signed fixed point of 8 bits, which HTP rounds by up to two steps, as unsigned one of 16."""
-    result, (before, after) = op.outputs[0], (source.encoding, op.outputs[0].encoding)
-    if (
-        source.dtype is not SFIXED8
-        or not isinstance(before, ir.ScaleOffset)
-        or not isinstance(after, ir.ScaleOffset)
-    ):
+    result, before, after = op.outputs[0], wide(source), wide(op.outputs[0])
+    if source.dtype is not SFIXED8 or before is None or after is None:
         return False
-    x = w.emit("Convert", [source], source.shape, {}, UFIXED16, _wide(before))
-    x = w.emit(op.type, [x], result.shape, op.params, UFIXED16, _wide(after))
-    w.finish(w.emit("Convert", [x], result.shape, {}, result.dtype, after))
+    x = w.emit("Convert", [source], source.shape, {}, UFIXED16, before)
+    x = w.emit(op.type, [x], result.shape, op.params, UFIXED16, after)
+    w.finish(w.emit("Convert", [x], result.shape, {}, result.dtype, result.encoding))
     return True
-
-
-def _wide(encoding: ir.ScaleOffset) -> ir.ScaleOffset:
-    return ir.ScaleOffset(encoding.scale / 256, (encoding.offset - 128) * 256)

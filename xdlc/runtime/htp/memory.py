@@ -24,8 +24,8 @@ def watch() -> None:
 
 
 def _look() -> None:
-    with contextlib.suppress(OSError):  # no /proc
-        while True:
+    with contextlib.suppress(OSError, ValueError, IndexError):  # another system, or another /proc
+        while _sum("/proc/meminfo", b"MemAvailable:"):
             held, free = _held(), _free()
             if held > _MOST * free:
                 words = f"it held {held >> 20} MB of memory and {free >> 20} MB were free\n"
