@@ -125,6 +125,19 @@ def test_an_input_of_4_bits_is_refused(tmp_path):
     assert "m.tflite" in caught.value.where
 
 
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_a_gather_of_an_open_batch(tmp_path, is_constant):
+    made, indices = TinyModel(), const([0, 2], [1, 1])
+    x = made.tensor("x", X.shape)
+    i = made.tensor("i", indices.shape, np.int32, indices if is_constant else None)
+    y = made.tensor("y", (2, 2, 4))
+    made.op("GATHER", [x, i], [y], axis=1, batch_dims=1)
+    path = made.write(tmp_path / "m.tflite", [x] if is_constant else [x, i], [y])
+    feeds = {"x": X} if is_constant else {"x": X, "i": indices}
+    found = xdlc.run(xdlc.convert(path, {"x": [-1, 3, 4]}), feeds)["y"]
+    np.testing.assert_array_equal(found, np.take_along_axis(X, indices[..., None], 1))
+
+
 @pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
 @pytest.mark.parametrize("perm", [[0, 3, 1, 2], [0, 2, 3, 1], [3, 1, 2, 0]])
 def test_a_transpose_before_a_resize(tmp_path, kind, perm):
