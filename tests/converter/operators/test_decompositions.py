@@ -299,6 +299,11 @@ def test_flags_are_0_or_1(models, type, names, attributes):
         xdlc.convert(models.save(model))
 
 
+def test_a_rotation_of_no_positions(models):
+    weights = {"c": floats(50, 4), "s": floats(50, 4), "i": np.zeros((2, 0), np.int64)}
+    check(models, [node("RotaryEmbedding", "x c s i")], {"x": floats(2, 3, 0, 8)}, weights, opset=23)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])
 @pytest.mark.parametrize("type", ["Conv", "ConvTranspose", "MatMul", "Gemm", "PRelu", "Einsum"])
 def test_operands_of_other_types_are_refused(models, type, dtype):
