@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.onnx_models import RNG, build, check, floats, node
+from tests.onnx_models import RNG, build, check, expected, floats, node
 from xdlc.errors import ModelError
 
 
@@ -297,6 +297,21 @@ def test_flags_are_0_or_1(models, type, names, attributes):
     model = build([node(type, names, outputs, **attributes)], feeds, weights, ["y"], 23)
     with pytest.raises(ModelError, match=next(iter(attributes))):
         xdlc.convert(models.save(model))
+
+
+def test_conv_transpose_to_a_shape_of_all_axes(models):
+    x, weights = floats(1, 1, 3, 3), {"w": floats(1, 3, 3, 3)}
+    made = node("ConvTranspose", "x w", strides=[3, 2], kernel_shape=[3, 3], output_shape=[1, 3, 10, 8])
+    model = build([made], {"x": x}, weights, ["y"], 17)
+    model.graph.input[0].type.tensor_type.ClearField("shape")  # ONNX's inference refuses it for known ranks
+    (wanted,) = expected(model, {"x": x}, reference=False)
+    found = xdlc.run(xdlc.convert(models.save(model), {"x": x.shape}), {"x": x})["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_rotation_of_no_positions(models):
+    weights = {"c": floats(50, 4), "s": floats(50, 4), "i": np.zeros((2, 0), np.int64)}
+    check(models, [node("RotaryEmbedding", "x c s i")], {"x": floats(2, 3, 0, 8)}, weights, opset=23)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])

@@ -73,6 +73,12 @@ def test_types_without_a_kernel_in_onnxruntime_are_folded(models: Any, dtype: ty
     assert [op.type for op in converted.main.ops] == ["ElementWiseBinary"]
 
 
+def test_saturate_of_a_constant_concerns_floats_of_8_bits_only(models: Any) -> None:
+    nodes = [node("CastLike", "a b", "known", saturate=0), node("Add", "x known")]
+    weights = {"a": np.array([1, 2, 3]), "b": floats(1)}
+    check(models, nodes, {"x": floats(3)}, weights, opset=19, reference=True)
+
+
 def test_values_that_do_not_fit_the_operator_are_an_error_with_the_reason(models: Any) -> None:
     nodes = [node("GatherElements", "a b", "known", axis=1), node("Add", "x known")]
     weights = {"a": floats(1, 4), "b": np.array([[7]])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import AttributeProto, helper
 
 import xdlc
 from tests.onnx_models import build, check, floats, node
@@ -19,6 +20,18 @@ def test_unpooling_into_a_computed_shape(models):
     feeds = {"x": floats(1, 1, 2, 2), "i": np.arange(4).reshape(1, 1, 2, 2), "s": np.array([1, 1, 5, 5])}
     nodes = [node("MaxUnpool", "x i s", kernel_shape=[2, 2], strides=[2, 2])]
     refused(models, nodes, feeds, "positions in output_shape")
+
+
+def test_empty_lists_that_onnxruntime_reads_as_absent(models):
+    lstm = node("LSTM", "x w r", hidden_size=2)
+    for name in ("activation_alpha", "activation_beta"):
+        lstm.attribute.append(helper.make_attribute(name, [], attr_type=AttributeProto.FLOATS))
+    lstm.attribute.append(helper.make_attribute("activations", [], attr_type=AttributeProto.STRINGS))
+    imputer = node("Imputer", "m", "z", domain="ai.onnx.ml", imputed_value_floats=[9.0])
+    imputer.attribute.append(helper.make_attribute("imputed_value_int64s", [], attr_type=AttributeProto.INTS))
+    feeds = {"x": floats(3, 1, 4), "m": np.float32([[0, 1, 2]])}
+    weights = {"w": floats(1, 8, 4), "r": floats(1, 8, 2)}
+    check(models, [lstm, imputer], feeds, weights, outputs=("y", "z"), native=False)
 
 
 def test_unique_of_slices_without_elements(models):

@@ -11,6 +11,7 @@ from xdlc.errors import ModelError, UnsupportedOp
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 3, 4)).astype(np.float32)
+IMAGE = X[None]
 I = np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4)  # noqa: E741 - beside X
 
 
@@ -68,6 +69,10 @@ def check(path, want, op, given, constants=(), rtol=1e-5, **options):
          {"ellipsis_mask": 1, "new_axis_mask": 2, "shrink_axis_mask": 4}),
         (np.take_along_axis(X, const([[0, 2], [1, 1]])[..., None], 1), "GATHER",
          [X, const([[0, 2], [1, 1]])], (), {"axis": 1, "batch_dims": -1}),
+        (IMAGE / (5 * np.square(IMAGE) - 1), "LOCAL_RESPONSE_NORMALIZATION", [IMAGE], (),
+         {"radius": 0, "bias": -1.0, "alpha": 5.0, "beta": 1.0}),
+        (IMAGE * np.float32(np.inf), "LOCAL_RESPONSE_NORMALIZATION", [IMAGE], (),
+         {"radius": 1, "bias": 1e-30, "alpha": 0.0, "beta": 20.0}),
         (X, "MEAN", [X, np.zeros(0, np.int32)], (1,), {}),
         (X.sum((0, 1)), "SUM", [X, const(0, 1, -2)], (1,), {}),
         (I.prod(1, keepdims=True), "REDUCE_PROD", [I, const(-2)], (1,), {"keep_dims": True}),
@@ -123,6 +128,19 @@ def test_an_input_of_4_bits_is_refused(tmp_path):
     with pytest.raises(UnsupportedOp, match="int4") as caught:
         xdlc.convert(made.write(tmp_path / "m.tflite", [x], [1]))
     assert "m.tflite" in caught.value.where
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_a_gather_of_an_open_batch(tmp_path, is_constant):
+    made, indices = TinyModel(), const([0, 2], [1, 1])
+    x = made.tensor("x", X.shape)
+    i = made.tensor("i", indices.shape, np.int32, indices if is_constant else None)
+    y = made.tensor("y", (2, 2, 4))
+    made.op("GATHER", [x, i], [y], axis=1, batch_dims=1)
+    path = made.write(tmp_path / "m.tflite", [x] if is_constant else [x, i], [y])
+    feeds = {"x": X} if is_constant else {"x": X, "i": indices}
+    found = xdlc.run(xdlc.convert(path, {"x": [-1, 3, 4]}), feeds)["y"]
+    np.testing.assert_array_equal(found, np.take_along_axis(X, indices[..., None], 1))
 
 
 @pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
@@ -254,6 +272,7 @@ def test_random_numbers_are_the_hosts_with_a_notice(tmp_path):
         ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 3, 1, 4), np.float32)], (1,),
          {"stride_w": 1, "stride_h": 1, "padding": 1}),
         ("REDUCE_WINDOW", [X, *(const(9, 1, 1, dtype="i8"),) * 4], (1, 2, 3, 4), {"reduce_function": 1}),
+        ("LOCAL_RESPONSE_NORMALIZATION", [IMAGE], (), {"bias": 1.0, "alpha": -1.0, "beta": 0.5}),
     ],
 )  # fmt: skip
 def test_an_operator_that_contradicts_itself_is_refused(tmp_path, op, given, constants, options):

@@ -20,7 +20,7 @@ from xdlc.converter.nhwc.shapes import (
 )
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.values import Value
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType
 from xdlc.ir.dtype import BFLOAT16, BOOL8, FLOAT32, INT32
 
@@ -78,15 +78,19 @@ def lrn(g: Operators, x: Value, *, radius: int, bias: float, alpha: float, beta:
     """Return x / (bias + alpha * sum of squares of 2 radius + 1 channels)^beta of [N, H, W, C].
 
     Raises:
-        ModelError: If a parameter is infinite, NaN or negative.
+        ModelError: If a parameter is infinite or NaN, or the radius negative.
+        UnsupportedOp: If alpha or beta is negative, which Lrn does not have.
     """
-    if not all(0 <= parameter < math.inf for parameter in (bias, alpha, beta)) or radius < 0:
-        problem = f"a normalization with radius {radius}, bias {bias}, alpha {alpha} and beta {beta}"
+    problem = f"a normalization with radius {radius}, bias {bias}, alpha {alpha} and beta {beta}"
+    if not all(map(math.isfinite, (bias, alpha, beta))) or radius < 0:
         raise ModelError(problem, fix="correct the model")
     if not beta:
         return x
-    if not alpha and bias:
-        return g("Mul", [x, number(g, x, bias**-beta)])
+    if not alpha:
+        with np.errstate(all="ignore"):
+            return g("Mul", [x, number(g, x, float(np.float32(bias) ** np.float32(-beta)))])
+    if alpha < 0 or beta < 0:
+        raise UnsupportedOp(problem, fix="use an alpha and a beta of 0 or more")
     size = 2 * radius + 1
     given = {"size": size, "bias": bias, "alpha": alpha * size, "beta": beta}
     return channel_last(g, g("LRN", [channel_first(g, x)], **given))

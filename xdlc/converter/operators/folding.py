@@ -35,7 +35,7 @@ def _types(text: str) -> frozenset[str]:
 _LINEAR = _types(
     """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd
-    BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CastLike Ceil Celu CenterCropPad Clip Compress Concat Cos
+    BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Ceil Celu CenterCropPad Clip Compress Concat Cos
     Cosh CumSum DepthToSpace Div DynamicQuantizeLinear Elu Equal Exp EyeLike Floor Gather Gelu
     Greater GreaterOrEqual HammingWindow HannWindow HardSigmoid HardSwish Hardmax IsInf IsNaN
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization Max Mean

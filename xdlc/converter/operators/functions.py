@@ -11,11 +11,10 @@ import numpy as np
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.protobuf import plain_domain
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import Value
+from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.errors import ModelError
 from xdlc.runtime.onnx_evaluator import RefusedError, function_body
 
-_LARGEST = (1 << 31) - 1
 _FLAGS = frozenset(["interleaved", "is_causal"])
 """Attributes of functions that are 0 or 1."""
 
@@ -95,15 +94,15 @@ def _check_rotation(node: Node) -> None:
     """
     x, table, places = node.required(0), node.required(1), node.input(3)
     heads, width = node.attr("num_heads", 0), node.attr("rotary_embedding_dim", 0)
-    if not 0 <= heads <= _LARGEST or not 0 <= width <= _LARGEST:
+    if not 0 <= heads <= EXTENT_LIMIT or not 0 <= width <= EXTENT_LIMIT:
         raise node.invalid(f"num_heads {heads} and rotary_embedding_dim {width}")
     if x.is_dynamic or table.is_dynamic:
         return
     size = x.shape[-1] if x.rank == 4 else x.shape[-1] // max(heads, 1)
     if table.shape[-1] != (width or size) // 2:
         raise node.invalid(f"tables {list(table.shape)} for {width or size} rotated numbers")
-    held = places.numpy() if places is not None and places.is_static else 0
-    if not 0 <= np.min(held) <= np.max(held) < table.shape[0]:
+    held = places.numpy() if places is not None and places.is_static else np.zeros(1)
+    if held.size and not 0 <= held.min() <= held.max() < table.shape[0]:
         raise node.invalid(f"a position is not one of {table.shape[0]}")
 
 
@@ -139,7 +138,7 @@ def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
         domain, version = plain_domain(entry.domain), entry.version
         if version == 0 and domain in found:
             continue
-        if not 0 < version <= _LARGEST or found.setdefault(domain, version) != version:
+        if not 0 < version <= EXTENT_LIMIT or found.setdefault(domain, version) != version:
             raise ModelError(
                 f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
                 + (

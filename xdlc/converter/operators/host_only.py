@@ -14,13 +14,16 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.inference import Spec
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.registry import ML, Node
 from xdlc.converter.operators.upgrades import upgraded
 from xdlc.converter.values import Value, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, Param, Scalar, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT64, INT64
 from xdlc.runtime.host_kernels import DOMAIN, has_kernel, opset_of
+
+_ABSENT_IF_EMPTY = frozenset(["activation_alpha", "activation_beta", "activation_params", "activations"])
+"""Lists that onnxruntime reads as absent if they are empty, beside those of ai.onnx.ml."""
 
 
 def can_keep(type: str, domain: str) -> bool:
@@ -103,7 +106,8 @@ def _params(node: Node) -> Mapping[str, Param]:
     if node.domain:
         params[DOMAIN] = ir.string(node.domain)
     for name, value in sorted(node.attributes.items()):
-        params[name] = _param(node, name, value)
+        if value != [] or not (node.domain == ML or name in _ABSENT_IF_EMPTY):
+            params[name] = _param(node, name, value)
     return params
 
 

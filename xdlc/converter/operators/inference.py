@@ -10,13 +10,12 @@ from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, ML, Node
-from xdlc.converter.values import RANK_LIMIT, Dims, Value
+from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 
 Rank = Callable[[Sequence[Value | None]], int | None]
 """Rank of an output for the inputs of a node, None if it is not known."""
-_EXTENT_LIMIT = (1 << 31) - 1
 _VALUE_LIMIT = 1 << 10  # elements of an input whose values may decide a shape
 
 
@@ -107,7 +106,7 @@ def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping
         if rank is not None and rank > RANK_LIMIT:
             raise ModelError(f"its output {name!r} has {rank} axes; at most {RANK_LIMIT} are possible")
         shape = None if rank is None else (None,) * rank
-    if any(extent is not None and extent > _EXTENT_LIMIT for extent in shape or ()):
+    if any(extent is not None and extent > EXTENT_LIMIT for extent in shape or ()):
         raise ModelError(f"its output {name!r} has the impossible shape {list(shape or ())}")
     return Spec(shape, dtype)
 

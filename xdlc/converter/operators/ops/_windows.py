@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 
 from xdlc import ir
 from xdlc.converter.operators.registry import Node
-from xdlc.converter.values import Value
-
-_LARGEST = (1 << 31) - 1
+from xdlc.converter.values import EXTENT_LIMIT, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
     if any(value < 1 for value in (*strides, *dilations, *kernel)):
         raise node.problem("a stride, dilation or kernel size is below 1")
-    if any(value > _LARGEST for value in (*strides, *dilations, *kernel, *pads)):
+    if any(value > EXTENT_LIMIT for value in (*strides, *dilations, *kernel, *pads)):
         raise node.invalid("a stride, dilation, kernel size or padding is beyond 32 bits")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     automatic = automatic_padding(node)

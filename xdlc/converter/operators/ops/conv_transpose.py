@@ -107,8 +107,9 @@ def _pads(
         before, after = (list(pads[:rank]), list(pads[rank:])) if automatic == "NOTSET" else ([0] * rank,) * 2
     else:
         wanted = [e * s for e, s in zip(spatial, strides, strict=True)] if wanted is None else list(wanted)
-        if len(wanted) != rank:
+        if len(wanted) not in (rank, rank + 2):  # onnxruntime takes all axes too
             raise node.invalid(f"output_shape {wanted} does not fit {rank} spatial axes")
+        wanted = wanted[-rank:]
         before, after = [], []
         for axis in range(rank):
             reach = (kernel[axis] - 1) * dilations[axis] + 1

@@ -13,7 +13,6 @@ from xdlc.converter.nhwc.shapes import (
     axis_of,
     broadcast_shape,
     cast,
-    dims,
     ints,
     known,
     permuted,
@@ -224,8 +223,9 @@ def _gather(node: Node, g: Operators) -> Value:
     x, indices = values_of(node)
     _check_indices(node, indices)
     batch = node.attr("batch_dims", 0)
-    if batch > 0 and dims(x)[:batch] != dims(indices)[:batch]:
-        raise node.invalid(f"{batch} axes of batches of {list(dims(x))} and {list(dims(indices))}")
+    pairs = zip((x.dims or ())[: max(batch, 0)], indices.dims or (), strict=False)
+    if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+        raise node.invalid(f"{batch} axes of batches of {list(x.dims or ())} and {list(indices.dims or ())}")
     return gathering.gather(g, x, indices, node.attr("axis", 0), batch)
 
 
