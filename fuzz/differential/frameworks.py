@@ -91,7 +91,7 @@ class Framework(ABC):
                 values[name] = disturb(node, index, result) if disturb else result
         return values
 
-    def step_of(self, node: Node, index: int) -> float:
+    def step_of(self, node: Node, index: int, result: Array) -> float:
         """Return the step of a result that is rounded to a grid; 0 if none is."""
         return 0.0
 

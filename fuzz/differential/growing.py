@@ -15,6 +15,8 @@ from fuzz.differential.networks import Array, Grid, Network, Node, Tensor
 
 LARGEST = 1e3
 """Largest number of a value, so that sums and powers of a few more nodes stay finite."""
+TRIES = 100
+"""Nodes that are tried before a network counts as impossible."""
 MOST = 4000
 """Numbers of a value."""
 
@@ -124,10 +126,16 @@ def grow(grower: Grower, recipes: Sequence[Callable[[Grower], bool]], nodes: int
         grower: A network with inputs.
         recipes: Functions that add a node and return whether they did.
         nodes: Number of nodes.
+
+    Raises:
+        Undefined: If no recipe fits.
     """
-    while nodes > 0 or not grower.network.nodes:
-        nodes -= 1
+    for step in range(max(nodes, TRIES)):
+        if step >= nodes and grower.network.nodes:
+            break
         for _ in range(8):
             if grower.rng.choice(recipes)(grower):
                 break
+    if not grower.network.nodes:
+        raise Undefined("no recipe fits the inputs")
     return grower.finished()

@@ -88,19 +88,24 @@ def spread(
         if array.dtype.kind != "f" or not array.size:
             return array
         with np.errstate(all="ignore"):
-            if steps and is_first and np.isfinite(array).all():  # the grid of a calibrated range
+            grid = 0.0
+            if steps and np.isfinite(array).all():  # the grid of a calibrated range
                 least, most = min(float(array.min()), 0.0), max(float(array.max()), 0.0)
                 grid = (most - least) / steps / 2 or 1.0
-                return (np.round(array / grid) * grid).astype(array.dtype)
+                if is_first:
+                    return (np.round(array / grid) * grid).astype(array.dtype)
             largest = np.max(np.abs(array), initial=0, where=np.isfinite(array))
             size = rate * (np.abs(array) + 0.1 * largest) + step
             if steps:
                 held = array[np.isfinite(array)]  # every grid has a 0
                 size = size + (held.max(initial=0) - held.min(initial=0)) / steps
-            return (array + size * rng.uniform(-1, 1, array.shape)).astype(array.dtype)
+            moved = array + size * rng.uniform(-1, 1, array.shape)
+            if grid:  # a number near 0 becomes 0
+                moved = np.round(moved / grid) * grid
+            return moved.astype(array.dtype)
 
     def disturb(node: Node, index: int, result: Array) -> Array:
-        return change(result, framework.step_of(node, index))
+        return change(result, framework.step_of(node, index, np.asarray(result)))
 
     apart = dict.fromkeys(network.outputs, 0.0)
     with foreign():

@@ -251,7 +251,7 @@ class Keras(Framework):
                 raise Undefined("Keras on torch counts negative indices from the first axis")
         return {name: values[name] for name in network.outputs}
 
-    def step_of(self, node: Node, index: int) -> float:
+    def step_of(self, node: Node, index: int, result: Array) -> float:
         """Return the error of onnxruntime's tanh for recurrences."""
         return 2e-7 if re.search("LSTM|GRU|RNN", node.op) else 0.0
 

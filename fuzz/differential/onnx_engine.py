@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,6 +18,10 @@ from fuzz.differential.frameworks import Framework, Refused, Undefined
 from fuzz.differential.networks import Array, Network, Node, Tensor
 
 RECURRENT = ("GRU", "LSTM", "RNN")
+OTHER_SHAPE = re.compile(
+    "shape mismatch|dimension mismatch|mismatch between|incompatible|could not be inferred|merge shape", re.I
+)
+"""Refusals of a whole for another shape than the one that ONNX infers."""
 ODD = ("AffineGrid", "Conv", "ConvTranspose", "MaxUnpool", "TopK")
 """Operators of which onnxruntime computes some cases in its own way."""
 
@@ -153,7 +158,7 @@ class Onnx(Framework):
         "CenterCropPad": "does not match the number of axes",
         "ConvInteger": "conv_integer.cc:52|auto_pad == AutoPadType::NOTSET",  # a zero point for each channel
         "Conv": "auto_pad == AutoPadType::NOTSET",  # both kinds of padding are stated
-        "ConvTranspose": "auto_pad == AutoPadType::NOTSET",
+        "ConvTranspose": "auto_pad == AutoPadType::NOTSET|cannot be used simultaneously",
         "GRU": "layout == 1|hidden_size",
         "GridSample": "expect linear, nearest or cubic",  # names of opset 16
         # Padding as wide as the kernel, or SAME where the stride is wider.
@@ -193,8 +198,8 @@ class Onnx(Framework):
         """
         try:
             outputs = self._outputs(network, feeds)
-        except Refused:
-            if len(network.nodes) == 1:
+        except Refused as refusal:
+            if len(network.nodes) == 1 or not OTHER_SHAPE.search(str(refusal)):
                 raise
             values = self.walk(network, feeds)
             outputs = {name: values[name] for name in network.outputs}
@@ -223,7 +228,7 @@ class Onnx(Framework):
         }
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
-    def step_of(self, node: Node, index: int) -> float:
+    def step_of(self, node: Node, index: int, result: Array) -> float:
         """Return 1 for integers of QuantizeLinear, and the error of onnxruntime's tanh for recurrences."""
         return 1.0 if node.op == "QuantizeLinear" else 2e-7 if node.op in RECURRENT else 0.0
 

@@ -127,11 +127,14 @@ class Tflite(Framework):
         }
         return xdlc.convert(path, dims or None, notify=lambda _: None)
 
-    def step_of(self, node: Node, index: int) -> float:
+    def step_of(self, node: Node, index: int, result: Array) -> float:
         """Return 1 for integers that have a scale, and the error of positions of up to 64 in float32."""
-        if node.op == "RESIZE_BILINEAR" and not node.quantization[index]:
-            return 8e-6
-        return 1.0 if index < len(node.quantization) and node.quantization[index] else 0.0
+        if index < len(node.quantization) and node.quantization[index]:
+            return 1.0
+        is_float = result.dtype.kind == "f"
+        if node.op == "RESIZE_BILINEAR" and is_float:
+            return 8e-6 * float(np.max(np.abs(result), initial=0, where=np.isfinite(result)))
+        return 0.0
 
     def real(self, network: Network, name: str, value: Array) -> Array:
         """Return the numbers that integers with a scale stand for."""

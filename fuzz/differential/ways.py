@@ -31,7 +31,7 @@ APPROXIMATED = {
 POLES = re.compile("div|mod|remainder|reciprocal|rsqrt|pow|log|acosh|atanh|normal|digamma|gamma")
 """Functions that have no value where a number near 0, or near the end of a range, is rounded to it."""
 LARGEST = 1e4
-"""Largest number of an output of a network that is quantized."""
+"""Largest number of an input, a constant or an output of a network that is quantized."""
 ENOUGH = 30.0
 """Decibels of signal to noise that are never too few."""
 
@@ -114,13 +114,11 @@ class Trip:
     def _judge_lowered(self, model: xdlc.Model, relative: float) -> str:
         """Run a model whose inputs and outputs may have another shape or type, and compare it."""
         before, after = self.model.main, model.main
-        if any(tensor.dynamic_axes for tensor in before.inputs):  # HTP has none
-            return self.judge(model, "optimized", relative)
-        given = [as_known(tensor) for tensor in (*before.inputs, *before.outputs)]
-        ios = list(map(GraphIO, given, (*after.inputs, *after.outputs)))
-        inputs, outputs = ios[: len(before.inputs)], ios[len(before.inputs) :]
+        inputs = list(map(GraphIO, map(as_known, before.inputs), after.inputs))
+        outputs = list(map(GraphIO, map(as_known, before.outputs), after.outputs))
+        is_dynamic = any(tensor.dynamic_axes for tensor in before.inputs)  # HTP has none
         try:
-            feeds = stored_feeds(inputs, self.feeds)
+            feeds = self.feeds if is_dynamic else stored_feeds(inputs, self.feeds)
         except UsageError:  # an integer that HTP cannot hold
             return "refused by a pass"
         feeds = {io.lowered.name: feeds[io.tensor.name] for io in inputs}
@@ -130,7 +128,12 @@ class Trip:
             raise
         except XdlcError as error:
             raise Difference("converts and does not run, optimized", self.network, str(error)) from error
-        returned = {io.tensor.name: io.returned(stored[io.lowered.name], native=False) for io in outputs}
+        returned = {
+            io.tensor.name: stored[io.lowered.name]
+            if tensor.dynamic_axes  # the known sizes are not those of the result
+            else io.returned(stored[io.lowered.name], native=False)
+            for tensor, io in zip(before.outputs, outputs, strict=True)
+        }
         ours = self.framework.named(self.network, returned)
         return compare(self.framework, self.network, self.feeds, ours, self.wanted, "optimized", relative)
 
@@ -159,9 +162,11 @@ class Trip:
         floats = [name for name, each in self.wanted.items() if each.dtype == np.float32 and each.size > 1]
         if not floats or any(each.dtype != np.float32 for each in self.feeds.values()):
             return "nothing to quantize"
+        weights = [each.array() for each in self.network.constants.values()]
+        weights = [each for each in weights if each.dtype.kind == "f"]
         if any(
             not np.abs(each).max(initial=0) < LARGEST
-            for each in (*self.feeds.values(), *self.wanted.values())
+            for each in (*self.feeds.values(), *self.wanted.values(), *weights)
         ):
             return "too large to quantize"
         try:

@@ -25,6 +25,8 @@ STEPS = 2
 """8 bits: steps off beyond which a case is looked at closely."""
 OWN_LOSS = 1.5
 """8 bits: times the host's distance to the floats that HTP's may be, in L2 and at most."""
+OWN_SHARE = 0.1
+"""8 bits: share of the signal beyond which the host's own distance to the floats excuses nothing."""
 NEAR_ZERO = {"Atan", "Celu", "Elu", "Selu", "Sin"}
 """Functions of floats that are off near 0, as docs/htp-faults.md states."""
 NEAR_ZERO_LOSS = 1.6e-4
@@ -231,10 +233,15 @@ def _within_own_loss(case: Draft, start: str, model: Model, host: Results, htp: 
         encoding = model.main.tensors[name].encoding
         if not isinstance(encoding, ScaleOffset):
             return False
+        finite = np.isfinite(exact)
+        if not finite.any():
+            return False
         own, theirs = (
-            np.abs((each[name].astype(np.float64) + encoding.offset) * encoding.scale - exact)
+            np.abs((each[name].astype(np.float64) + encoding.offset) * encoding.scale - exact)[finite]
             for each in (host, htp)
         )
+        if np.linalg.norm(own) > OWN_SHARE * np.linalg.norm(exact[finite]):
+            return False
         if np.linalg.norm(theirs) > OWN_LOSS * np.linalg.norm(own) or theirs.max() > OWN_LOSS * own.max():
             return False
     return True

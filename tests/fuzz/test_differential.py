@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from fuzz.differential.cases import judged
-from fuzz.differential.frameworks import Framework
+from fuzz.differential.frameworks import Framework, Refused, Undefined
+from fuzz.differential.growing import Grower, grow
 from fuzz.differential.judging import Difference, distance, spread
 from fuzz.differential.networks import FILE, Network, Node, Tensor
 from fuzz.differential.onnx_engine import Onnx, engine
@@ -180,6 +181,34 @@ def test_findings_are_made_smaller(tmp_path: Path):
     network = Network.read({FILE: (folder / FILE).read_bytes()})
     assert [node.op for node in network.nodes] == ["Celu"]
     assert max(size for each in network.inputs.values() for size in each.shape) == 1
+
+
+def test_growing_ends_without_a_recipe_that_fits():
+    grower = Grower(random.Random(0), engine())
+    with pytest.raises(Undefined):
+        grow(grower, [lambda _: False], 3)
+
+
+def test_an_invalid_whole_is_refused_though_each_node_runs():
+    shape = Tensor("int64", (1,), (6,))
+    network = Network(
+        "onnx",
+        {"x": Tensor("float32", (6,))},
+        {"s": shape},
+        (Node("Reshape", ("x", "s"), ("y",)), Node("Relu", ("y",), ("y",))),
+        ("y",),
+    )
+    with pytest.raises(Refused):
+        engine().evaluate(network, network.feeds())
+
+
+@pytest.mark.frameworks
+def test_the_step_of_a_resize_is_a_share_of_its_floats():
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed (extra test-frameworks)")
+    step_of, node = framework("tflite").step_of, Node("RESIZE_BILINEAR")
+    assert step_of(node, 0, np.full(2, 1e-6, np.float32)) < 1e-11
+    assert step_of(node, 0, np.ones(2, np.int8)) == 0
+    assert step_of(replace(node, quantization=((0.5, 0),)), 0, np.ones(2, np.int8)) == 1
 
 
 def test_a_case_is_always_the_same():

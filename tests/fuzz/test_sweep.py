@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnxruntime
 import pytest
 
 import xdlc
-from fuzz.sweep.draft import FAMILIES, Draft, draw, feeds, network
+from fuzz.sweep import judge as judging
+from fuzz.sweep.draft import FAMILIES, Draft, draw, feeds, network, prefix
 from fuzz.sweep.judge import judge
 from fuzz.sweep.run import FIXED_ONLY, plans
 from tests.htp_models import needs_htp
 from xdlc.errors import ModelError
+from xdlc.ir import ScaleOffset
 from xdlc.passes.base import REPORT
 
 
@@ -79,3 +83,23 @@ def test_a_bug_is_no_refusal(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(xdlc, "run", fails)
             assert [verdict.word for verdict in judge([case], "float", "sm8650")] == ["crashed"]
+
+
+@pytest.mark.parametrize(
+    ("exact", "host", "htp", "is_excused"),
+    [
+        ([10, 100], [10, 101], [11, 101], True),
+        ([10, np.inf], [11, 0], [60, 0], False),
+        ([np.nan, np.nan], [1, 1], [1, 1], False),
+        ([1, 1], [9, 9], [0, 9], False),
+    ],
+)
+def test_only_a_small_loss_of_the_host_excuses_htp(exact, host, htp, is_excused, monkeypatch):
+    case = draw("gemm", 1)
+    assert case is not None
+    name = next(iter(xdlc.run(judging._model([case], "float"), feeds([case], 0))))
+    monkeypatch.setattr(xdlc, "run", lambda *_: {name: np.array(exact, np.float32)})
+    tensor = SimpleNamespace(encoding=ScaleOffset(1.0, 0))
+    model = SimpleNamespace(main=SimpleNamespace(tensors={name: tensor}))
+    results = ({name: np.array(each)} for each in (host, htp))
+    assert judging._within_own_loss(case, prefix(0), model, *results) is is_excused

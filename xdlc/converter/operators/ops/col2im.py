@@ -45,8 +45,8 @@ def col2im(node: Node, b: Builder) -> Value:
 def _places(node: Node, image: list[int], block: list[int]) -> Array:
     """Return where in the flat image each element of each window is, -1 for padding."""
     axes = len(image)
-    strides, dilations = node.attr("strides") or [1] * axes, node.attr("dilations") or [1] * axes
-    pads = node.attr("pads") or [0] * (2 * axes)
+    strides, dilations = (node.attr(name, [1] * axes) for name in ("strides", "dilations"))
+    pads = node.attr("pads", [0] * (2 * axes))
     if not len(strides) == len(dilations) == len(pads) / 2 == axes or min((*strides, *dilations)) < 1:
         raise node.invalid("its strides, dilations or pads do not fit its image")
     flat = np.zeros([1] * (2 * axes), np.int64)
