@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_680,
     "cli": 6_135,
     "container": 4_225,
-    "converter": 56_845,
+    "converter": 56_850,
     "ir": 3_775,
     "opdefs": 6_560,
     "passes": 9_060,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 145_280
+TOTAL = 145_285
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
