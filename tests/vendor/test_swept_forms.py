@@ -84,6 +84,13 @@ def led(channels: int, groups: int, strides: list[int], pads: list[int]) -> Call
     return build
 
 
+def cubed(low: float, high: float) -> Callable[[Draft], object]:
+    def build(d: Draft) -> None:
+        d.node("Pow", d.input((4, 16), low, high), d.constant(3.0))
+
+    return build
+
+
 def single(kernel: list[int], dilation: int = 1) -> Callable[[Draft], object]:
     def build(d: Draft) -> None:
         pads = [(size - 1) * (dilation - 1) // 2 for size in kernel] * 2
@@ -181,6 +188,7 @@ CASES = {
         led(8, 8, [1, 1], [3, 1, 0, 0]),
         led(4, 1, [1, 1], [3, 0, 1, 2]),
     ],
+    ("an odd power", "w8a16"): [cubed(-3, 0.1), cubed(-0.3, 0.2)],
     ("a row of two columns", "w8a8"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
     ("a row of two columns", "w8a16"): [normed((1, 1, 2)), normed((3, 1, 1, 2))],
     ("remainders", "float"): [multiple(4), multiple(16)],
