@@ -294,7 +294,7 @@ def _rounded(g: Operators, x: Value, grid: Grid) -> Value:
     scale, zero = cast(g, grid.scale, FLOAT32), _real_zero(g, grid)
     inverse = g("Reciprocal", [scale])
     if not inverse.is_static:  # the host would divide, which rounds otherwise between two steps
-        inverse = g("Abs", [inverse])
+        inverse = clipped(g, inverse, -FLOAT32.largest, FLOAT32.largest)  # that of 0 times 0 is 0
     steps = g("Mul", [x, inverse])
     if grid.late and zero is not None:
         steps, zero = g("Add", [steps, zero]), None
