@@ -156,7 +156,7 @@ def _cropped(g: Operators, x: Value, starts: list[int], size: list[int]) -> Valu
 def _to_ratio(g: Operators, x: Value, size: list[int]) -> Value:
     """Return the largest part in the middle that has the ratio of sides of a size."""
     height, width = dims(x, (1, 2))
-    part = [min(height, int(width * size[0] / size[1])), min(width, int(height * size[1] / size[0]))]
+    part = [max(min(height, width * size[0] // size[1]), 1), max(min(width, height * size[1] // size[0]), 1)]
     starts = [int((height - part[0]) / 2), int((width - part[1]) / 2)]
     return x if part == [height, width] else _cropped(g, x, starts, part)
 
