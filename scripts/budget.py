@@ -28,7 +28,7 @@ LINES = {
     "converter": 56_850,
     "ir": 3_775,
     "opdefs": 6_560,
-    "passes": 9_060,
+    "passes": 9_090,
     "prepare": 4_140,
     "quant": 19_835,
     "runtime": 17_355,
@@ -37,7 +37,7 @@ LINES = {
     "udo": 9_350,
     "": 695,
 }
-TOTAL = 145_285
+TOTAL = 145_315
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")
