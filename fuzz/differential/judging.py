@@ -97,8 +97,8 @@ def spread(
             largest = np.max(np.abs(array), initial=0, where=np.isfinite(array))
             size = rate * (np.abs(array) + 0.1 * largest) + step
             if steps:
-                held = array[np.isfinite(array)]  # every grid has a 0
-                size = size + (held.max(initial=0) - held.min(initial=0)) / steps
+                finite = array[np.isfinite(array)]  # every grid has a 0
+                size = size + (finite.max(initial=0) - finite.min(initial=0)) / steps
             moved = array + size * rng.uniform(-1, 1, array.shape)
             if grid:  # a number near 0 becomes 0
                 moved = np.round(moved / grid) * grid

@@ -98,8 +98,8 @@ def _together(cases: Sequence[Draft], mode: str, soc: str) -> list[Verdict]:
         parts = _without_named(cases, error)
         return [verdict for part in parts for verdict in _together(part, mode, soc)]
     verdicts = []
-    for case, found in zip(cases, losses, strict=True):
-        excuse, loss = found or ("right", "")
+    for case, pair in zip(cases, losses, strict=True):
+        excuse, loss = pair or ("right", "")
         if excuse:
             verdicts.append(_verdict(case, mode, soc, excuse, loss))
         elif len(cases) > 1:
@@ -149,9 +149,9 @@ def _losses(cases: Sequence[Draft], mode: str, soc: str) -> list[tuple[str, str]
     losses: list[tuple[str, str] | None] = []
     for index, case in enumerate(cases):
         own = [name for name in host if name.startswith(prefix(index))]
-        found = [loss for name in own if (loss := _loss(host[name], htp[name], mode))]
-        is_close = native and bool(found) and _within_own_loss(case, prefix(index), model, host, htp)
-        losses.append(("steps" if is_close else "", found[0]) if found else None)
+        own_losses = [loss for name in own if (loss := _loss(host[name], htp[name], mode))]
+        is_close = native and bool(own_losses) and _within_own_loss(case, prefix(index), model, host, htp)
+        losses.append(("steps" if is_close else "", own_losses[0]) if own_losses else None)
     return losses
 
 

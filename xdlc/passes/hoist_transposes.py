@@ -140,39 +140,39 @@ def _region(graph: Graph, start: Tensor) -> list[Op]:
 
     Empty if there are none, or a Transpose cannot come before them.
     """
-    found: list[Op] = []
+    ops: list[Op] = []
     inside, waiting = {start}, [start]
     while waiting:
         tensor = waiting.pop()
         readers = graph.consumers(tensor)
-        if graph.is_output(tensor) or not readers or len(found) > _MOST_OPS:
+        if graph.is_output(tensor) or not readers or len(ops) > _MOST_OPS:
             return []
         for op in readers:
-            if op in found:
+            if op in ops:
                 continue
-            found.append(op)
+            ops.append(op)
             if op.type == "Transpose" and is_view(op):
                 continue
             if not _follows(op, start.rank):
                 return []
             inside.update(op.outputs)
             waiting += op.outputs
-    turns = [op for op in found if op.type == "Transpose"]
-    computed = (source for op in found for source in op.inputs if source is not None and not source.is_static)
+    turns = [op for op in ops if op.type == "Transpose"]
+    computed = (source for op in ops for source in op.inputs if source is not None and not source.is_static)
     if len(turns) != 1 or graph.is_output(turns[0].outputs[0]) or not inside.issuperset(computed):
         return []
-    return [*(op for op in found if op is not turns[0]), *turns]
+    return [*(op for op in ops if op is not turns[0]), *turns]
 
 
 def _follows(op: Op, rank: int) -> bool:
     """Return whether a Transpose after an op may come before it, if it keeps the rows that the op needs."""
-    known = [source for source in op.inputs if source is not None and source.is_static]
+    constants = [source for source in op.inputs if source is not None and source.is_static]
     if op.package != ir.NATIVE_PACKAGE or any(result.rank != rank for result in op.outputs):
         return False
-    if any(isinstance(tensor.encoding, ir.AxisScaleOffset) for tensor in (*op.outputs, *known)):
+    if any(isinstance(tensor.encoding, ir.AxisScaleOffset) for tensor in (*op.outputs, *constants)):
         return False
     if traits(op).elementwise:
-        return all(source.size == 1 or op.type == "ElementWiseBinary" for source in known)
+        return all(source.size == 1 or op.type == "ElementWiseBinary" for source in constants)
     is_slice = op.type == "StridedSlice" and set(op.params) == {"ranges"}
     return is_slice or op.type in ("Concat", "Split") or is_rowwise(op)
 

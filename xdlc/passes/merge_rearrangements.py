@@ -80,8 +80,8 @@ def views_from(graph: Graph, tensor: Tensor) -> list[Op]:
 
 def from_transpose(chain: Sequence[Op]) -> list[Op]:
     """Return views from the first Transpose among them on."""
-    found = [op.type == "Transpose" for op in chain]
-    return list(chain[found.index(True) :]) if True in found else []
+    turns = [op.type == "Transpose" for op in chain]
+    return list(chain[turns.index(True) :]) if True in turns else []
 
 
 def _chains(graph: Graph) -> list[list[Op]]:
@@ -193,10 +193,10 @@ def moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
 
 
 def _merge(graph: Graph, chain: Sequence[Op]) -> bool:
-    found = moved(chain)
-    if found is None or len(found[0]) > MOST_AXES:
+    layout = moved(chain)
+    if layout is None or len(layout[0]) > MOST_AXES:
         return False
-    shape, perm = found
+    shape, perm = layout
     source, last = chain[0].inputs[0], chain[-1]
     assert source is not None
     origin: Origin = last.origin

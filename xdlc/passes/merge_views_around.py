@@ -113,10 +113,10 @@ def _turn(graph: Graph, op: Op) -> bool:
 
 def _keeps_rows(chain: Sequence[Op], source: Tensor, flat: Tensor) -> bool:
     """Return whether views leave the rows of the last axis whole."""
-    found, row = moved(chain), flat.shape[-1]
-    if found is None or source.shape[-1:] != (row,):
+    layout, row = moved(chain), flat.shape[-1]
+    if layout is None or source.shape[-1:] != (row,):
         return False
-    shape, perm = found
+    shape, perm = layout
     return not perm or (perm[-1] == len(perm) - 1 and shape[-1] % row == 0)
 
 

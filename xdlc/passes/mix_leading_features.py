@@ -41,12 +41,12 @@ def _mix(graph: Graph, op: Op) -> bool:
     chain = from_transpose(views)
     if not chain or graph.sole_consumer(flat) is not op or not from_transpose(views_from(graph, result)):
         return False
-    first, source, found = views[0].inputs[0], chain[0].inputs[0], moved(chain)
+    first, source, layout = views[0].inputs[0], chain[0].inputs[0], moved(chain)
     assert first is not None
     assert source is not None
-    if found is None or flat.rank != 2:
+    if layout is None or flat.rank != 2:
         return False
-    shape, perm = found
+    shape, perm = layout
     *batch, features, count = shape
     if perm not in ([1, 0], [0, 2, 1]) or features != weight.shape[1] or batch not in ([], [source.shape[0]]):
         return False

@@ -112,10 +112,10 @@ def _is_end(op: Op) -> bool:
 
 def _narrow_read(graph: Graph, op: Op, beside: set[Tensor]) -> bool:
     """Let an op that computes nothing wide read what the host computes in 32 bits."""
-    held = [tensor for tensor in dict.fromkeys(op.inputs) if tensor is not None and tensor in beside]
-    if not held or op.type == "Cast" or not _is_end(op):
+    wide = [tensor for tensor in dict.fromkeys(op.inputs) if tensor is not None and tensor in beside]
+    if not wide or op.type == "Cast" or not _is_end(op):
         return False
-    for tensor in held:
+    for tensor in wide:
         twin = _narrow_twin(graph, tensor)
         if tensor.data is not None:
             twin.data, twin.role = tensor.data.cast(INT32.numpy), tensor.role

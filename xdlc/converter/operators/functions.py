@@ -101,8 +101,8 @@ def _check_rotation(node: Node) -> None:
     size = x.shape[-1] if x.rank == 4 else x.shape[-1] // max(heads, 1)
     if table.shape[-1] != (width or size) // 2:
         raise node.invalid(f"tables {list(table.shape)} for {width or size} rotated numbers")
-    held = places.numpy() if places is not None and places.is_static else np.zeros(1)
-    if held.size and not 0 <= held.min() <= held.max() < table.shape[0]:
+    positions = places.numpy() if places is not None and places.is_static else np.zeros(1)
+    if positions.size and not 0 <= positions.min() <= positions.max() < table.shape[0]:
         raise node.invalid(f"a position is not one of {table.shape[0]}")
 
 

@@ -168,10 +168,10 @@ class Node:
         Raises:
             ModelError: If they are omitted.
         """
-        given = self.ints(index, attribute, what)
-        if given is None:
+        numbers = self.ints(index, attribute, what)
+        if numbers is None:
             raise self.invalid(f"{what} (input {index}) are missing")
-        return given
+        return numbers
 
     def check_types(self, *values: Value | None) -> None:
         """Refuse operands whose types engines do not combine; floats of 16 and 32 bits are one.

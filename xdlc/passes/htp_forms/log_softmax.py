@@ -9,6 +9,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import FLOAT16, UFIXED8, UFIXED16
 from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.passes._writing import Writer
+from xdlc.passes.htp_forms._windows import wide
 from xdlc.passes.htp_forms.registry import form
 
 _BLOCK = 64
@@ -31,7 +32,7 @@ def _one_more(w: Writer, op: Op, source: Tensor) -> bool:
             return False
         source, lowest = _lowered(w, source, source.encoding, _BELOW / beta), 0.0
         if kind is not UFIXED16:
-            kind, encoding = UFIXED16, ir.ScaleOffset(encoding.scale / 2**8, encoding.offset * 2**8)
+            kind, encoding = UFIXED16, wide(result)
     shape = [1 if at == axis else dim for at, dim in enumerate(source.shape)]
     entry = w.like(source, numpy.full(shape, lowest, source.dtype.numpy))
     longer = w.joined([source, entry], axis)
@@ -50,10 +51,9 @@ def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Te
     most = UFIXED16.limits[1]
     lowest = encoding.scale * encoding.offset - below - 1
     span = encoding.scale * (x.dtype.limits[1] + encoding.offset) - lowest
-    wide = ir.ScaleOffset(span / most, round(lowest / span * most))
+    joined = ir.ScaleOffset(span / most, round(lowest / span * most))
     if x.dtype is not UFIXED16:
-        fine = ir.ScaleOffset(encoding.scale / 2**8, encoding.offset * 2**8)
-        x = w.emit("Convert", [x], x.shape, None, UFIXED16, fine)
+        x = w.emit("Convert", [x], x.shape, None, UFIXED16, wide(x))
     one = w.like(x, numpy.zeros(1, UFIXED16.numpy))
     one.encoding = ir.ScaleOffset(1 / most, -most)
-    return w.binary(ADD, x, one, encoding=wide)
+    return w.binary(ADD, x, one, encoding=joined)

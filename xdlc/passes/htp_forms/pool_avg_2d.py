@@ -10,7 +10,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.elementwise_enums import MULTIPLY
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms._windows import covered, reached_pads
+from xdlc.passes.htp_forms._windows import covered, reached_pads, wide
 from xdlc.passes.htp_forms.registry import form
 
 _BLOCK = 32
@@ -81,8 +81,8 @@ def _one_plane(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     (batch, *sizes), (_, *results) = source.shape, result.shape
     kind, x = result.dtype, source
-    if {source.dtype, kind} == {UFIXED8} and isinstance(encoding, ir.ScaleOffset):
-        kind, encoding = UFIXED16, ir.ScaleOffset(encoding.scale / 256, encoding.offset * 256)
+    if {source.dtype, kind} == {UFIXED8} and (fine := wide(result)) is not None:
+        kind, encoding = UFIXED16, fine
         x = w.emit("Convert", [x], x.shape, {}, kind, source.encoding)
     window: dict[str, ir.Param] = {name: ir.u32s([1, *op.param(name)]) for name in ("filter_size", "stride")}
     window["pad_amount"] = ir.u32s([[0, 0], *op.param("pad_amount", numpy.zeros((2, 2)))])

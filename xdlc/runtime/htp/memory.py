@@ -26,9 +26,9 @@ def watch() -> None:
 def _look() -> None:
     with contextlib.suppress(OSError, ValueError, IndexError):  # another system, or another /proc
         while _sum("/proc/meminfo", b"MemAvailable:"):
-            held, free = _held(), _free()
-            if held > _MOST * free:
-                words = f"it held {held >> 20} MB of memory and {free >> 20} MB were free\n"
+            used, free = _held(), _free()
+            if used > _MOST * free:
+                words = f"it held {used >> 20} MB of memory and {free >> 20} MB were free\n"
                 os.write(2, words.encode())
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(_PERIOD)

@@ -124,9 +124,9 @@ def kernel_of(node: Node, weight: Value) -> tuple[int, ...]:
     Raises:
         ModelError: If ``kernel_shape`` states others.
     """
-    sizes, given = weight.shape[2:], node.attr("kernel_shape")
-    if given is not None and tuple(given) != sizes:
-        raise node.invalid(f"kernel_shape {list(given)} differs from the weights' {list(sizes)}")
+    sizes, stated = weight.shape[2:], node.attr("kernel_shape")
+    if stated is not None and tuple(stated) != sizes:
+        raise node.invalid(f"kernel_shape {list(stated)} differs from the weights' {list(sizes)}")
     return sizes
 
 

@@ -99,23 +99,23 @@ def _pads(
     """Return the padding that is cut off, as ONNX defines it for ConvTranspose."""
     rank = len(spatial)
     automatic = automatic_padding(node)
-    wanted = node.attr("output_shape")
-    if wanted is None and automatic in ("NOTSET", "VALID"):
+    sizes = node.attr("output_shape")
+    if sizes is None and automatic in ("NOTSET", "VALID"):
         pads = node.attr("pads", [0] * (2 * rank))
         if len(pads) != 2 * rank:
             raise node.problem("pads do not fit the number of spatial axes")
         before, after = (list(pads[:rank]), list(pads[rank:])) if automatic == "NOTSET" else ([0] * rank,) * 2
     else:
-        wanted = [e * s for e, s in zip(spatial, strides, strict=True)] if wanted is None else list(wanted)
-        if len(wanted) not in (rank, rank + 2):  # onnxruntime takes all axes too
-            raise node.invalid(f"output_shape {wanted} does not fit {rank} spatial axes")
-        wanted = wanted[-rank:]
+        sizes = [e * s for e, s in zip(spatial, strides, strict=True)] if sizes is None else list(sizes)
+        if len(sizes) not in (rank, rank + 2):  # onnxruntime takes all axes too
+            raise node.invalid(f"output_shape {sizes} does not fit {rank} spatial axes")
+        sizes = sizes[-rank:]
         before, after = [], []
         for axis in range(rank):
             reach = (kernel[axis] - 1) * dilations[axis] + 1
             full = strides[axis] * (spatial[axis] - 1) + extra[axis] + reach
-            extra[axis] += max(0, wanted[axis] - full)  # what the padding cannot give
-            total = max(0, full - wanted[axis])
+            extra[axis] += max(0, sizes[axis] - full)  # what the padding cannot give
+            total = max(0, full - sizes[axis])
             half = total // 2
             before.append(half if automatic == "SAME_UPPER" else total - half)
             after.append(total - before[-1])
