@@ -90,5 +90,5 @@ def test_bessel_functions_hold_up_to_the_largest_float16(tmp_path):
     made = TinyProgram()
     made.op("i0", made.input("x", (3,)), shape=(3,))
     model, feeds = made.convert(tmp_path), {"x": np.float32([-13.2, 0.5, 12])}
-    found = next(iter(xdlc.run(model, feeds, runtime="htp", soc="sm8650").values()))
-    np.testing.assert_allclose(found, np.i0(feeds["x"]), rtol=TOLERANCE)
+    result = next(iter(xdlc.run(model, feeds, runtime="htp", soc="sm8650").values()))
+    np.testing.assert_allclose(result, np.i0(feeds["x"]), rtol=TOLERANCE)

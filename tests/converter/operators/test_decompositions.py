@@ -304,9 +304,9 @@ def test_conv_transpose_to_a_shape_of_all_axes(models):
     made = node("ConvTranspose", "x w", strides=[3, 2], kernel_shape=[3, 3], output_shape=[1, 3, 10, 8])
     model = build([made], {"x": x}, weights, ["y"], 17)
     model.graph.input[0].type.tensor_type.ClearField("shape")  # ONNX's inference refuses it for known ranks
-    (wanted,) = expected(model, {"x": x}, reference=False)
-    found = xdlc.run(xdlc.convert(models.save(model), {"x": x.shape}), {"x": x})["y"]
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    (reference,) = expected(model, {"x": x}, reference=False)
+    result = xdlc.run(xdlc.convert(models.save(model), {"x": x.shape}), {"x": x})["y"]
+    np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-5)
 
 
 def test_a_rotation_of_no_positions(models):

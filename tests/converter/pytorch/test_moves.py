@@ -331,5 +331,5 @@ def test_masks_without_a_true_element_write_nothing(tmp_path: Path, target: str)
     values = made.op("masked_select", x, mask, shape=("u0",))
     made.op(target, x, [mask] if target == "index_put" else mask, values, shape=(3, 4))
     model = made.convert(tmp_path)
-    found = xdlc.run(model, {"x": SQUARE, "mask": MASK & False})[model.main.outputs[0].name]
-    np.testing.assert_array_equal(found, SQUARE)
+    result = xdlc.run(model, {"x": SQUARE, "mask": MASK & False})[model.main.outputs[0].name]
+    np.testing.assert_array_equal(result, SQUARE)

@@ -139,8 +139,8 @@ def test_a_gather_of_an_open_batch(tmp_path, is_constant):
     made.op("GATHER", [x, i], [y], axis=1, batch_dims=1)
     path = made.write(tmp_path / "m.tflite", [x] if is_constant else [x, i], [y])
     feeds = {"x": X} if is_constant else {"x": X, "i": indices}
-    found = xdlc.run(xdlc.convert(path, {"x": [-1, 3, 4]}), feeds)["y"]
-    np.testing.assert_array_equal(found, np.take_along_axis(X, indices[..., None], 1))
+    result = xdlc.run(xdlc.convert(path, {"x": [-1, 3, 4]}), feeds)["y"]
+    np.testing.assert_array_equal(result, np.take_along_axis(X, indices[..., None], 1))
 
 
 @pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
