@@ -209,3 +209,14 @@ class Writer:
             else:
                 assert result.producer is not None
                 self.graph.set_output(result.producer, result.producer.outputs.index(result), output)
+
+
+def widened(x: Tensor) -> ScaleOffset | None:
+    """Return an encoding of unsigned 16 bits for a tensor of 8 bits; None if it has several.
+
+    A step of 8 bits becomes 256 steps.
+    """
+    if not isinstance(x.encoding, ScaleOffset):
+        return None
+    least = x.dtype.limits[0]
+    return ScaleOffset(x.encoding.scale / 256, (x.encoding.offset + least) * 256)

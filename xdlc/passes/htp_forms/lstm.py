@@ -9,7 +9,7 @@ from xdlc.ir.data import Array
 from xdlc.opdefs.args import optional
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SIGMOID, TANH
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.fused_neuron import apart
+from xdlc.passes.htp_forms.activations import apart
 from xdlc.passes.htp_forms.registry import form
 from xdlc.passes.step_recurrences import STATES, time_axis
 

@@ -1,4 +1,4 @@
-"""Repetitions of a last axis of 1."""
+"""Broadcast operands and repetitions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,37 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, POWER, SUBTRACT
 from xdlc.passes._writing import Writer
 from xdlc.passes.htp_forms.registry import form
 
 
+@form("ElementWiseBinary")
+def _base_of_power(w: Writer, op: Op, source: Tensor) -> bool:
+    """Broadcast the base of a power of fixed point first."""
+    shape = op.outputs[0].shape
+    if op.param("operation") != POWER or not source.dtype.is_fixed or source.shape == shape:
+        return False
+    w.graph.set_inputs(op, [w.expand(source, shape), *op.inputs[1:]])
+    return True
+
+
+@form("ElementWiseSelect")
+def _select_operands(w: Writer, op: Op, source: Tensor) -> bool:
+    """Broadcast conditions and operands of rank 5 first; a single number stays one for a whole condition."""
+    shape = op.outputs[0].shape
+    if len(shape) < 5:
+        return False
+    is_whole = source.shape == shape
+    inputs = [x if x is None or (is_whole and x.size == 1) else w.expand(x, shape) for x in op.inputs]
+    if inputs == list(op.inputs):
+        return False
+    w.graph.set_inputs(op, inputs)
+    return True
+
+
 @form("Tile")
-def _last_axis(w: Writer, op: Op, source: Tensor) -> bool:
+def _repeated_last_axis(w: Writer, op: Op, source: Tensor) -> bool:
     """Multiply by ones where a last axis of 1 is repeated for a sum or product, which drops such a Tile."""
     result = op.outputs[0]
     if not source.rank or source.shape[-1] != 1 or result.shape[-1] == 1:
