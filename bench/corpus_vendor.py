@@ -37,7 +37,7 @@ def vendor_compare() -> Any:
     """Return the module of the tests that compares our IR with the checker's answers."""
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
-    return importlib.import_module("tests.vendor_compare")
+    return importlib.import_module("tests.support.vendor_compare")
 
 
 def judge(job: tuple[Row, str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fuzz.targets._steps import built
 from tests.boundary.test_files import CONFIG, CUSTOM
 from tests.opdefs.user_configs import BLEND
 from tests.runtime.test_vendor_errors import LINES
-from tests.section_models import Net
+from tests.support.section_models import Net
 from tests.udo.config.test_bad_configs import GOOD
 from xdlc.boundary import files
 from xdlc.quant.overrides import read_overrides

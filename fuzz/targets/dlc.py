@@ -15,14 +15,14 @@ import xdlc
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, keep, run
 from fuzz.targets._sweep import SHAPES, array, value, words
-from tests.cache_models import put_cache
 from tests.container import test_old_formats as old
 from tests.container.udo.test_kernel_records import KERNEL
-from tests.control_flow_models import if_model, loop_model
 from tests.converter.snpe.test_layers import Net, window
-from tests.custom_ops import scale_graph
 from tests.opdefs.user_configs import BLEND
-from tests.section_models import on_cpu, residual
+from tests.support.cache_models import put_cache
+from tests.support.control_flow_models import if_model, loop_model
+from tests.support.custom_ops import scale_graph
+from tests.support.section_models import on_cpu, residual
 from xdlc import ir
 from xdlc.api import executable
 from xdlc.container import udo

@@ -16,7 +16,7 @@ from onnx import helper
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
 from fuzz.targets._sweep import SHAPES, TYPES, array, value
-from tests.onnx_models import build, node
+from tests.support.onnx_models import build, node
 
 W = np.ones((2, 3, 3, 3), np.float32) / 9
 FLOAT, STRING = onnx.AttributeProto.FLOAT, onnx.AttributeProto.STRING

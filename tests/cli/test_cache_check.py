@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.cache_models import put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import put_cache
+from tests.support.htp_models import cnn
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.errors import UsageError
 

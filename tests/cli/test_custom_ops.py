@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.custom_ops import my_node, onnx_model
+from tests.support.custom_ops import my_node, onnx_model
 from xdlc.cli.tools import onnx_to_dlc
 from xdlc.errors import UsageError
 

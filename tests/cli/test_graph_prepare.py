@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.htp_models import cnn, needs_htp, partly
+from tests.support.htp_models import cnn, needs_htp, partly
 from xdlc.cli.tools import graph_prepare
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.htp_models import cnn, needs_htp, partly, prepared_cnn
+from tests.support.htp_models import cnn, needs_htp, partly, prepared_cnn
 from xdlc.cli.tools.net_run import main
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.worker_session import WorkerSession

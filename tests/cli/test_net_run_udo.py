@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import between_relus
+from tests.support.compilers import build_library, needs_cc
 from xdlc import api
 from xdlc.cli.tools.net_run import main
 from xdlc.container import udo

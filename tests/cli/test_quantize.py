@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.section_models import residual
+from tests.support.section_models import residual
 from xdlc.cli.quant_options import ACCURACY, KINDS, SCHEMAS
 from xdlc.cli.tools import onnx_to_dlc, quant, quantize
 from xdlc.errors import UsageError

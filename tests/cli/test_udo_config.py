@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from onnx import helper
 
 import xdlc
-from tests.custom_ops import my_node, onnx_model
+from tests.support.custom_ops import my_node, onnx_model
 from tests.udo.config.test_reader import TEMPLATE
 from xdlc.cli.main import main as xdlc_main
 from xdlc.cli.tools import udo_config

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.custom_ops import param, place
+from tests.support.custom_ops import param, place
 from xdlc.cli.tools.info import main
 from xdlc.container import udo
 from xdlc.ir import Graph, Model, Op, Tensor, f32, make_op, raw_data, static, string, u32

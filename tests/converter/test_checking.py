@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import ConstraintError, ModelError, StorageError, UnsupportedOp, UsageError
 from xdlc.runtime.htp import library
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.documents import inception
-from tests.section_models import residual
+from tests.support.section_models import residual
 from xdlc.cli.main import main
 from xdlc.runtime.section_record import layer_ids
 

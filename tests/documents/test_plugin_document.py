@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from tests.compilers import needs_cc
+from tests.support.compilers import needs_cc
 from tests.udo.plugin.plugins import EXAMPLES, op_of, written
 from tests.udo.plugin.test_attributes import onnx_model, seen
 from tests.udo.plugin.test_caffe import net

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import SAMPLE
 from tests.runtime.udo.udo_graphs import custom_graph
+from tests.support.compilers import build_library, needs_cc
 from xdlc import api
 from xdlc.container import udo
 from xdlc.errors import BackendError, ContainerError, UnsupportedOp, XdlcError

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import SAMPLE, Libraries
 from tests.runtime.udo.udo_graphs import between_relus, custom_graph
+from tests.support.compilers import build_library, needs_cc
 from xdlc.errors import BackendError, ProblemList, XdlcError
 from xdlc.ir import f32, string
 from xdlc.runtime.cpu import CpuSession

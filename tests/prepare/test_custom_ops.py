@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.htp_models import add, needs_htp
+from tests.support.htp_models import add, needs_htp
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.errors import ConstraintError, each_problem
 from xdlc.ir import Graph, Model, Param, ScaleOffset, Tensor, make_op, static, string, u32

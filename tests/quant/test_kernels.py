@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.compilers import build_library, needs_cc
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -15,6 +14,7 @@ from tests.quant.udo_models import (
     types,
 )
 from tests.runtime.udo.conftest import SAMPLE
+from tests.support.compilers import build_library, needs_cc
 from xdlc.container import udo
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, each_problem
 from xdlc.ir import ScaleOffset, static
@@ -122,8 +122,8 @@ def test_processes_have_kernels_of_their_own(net, quantized):
 
 def test_branches_and_what_only_they_read(kernels, quantized):
     """Users' ops that follow each other in a branch: nothing of QNN reads what is between."""
-    from tests.control_flow_models import graph_of, model_of
-    from tests.control_flow_models import op as append
+    from tests.support.control_flow_models import graph_of, model_of
+    from tests.support.control_flow_models import op as append
     from xdlc.ir import Tensor, f32, string
     from xdlc.ir.dtype import BOOL8
 

@@ -1,8 +1,17 @@
 import numpy as np
 import pytest
 
-from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
-from tests.running import run
+from tests.support.control_flow_models import (
+    ADD,
+    binary,
+    graph_of,
+    if_model,
+    loop_model,
+    model_of,
+    op,
+    while_params,
+)
+from tests.support.running import run
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Tensor, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.custom_ops import place
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -20,6 +19,7 @@ from tests.quant.udo_models import (
     types,
     values_of,
 )
+from tests.support.custom_ops import place
 from xdlc.container import udo
 from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import ScaleOffset, static

@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 import xdlc
-from tests.transformer_model import transformer
+from tests.support.transformer_model import transformer
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.ranges import Range

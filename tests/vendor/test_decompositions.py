@@ -7,9 +7,9 @@ import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram
-from tests.corpus_models import relative_error
-from tests.htp_models import needs_htp
-from tests.onnx_models import build, expected, floats, node
+from tests.support.corpus_models import relative_error
+from tests.support.htp_models import needs_htp
+from tests.support.onnx_models import build, expected, floats, node
 
 pytestmark = [pytest.mark.vendor, needs_htp]
 TOLERANCE = 1e-2  # of half precision, in the relative L2 norm

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.custom_ops import scale_graph
+from tests.support.custom_ops import scale_graph
 from xdlc.api.plugins import write_kernels
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError

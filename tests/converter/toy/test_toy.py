@@ -10,7 +10,7 @@ import pytest
 
 import xdlc
 from tests.converter.toy.toy import convert, handler
-from tests.custom_ops import custom, like_first, param, place
+from tests.support.custom_ops import custom, like_first, param, place
 from xdlc.converter.checking import check
 from xdlc.converter.frontends import Frontend
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
 from xdlc.container import load, udo
 from xdlc.converter.checking import check
 from xdlc.converter.onnx.frontend import FRONTEND

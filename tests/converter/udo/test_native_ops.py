@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, onnx_model, param, place
 from xdlc.errors import UnsupportedOp, UsageError
 from xdlc.ir.dtype import FLOAT32, UINT32
 

@@ -11,7 +11,16 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
+from tests.support.custom_ops import (
+    converted,
+    custom,
+    custom_op,
+    like_first,
+    my_node,
+    onnx_model,
+    param,
+    place,
+)
 from xdlc.container import udo
 from xdlc.converter.onnx.convert import convert
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError

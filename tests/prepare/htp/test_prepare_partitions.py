@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.control_flow_models import loop_model
-from tests.htp_models import add, cnn, needs_htp, partly, refused
-from tests.htp_parts import in_segments, parts_of
+from tests.support.control_flow_models import loop_model
+from tests.support.htp_models import add, cnn, needs_htp, partly, refused
+from tests.support.htp_parts import in_segments, parts_of
 from xdlc.container import cache_provenance, load
 from xdlc.errors import (
     BackendError,

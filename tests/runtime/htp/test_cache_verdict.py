@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cache_models import described, put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import described, put_cache
+from tests.support.htp_models import cnn
 from xdlc.container import cache_provenance
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ConstraintError, UsageError

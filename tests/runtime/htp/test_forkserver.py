@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from tests.htp_models import cnn
+from tests.support.htp_models import cnn
 from xdlc.errors import BackendError
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.forkserver import ForkServer, _Copy

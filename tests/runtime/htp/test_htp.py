@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.control_flow_models import loop_model
-from tests.htp_models import cnn, cnn_reference, needs_htp, refused, validate
-from tests.running import run_cache, run_htp
+from tests.support.control_flow_models import loop_model
+from tests.support.htp_models import cnn, cnn_reference, needs_htp, refused, validate
+from tests.support.running import run_cache, run_htp
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt

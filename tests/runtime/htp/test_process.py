@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.htp_models import cnn
+from tests.support.htp_models import cnn
 from xdlc.errors import StorageError
 from xdlc.runtime.htp import process, worker
 from xdlc.runtime.htp.process import Child, ChildDiedError, stored_model, validated_op

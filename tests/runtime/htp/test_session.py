@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xdlc.api
-from tests.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
-from tests.running import run_htp
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
+from tests.support.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
+from tests.support.running import run_htp
 from xdlc.container import cache_provenance
 from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.htp_models import cnn, needs_htp, refused
+from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
 from xdlc.runtime.htp import process

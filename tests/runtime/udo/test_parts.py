@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
 from tests.runtime.udo.udo_graphs import between_relus
-from tests.section_models import on_cpu
+from tests.support.htp_models import needs_htp
+from tests.support.section_models import on_cpu
 from xdlc import api
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Model, f32

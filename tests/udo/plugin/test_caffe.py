@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.compilers import needs_cc
 from tests.converter.caffe.nets import caffemodel
+from tests.support.compilers import needs_cc
 from tests.udo.plugin.plugins import EXAMPLES, written
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Model

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
-from tests.compilers import needs_cc
-from tests.onnx_models import build, expected
+from tests.support.compilers import needs_cc
+from tests.support.onnx_models import build, expected
 from tests.udo.plugin.plugins import EXAMPLES, written
 from xdlc import api
 from xdlc.cli.main import main

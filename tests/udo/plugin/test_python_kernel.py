@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.compilers import needs_cc
-from tests.onnx_models import build
+from tests.support.compilers import needs_cc
+from tests.support.onnx_models import build
 from tests.udo.plugin.plugins import node, spec, view, written
 from xdlc import api
 from xdlc.container import udo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.running import run_htp
+from tests.support.running import run_htp
 from xdlc.container import cache_provenance
 from xdlc.ir import Model
 from xdlc.runtime.cpu import CpuSession
