@@ -99,8 +99,6 @@ class Torch(Framework):
 
         if node.attributes.get("alpha") == -(1 << 63):
             raise Undefined("torch negates the least integer")
-        if "polynomial" in node.op and any(each != each for each in node.attributes.values()):
-            raise Undefined("a polynomial of what is no number")
         tensors = [None if each is None else torch.from_numpy(np.array(each)) for each in values]
         if _largest(list(node.attributes.values())) > MOST:  # perhaps a size: without memory first
             with contextlib.suppress(*ERRORS), torch.no_grad():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNROLL_LOOPS = 16
 """Default of the most iterations of a loop that are unrolled."""
+_TRAINING = "ai.onnx.preview.training"
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 
 
@@ -379,6 +380,12 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
     if is_random(node):
         return UnsupportedOp(
             "its result is random; --random as-input makes it an input", where=where, fix=FIX
+        )
+    if node.domain == _TRAINING:
+        return UnsupportedOp(
+            f"operator {node.full_type} is a step of training",
+            where=where,
+            fix="export the model for inference, or cut the graph before it with --out_name",
         )
     return UnsupportedOp(
         f"operator {node.full_type} has no mapping onto QNN operations",

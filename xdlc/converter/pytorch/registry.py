@@ -204,6 +204,9 @@ _REFUSED = {
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
     "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",
+    "QNN has no operation for this special function, which no layer uses": "i0|special_airy_ai|special_zeta|"
+    "special_(spherical_|modified_|scaled_modified_)?bessel_.*|special_i[01]e?|igammac?|special_gammaincc?|"
+    "special_.*_polynomial_.*",
     "it serves numerical analysis": "(linalg_)?matrix_exp|linalg_tensorsolve",
     "its pivots are blocks of two sizes": "linalg_ldl_.*",
 }

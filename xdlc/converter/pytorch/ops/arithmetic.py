@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xdlc.converter.nhwc import elementwise as nhwc
+from xdlc.converter.nhwc.shapes import dims, vector
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.pytorch.ops._terms import Number, Term, formula, formulas, term
+from xdlc.converter.pytorch.ops._terms import Number, Term, formula, formulas, operator, term
 from xdlc.converter.pytorch.ops.elementwise import bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten
-from xdlc.converter.session.ordering import ANY
+from xdlc.converter.session.node import Computed
+from xdlc.converter.session.ordering import ANY, SOURCE
 from xdlc.converter.values import Value
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
@@ -203,3 +205,34 @@ def _known(limit: Term | None) -> float | None:
     """Return a limit that is one number, else None."""
     is_one = limit is not None and limit.value.is_static and not limit.value.rank
     return limit.value.numpy().item() if limit is not None and is_one else None
+
+
+_MOST_DIVISIONS = {8: 13, 16: 24, 32: 47, 64: 93}
+"""Most divisions of Euclid's algorithm by the width of integers: two Fibonacci numbers take them all."""
+
+
+@formula("gcd", "lcm", layout=SOURCE)
+def _gcd(node: AtenNode, self: Term, other: Term) -> Term:
+    """Divide a fixed number of times, in a loop that leaves a pair alone once its remainder is 0."""
+    g, shape = self.g, np.broadcast_shapes(dims(self.value), dims(other.value))
+    ends = vector(g, shape)
+    x, y = (each if dims(each.value) == shape else each("Expand", ends) for each in (self, other))
+
+    def divide(values: Sequence[object]) -> list[Value]:
+        _, _, dividend, divisor = values
+        assert isinstance(dividend, Value)
+        assert isinstance(divisor, Value)
+        a, b = Term(g, dividend), Term(g, divisor)
+        is_done = b.same(0)
+        results = [is_done.where(a, b), is_done.where(0, a("Mod", is_done.where(1, b), fmod=1))]
+        return [g.builder.const(np.asarray(True)), *(result.value for result in results)]
+
+    body = Computed(["index", "flag", "state0", "state1"], ["go_on", "state0_next", "state1_next"], divide)
+    count = g.builder.const(np.asarray(_MOST_DIVISIONS[node.dtype.bits], np.int64))
+    divisor = abs(Term(g, g.apply("Loop", [count, None, x.value, y.value], {"body": body}, 2)[0]))
+    if operator(node) == "gcd":
+        return divisor
+    share = x / divisor.same(0).where(1, divisor)
+    if node.dtype.bits < 32:  # whose product wraps around when it is stored
+        share, y = share.to(INT32), y.to(INT32)
+    return abs(share * y)

@@ -84,8 +84,8 @@ def _sign(x: Term) -> Term:
     return x.is_nan().where(0, x("Sign")) if x.value.dtype.is_float else x("Sign")
 
 
-def _sinc(x: Term, scale: float) -> Term:
-    angle = x.same(0).where(1, x) * scale
+def _sinc(x: Term) -> Term:
+    angle = x.same(0).where(1, x) * math.pi
     return x.same(0).where(1, angle("Sin") / angle)
 
 
@@ -110,11 +110,10 @@ formulas({
     "log10": lambda x: x("Log") * (1 / math.log(10)), "log2": lambda x: x("Log") * (1 / math.log(2)),
     "rsqrt": lambda x: x.via(nhwc.rsqrt),
     "sgn sign": _sign,
-    "sinc special_sinc": lambda x: _sinc(x, math.pi),
+    "sinc special_sinc": _sinc,
     "sinh": _sinh,
     "square": lambda x: x * x,
 }, "self", wide=True)  # fmt: skip
-formulas({"special_spherical_bessel_j0": lambda x: x.is_infinite().where(0, _sinc(x, 1.0))})
 
 
 @formula("round.decimals", "special_round")
