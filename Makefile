@@ -32,7 +32,7 @@ lint: $(VENV)/.dev ## style, types, import rules and budgets of size
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python scripts/budget.py
+	$(BIN)/python -m scripts.budget
 
 test: lint ## lint, then all tests that need nothing from outside
 	$(BIN)/python -m pytest -rs -n auto --dist worksteal -m 'not (corpus or vendor or frameworks or cross or slow)'

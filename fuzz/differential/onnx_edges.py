@@ -167,7 +167,8 @@ def _begun(rng: random.Random, network: Network) -> Network:
 
 def samples() -> dict[str, list[Network]]:
     """Return networks by operator: the cases of the package onnx, and random ones of other operators."""
-    rng, networks = random.Random(0), {}
+    rng = random.Random(0)
+    networks: dict[str, list[Network]] = {}
     for module in modules():
         for case in cases(module):
             if len(case.nodes) == 1:
@@ -211,7 +212,7 @@ def changes(network: Network) -> Iterator[Network]:
 def _attributes(node: Node, opset: int) -> dict[str, Any]:
     """Return the attributes of an operator that are numbers or texts, or lists of these."""
     try:
-        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+        attributes: dict[str, Any] = onnx.defs.get_schema(node.op, opset, node.domain).attributes
     except onnx.defs.SchemaError:
         return {}
     kinds = ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")

@@ -68,7 +68,7 @@ def module_of(network: Network) -> Any:
     """Return a network as a module, whose arguments have the names of the inputs."""
     import torch
 
-    class Net(torch.nn.Module):
+    class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             for name, each in network.constants.items():
@@ -84,7 +84,7 @@ def module_of(network: Network) -> Any:
     pairs = ", ".join(f"{name!r}: {name}" for name in names)
     scope: dict[str, Any] = {}
     exec(f"def forward(self, {', '.join(names)}):\n    return self.compute({{{pairs}}})\n", scope)
-    Net.forward = scope["forward"]  # type: ignore[method-assign]
+    Net.forward = scope["forward"]
     return Net().eval()
 
 

@@ -126,12 +126,12 @@ def layers(rng: random.Random) -> Files:
         known = words(function.__module__)
         given = {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 2, 5, 9)))}
         given |= window() if rng.random() < 0.3 else {}
-        held = {
+        weights: dict[str, Any] = {
             name: array(rng, rng.choice(SHAPES[1:]), "float32")
             for name in rng.choice(((), ("weights", "bias")))
         }
         with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):  # values without a form
-            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], given, **held)
+            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], given, **weights)
     return {"m.txt": ir.to_text(net.model(), data="inline").encode()}
 
 
