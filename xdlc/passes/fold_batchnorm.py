@@ -13,7 +13,10 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fuse_hard_sigmoid",), op_types=("Batchnorm",))
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
-    """Fold Batchnorm into the convolution or fully connected layer whose only reader it is."""
+    """Fold Batchnorm into the layer whose only reader it is.
+
+    The layer is a convolution or a fully connected layer.
+    """
 
     name: str = "fold_batchnorm"
 

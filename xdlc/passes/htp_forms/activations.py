@@ -32,7 +32,7 @@ _CLAMP_MOST = 2.0**13
 
 @form("ElementWiseNeuron")
 def _elu(w: Writer, op: Op, source: Tensor) -> bool:
-    """Compute small steps by a polynomial, and of large steps the greater of x and -alpha.
+    """Write Elu as a polynomial for small steps, as a maximum for large ones.
 
     The polynomial is ``max(x, 0) + alpha * (t + t^2 / 2)``, t = min(x, 0).  Numbers of small steps are
     below 0.2, so that it is right to 0.005 of them.
@@ -68,7 +68,10 @@ def _times(encoding: ir.ScaleOffset, factor: float) -> ir.ScaleOffset:
 
 @form("ElementWiseNeuron")
 def _fine_clamp(w: Writer, op: Op, source: Tensor) -> bool:
-    """Clamp to steps between those of input and result before: HTP overflows below the range."""
+    """Clamp in two stages, as HTP overflows below a far smaller range.
+
+    The first clamp has steps between those of input and result.
+    """
     result, wide = op.outputs[0], source.encoding
     fine = result.encoding
     if op.param("operation") not in (RELU, RELU_MIN_MAX) or {source.dtype, result.dtype} != {UFIXED16}:
@@ -90,7 +93,10 @@ def _fine_clamp(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseNeuron")
 def _fused_neuron(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep Tanh and Sigmoid out of the product or sum before them, within which HTP rounds them to 9 bits."""
+    """Keep Tanh and Sigmoid apart from the product or sum before them.
+
+    HTP rounds them to 9 bits within it.
+    """
     if op.param("operation") not in (SIGMOID, TANH) or not source.dtype.is_float:
         return False
     if not is_fused(w, op, source):
@@ -105,7 +111,7 @@ def apart(w: Writer, x: Tensor) -> Tensor:
 
 
 def is_fused(w: Writer, op: Op, x: Tensor) -> bool:
-    """Return whether HTP computes an op together with the product or sum that its input comes from."""
+    """Return whether HTP fuses an op into the product or sum of its input."""
     before = x.producer
     if before is None or w.graph.sole_consumer(x) is not op:
         return False
@@ -118,7 +124,10 @@ def is_fused(w: Writer, op: Op, x: Tensor) -> bool:
 
 @form("ElementWiseNeuron")
 def _fused_hard_swish(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep it out of a product whose range goes further below 0 than above: HTP overflows there."""
+    """Keep an 8-bit HardSwish apart from a product of mostly negative range.
+
+    HTP overflows there.
+    """
     encoding, (low, high) = source.encoding, UFIXED8.limits
     if op.param("operation") != HARD_SWISH or source.dtype is not UFIXED8 or not is_fused(w, op, source):
         return False

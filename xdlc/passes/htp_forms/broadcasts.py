@@ -23,7 +23,10 @@ def _base_of_power(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseSelect")
 def _select_operands(w: Writer, op: Op, source: Tensor) -> bool:
-    """Broadcast conditions and operands of rank 5 first; a single number stays one for a whole condition."""
+    """Broadcast operands of a Select of rank 5 or more first.
+
+    A single number stays one beside a condition of full shape.
+    """
     shape = op.outputs[0].shape
     if len(shape) < 5:
         return False
@@ -37,7 +40,10 @@ def _select_operands(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Tile")
 def _repeated_last_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply by ones where a last axis of 1 is repeated for a sum or product, which drops such a Tile."""
+    """Multiply by ones in place of a Tile of a last axis of 1.
+
+    HTP drops such a Tile before a sum or product.
+    """
     result = op.outputs[0]
     if not source.rank or source.shape[-1] != 1 or result.shape[-1] == 1:
         return False
@@ -54,7 +60,7 @@ def _repeated_last_axis(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_summed(graph: Graph, x: Tensor) -> bool:
-    """Return whether a sum, difference or product reads a tensor, by way of Reshapes or not."""
+    """Return whether a sum or product reads a tensor, maybe after Reshapes."""
     readers = list(graph.consumers(x))
     for reader in readers:
         if reader.type == "Reshape":

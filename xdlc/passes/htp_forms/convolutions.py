@@ -24,7 +24,7 @@ _FEW = 4
 
 @form("Conv2d")
 def _large_kernel(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve with halves of a kernel of more than 8 rows or columns where both strides are 2."""
+    """Convolve with the halves of a kernel longer than 8 where strides are 2."""
     weight, result = op.inputs[1], op.outputs[0]
     if weight is None or {result.dtype, weight.dtype} != {FLOAT32} or list(op.param("stride")) != [2, 2]:
         return False
@@ -74,7 +74,7 @@ def _bias_apart(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("DepthWiseConv2d")
 def _channel_multiplier(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve groups of one channel where each has several results: HTP has wrong ones.
+    """Convolve groups of one channel where each has several results.
 
     It has those of fixed point, and those of floats with strides of 3, or of 1 and 2.
     """
@@ -112,7 +112,9 @@ def _dilated_kernel(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Conv2d", "Conv3d", "DepthWiseConv2d")
 def _wide_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad by a kernel of one tap where padding at the start of an axis is as wide as the kernel.
+    """Pad apart where the padding at the start is as wide as the kernel.
+
+    A convolution by a kernel of one tap pads.
 
     Fixed point is wrong along the first axis of two only.
     """
@@ -188,7 +190,10 @@ def _strided_taps(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Conv2d")
 def _dilated_whole_window(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write out a dilated kernel of floats that is as large as the plane: HTP forgets its dilation."""
+    """Write out a dilated float kernel as large as the plane.
+
+    HTP forgets its dilation.
+    """
     weight, result = op.inputs[1], op.outputs[0]
     _, rows, columns, channels = source.shape
     if weight is None or weight.data is None or not weight.dtype.is_float or not source.dtype.is_float:
@@ -205,7 +210,10 @@ def _dilated_whole_window(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Reshape")
 def _channels_first(w: Writer, op: Op, source: Tensor) -> bool:
-    """Transpose floats to channels first where the plane has as many rows or columns as channels result."""
+    """Transpose the result of a single window to channels first.
+
+    HTP is wrong where the plane has as many rows or columns as channels result.
+    """
     before, result, channels = source.producer, op.outputs[0], source.shape[-1:]
     if before is None or before.type != "Conv2d" or before.inputs[0] is None or not source.dtype.is_float:
         return False
@@ -233,7 +241,10 @@ def _whole_kernel(op: Op, taps: Array, shape: tuple[int, int, int, int], dilatio
 
 @form("FullyConnected")
 def _single_number(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve a single number of fixed point by 1x1: HTP compiles its FullyConnected without end."""
+    """Convolve a single fixed-point number by 1x1.
+
+    HTP compiles its FullyConnected without end.
+    """
     weight, result = op.inputs[1], op.outputs[0]
     if source.size != 1 or not source.dtype.is_fixed or weight is None or weight.data is None:
         return False

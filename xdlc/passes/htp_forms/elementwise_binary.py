@@ -61,7 +61,7 @@ _NEAR = 1e-4
 
 @form("ElementWiseBinary", reason=MISSING)
 def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
-    """Subtract multiples of the divisor; one more or less where the rounded quotient is off."""
+    """Subtract multiples of the divisor; correct the rounded quotient by one."""
     operation, divisor = op.param("operation"), op.inputs[1]
     if operation not in (FLOOR_DIV, FMOD, MOD) or divisor is None or not source.dtype.is_float:
         return False
@@ -91,14 +91,20 @@ def _remainders(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _high_bits(w: Writer, x: Tensor) -> Tensor:
-    """Return floats rounded to 5 of their 11 bits (Veltkamp), so that products by few bits are exact."""
+    """Return floats rounded to 5 of their 11 bits (Veltkamp).
+
+    Products of these by few bits are exact.
+    """
     wide = w.binary(MULTIPLY, x, w.number(_SPLIT, x.dtype))
     return w.binary(SUBTRACT, wide, w.binary(SUBTRACT, wide, x))
 
 
 @form("ElementWiseBinary")
 def _infinite_limit(w: Writer, op: Op, source: Tensor) -> bool:
-    """Compare with the largest float16, at which HTP saturates; a limit on the left goes to the right."""
+    """Compare with the largest float16, at which HTP saturates.
+
+    A limit on the left moves to the right.
+    """
     operation, limit = int(op.param("operation")), constant_number(op.inputs[1])
     if operation in _MIRRORED and source.data is not None and op.inputs[1] is not None:
         operation, limit, source = _MIRRORED[operation], constant_number(source), op.inputs[1]
@@ -127,7 +133,10 @@ def _power_of_zero(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseBinary")
 def _odd_power(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply 16 bits by their even power where they reach further below 0 than above: HTP cuts that off."""
+    """Multiply 16 bits by their even power.
+
+    HTP cuts values off that reach further below 0 than above.
+    """
     exponent, result, encoding = op.inputs[1], op.outputs[0], source.encoding
     if op.param("operation") != POWER or {source.dtype, result.dtype} != {UFIXED16} or exponent is None:
         return False

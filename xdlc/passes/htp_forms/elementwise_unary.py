@@ -33,7 +33,10 @@ _LEAST_STEP = 2.0**-14
 
 @form("ElementWiseUnary", reason=MISSING)
 def _arc_sine(w: Writer, op: Op, source: Tensor) -> bool:
-    """Add a polynomial, of sqrt((1 - |x|) / 2) in the place of |x| above 0.5, where x itself is too steep."""
+    """Write an arc sine as a polynomial.
+
+    Above 0.5, where x is too steep, it is one of sqrt((1 - |x|) / 2).
+    """
     if op.param("operation") != ASIN or not source.dtype.is_float:
         return False
 
@@ -67,7 +70,10 @@ def _large_numbers(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseUnary")
 def _fine_logarithm(w: Writer, op: Op, source: Tensor) -> bool:
-    """Compute a Log in steps of 2^-14 where those of its result are smaller: HTP outputs zeros then."""
+    """Compute a Log in steps of at least 2^-14.
+
+    HTP outputs zeros for smaller steps.
+    """
     result = op.outputs[0]
     encoding = result.encoding
     if (

@@ -35,7 +35,9 @@ def _indices_of_several_axes(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Gather")
 def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather by GatherNd where HTP's Gather misses the last row, and rows of all batches but the first.
+    """Gather short rows by GatherNd.
+
+    HTP's Gather misses the last row, and rows of all batches but the first.
 
     A single row is repeated: GatherNd is wrong there.
     """
@@ -69,7 +71,10 @@ def _short_rows(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Gather")
 def _odd_rows_of_bytes(w: Writer, op: Op, source: Tensor) -> bool:
-    """Add an axis of 1 after an odd last one of bytes: HTP gathers many, and shifts every second row."""
+    """Append an axis of 1 to an odd last axis of bytes.
+
+    HTP shifts every second row of many gathered ones.
+    """
     index, result, axis = op.inputs[1], op.outputs[0], int(op.param("axis", 0))
     count = source.shape[axis]
     if index is None or index.size < _MANY or axis != source.rank - 1 or count % 2 == 0:
@@ -87,12 +92,15 @@ def _odd_rows_of_bytes(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_counted(w: Writer, index: Tensor) -> bool:
-    """Return whether no computed index is negative: such ones are counted from the start first."""
+    """Return whether computed indices are known not to be negative."""
     return index.data is not None or not index.dtype.is_signed or w.is_selected(index)
 
 
 def _is_short(source: Tensor, size: int) -> bool:
-    """Return whether rows have one of three sizes on HTP, which stores integers in 8 or 32 bits."""
+    """Return whether rows have one of three sizes on HTP.
+
+    HTP stores integers in 8 or 32 bits.
+    """
     widths = (source.dtype.bits // 8,) if source.dtype.is_fixed else (1, 4)
     return not source.dtype.is_float and any(size * width in _SHORT for width in widths)
 
@@ -138,7 +146,10 @@ def _negative_indices(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ScatterElements", reason=MISSING)
 def _one_row(w: Writer, op: Op, source: Tensor) -> bool:
-    """Scatter into one row, by places that are the index times a step plus known numbers."""
+    """Scatter into one row.
+
+    Places are the index times a step plus known numbers.
+    """
     index, updates = op.inputs[1:3]
     axis, reduction = int(op.param("axis", 0)), int(op.param("reduction", 0))
     if index is None or updates is None or not (axis or reduction) or reduction not in (_NONE, _ADD, _MUL):
@@ -163,7 +174,10 @@ def _one_row(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ScatterElements", "ScatterNd")
 def _several_encodings(w: Writer, op: Op, source: Tensor) -> bool:
-    """Bring operands to the encoding of the result: HTP copies their numbers as they are stored."""
+    """Convert operands to the encoding of the result.
+
+    HTP copies their numbers as they are stored.
+    """
     result, (index, updates) = op.outputs[0], op.inputs[1:3]
     if updates is None or op.param("reduction", _NONE) != _NONE:
         return False

@@ -11,7 +11,10 @@ from xdlc.passes.htp_forms.registry import MISSING, form
 
 @form("Cast")
 def _cast_to_64_bits(w: Writer, op: Op, source: Tensor) -> bool:
-    """Cast to 32 bits first, and add 0, without which HTP merges both casts into one that rounds."""
+    """Cast to 32 bits first, then add 0.
+
+    HTP merges both Casts into one that rounds without the sum.
+    """
     if op.outputs[0].dtype is not INT64 or not _is_from_floats(source):
         return False
     short = w.cast(source, INT32)

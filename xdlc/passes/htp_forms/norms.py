@@ -18,7 +18,10 @@ _BELOW = 12.0
 
 @form("Batchnorm")
 def _two_columns(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write a row of two columns and one channel as two rows: HTP adds no bias to the second column."""
+    """Normalize a row of two columns and one channel as two rows.
+
+    HTP adds no bias to the second column.
+    """
     shape = source.shape
     if not source.dtype.is_fixed or shape[-2:] != (2, 1) or shape[1:-2] not in ((), (1,)):
         return False
@@ -44,7 +47,10 @@ def _sequences(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("LogSoftmax")
 def _log_softmax(w: Writer, op: Op, source: Tensor) -> bool:
-    """Add an entry that counts for nothing: HTP leaves the last one of such an axis out."""
+    """Append an entry that adds nothing, and drop its result.
+
+    HTP omits the last entry of an axis of one more than a multiple of 64.
+    """
     axis, result = int(op.param("axis", source.rank - 1)), op.outputs[0]
     size, beta = source.shape[axis], float(op.param("beta", 1.0))
     if size % _BLOCK != 1 or not beta > 0:

@@ -20,7 +20,10 @@ _CONSTANT = 0
 
 @form("Pad")
 def _edge_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather along the last axis of floats, and along all axes of integers or that are padded widely."""
+    """Gather the elements of an edge padding that HTP computes wrongly.
+
+    These are the last axis of floats, and all axes of integers or with wide padding.
+    """
     amounts = op.param("pad_amount").astype(int)
     axes = numpy.flatnonzero(amounts.any(1)).tolist()
     if op.param("scheme") != _EDGE or not axes or source.encoding != op.outputs[0].encoding:
@@ -47,7 +50,10 @@ def _edge_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("Pad")
 def _last_axis_apart(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the last axis after the others: by numbers, HTP pads it and another one wrongly at once."""
+    """Pad the last axis after the others.
+
+    HTP pads it together with another axis wrongly by numbers.
+    """
     amounts = op.param("pad_amount").astype(int)
     if op.param("scheme") != _CONSTANT or source.dtype.is_fixed:
         return False

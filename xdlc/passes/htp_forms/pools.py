@@ -22,7 +22,10 @@ _BLOCK = 32
 
 @form("PoolAvg2d")
 def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve floats where padding is counted, uneven, of half a window, of rows alone, or of a channel.
+    """Write an average pool of floats as a convolution with ones.
+
+    That holds where padding is counted, uneven, of half a window, of rows alone, or of a
+    channel.
 
     Without padding, convolve where a result has few columns and channels, many rows and strides of 1.
 
@@ -67,7 +70,7 @@ def _convolution_of_ones(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
-    """Return whether HTP takes the windows of a pool without padding from other places."""
+    """Return whether HTP misplaces the windows of a pool without padding."""
     _, rows, columns, channels = result.shape
     is_special = channels > 1 and kernel.tolist() in ([3, 3], [5, 5])
     return (stride == 1).all() and not is_special and rows > 8 and 1 < columns < 14 and channels <= _BLOCK
@@ -75,7 +78,9 @@ def _is_narrow(result: Tensor, kernel: Array, stride: Array) -> bool:
 
 @form("PoolAvg2d")
 def _one_plane(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pool fixed point as a volume of one plane, in 16 bits, where HTP counts padding wrongly.
+    """Pool fixed point as a volume of one plane, in 16 bits.
+
+    HTP counts the padding of planes wrongly.
 
     Volumes of 8 bits are rounded otherwise, by a step.
     """
@@ -124,7 +129,9 @@ def _counted_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("PoolAvg3d")
 def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the end of the width too, and cut that off, where other axes alone are padded.
+    """Pad the end of the width too, and cut that off.
+
+    HTP is wrong where other axes alone are padded.
 
     Padding at the end of the depth is right in floats.
     """
@@ -143,7 +150,10 @@ def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("PoolAvg3d")
 def _unsigned(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pool signed fixed point of 8 bits, which HTP rounds by up to two steps, as unsigned one of 16."""
+    """Pool signed 8-bit fixed point as unsigned 16 bits.
+
+    HTP rounds it by up to two steps.
+    """
     result, before, after = op.outputs[0], widened(source), widened(op.outputs[0])
     if source.dtype is not SFIXED8 or before is None or after is None:
         return False
@@ -155,7 +165,10 @@ def _unsigned(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("L2Pool2d", reason=MISSING)
 def _root_of_average(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply the root of the average of squares by that of their number; padding counts as 0."""
+    """Multiply the root of the average of squares by that of their number.
+
+    Padding counts as 0.
+    """
     result, kernel = op.outputs[0], op.param("filter_size")
     if not source.dtype.is_float:
         return False
@@ -168,7 +181,10 @@ def _root_of_average(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("PoolMax2d")
 def _maximum_by_axis(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pool rows, then columns, where strides are 2, the width even and an odd number of columns is padded."""
+    """Pool rows, then columns.
+
+    HTP is wrong for strides of 2, an even width and an odd padding of columns.
+    """
     kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
     pads = op.param("pad_amount", numpy.zeros((2, 2))).astype(int)
     if not source.dtype.is_float or stride.tolist() != [2, 2] or kernel[1] % 2 or pads[1, 0] % 2 == 0:
@@ -230,7 +246,10 @@ def _covered(op: Op) -> Array:
 
 
 def _reached_pads(op: Op) -> Array:
-    """Return the padding of a pool that its windows reach; below 0 where they leave an end out."""
+    """Return the padding that the windows of a pool reach.
+
+    It is negative where they miss the end.
+    """
     pads = _pads(op)
     kernel, stride = (op.param(name).astype(int) for name in ("filter_size", "stride"))
     assert op.inputs[0] is not None

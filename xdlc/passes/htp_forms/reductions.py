@@ -39,7 +39,10 @@ def _single_elements(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ReduceMax", "ReduceMin", "ReduceSum")
 def _axes_of_one(w: Writer, op: Op, source: Tensor) -> bool:
-    """Reduce fixed point along the axes of several elements alone: with others HTP outputs 0 now and then."""
+    """Reduce fixed point along the axes of several elements alone.
+
+    HTP outputs 0 now and then with axes of one.
+    """
     axes, result = [int(axis) for axis in op.param("axes").reshape(-1)], op.outputs[0]
     longer = [axis for axis in axes if source.shape[axis] > 1]
     if not source.dtype.is_fixed or longer == axes or not longer:

@@ -57,7 +57,9 @@ def _is_absolute(x: Tensor | None, source: Tensor) -> bool:
 
 @form("ElementWiseNeuron")
 def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
-    """Write max(x, 0) + log(1 + e) with e = exp(-|x|) out, the logarithm as a polynomial of e / (2 + e).
+    """Write Softplus as max(x, 0) + log(1 + e) with e = exp(-|x|).
+
+    The logarithm is a polynomial of e / (2 + e).
 
     HTP is up to 0.013 off, and outputs anything below -30.
     """
@@ -84,16 +86,19 @@ def _softplus(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("ElementWiseBinary")
 def _fused_swish(w: Writer, op: Op, source: Tensor) -> bool:
-    """Keep a Sigmoid of 16 bits out of the product by a Relu, for HTP's kernel of both repeats 8 rows."""
+    """Keep a 16-bit Sigmoid apart from the product by a Relu.
+
+    HTP's kernel of both repeats 8 rows.
+    """
     if op.param("operation") != MULTIPLY or source.dtype is not UFIXED16 or source.rank < 3:
         return False
-    for gate, other in (op.inputs, op.inputs[::-1]):
+    for gate, factor in (op.inputs, op.inputs[::-1]):
         sigmoid = gate.producer if gate is not None else None
         if (
             gate is None
             or sigmoid is None
             or sigmoid.type != "ElementWiseNeuron"
-            or sigmoid.inputs[0] is not other
+            or sigmoid.inputs[0] is not factor
         ):
             continue
         if sigmoid.param("operation") == SIGMOID and gate.shape[-3] > _ROWS:

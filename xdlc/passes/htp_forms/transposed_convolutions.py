@@ -15,7 +15,9 @@ _MANY = 8
 
 @form("TransposeConv2d", "TransposeConv3d")
 def _output_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Take output padding from the padding where HTP computes it wrongly, and add taps of 0.
+    """Subtract output padding from the padding, and append taps of 0.
+
+    HTP computes some output padding wrongly.
 
     It leaves results of which no tap reaches an input to whatever the memory holds.
     """
@@ -38,7 +40,10 @@ def _output_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("TransposeConv3d")
 def _uneven_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Cut the padding off afterwards where it differs between axes: HTP computes other numbers."""
+    """Cut padding off afterwards where it differs between axes.
+
+    HTP computes other numbers.
+    """
     result, pads = op.outputs[0], op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
     if (pads == pads[0, 0]).all():
         return False
@@ -53,7 +58,10 @@ def _uneven_padding(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("TransposeConv2d", "TransposeConv3d")
 def _groups(w: Writer, op: Op, source: Tensor) -> bool:
-    """Convolve all channels, with weights of 0 between groups, where HTP computes groups wrongly."""
+    """Convolve all channels, with weights of 0 between groups.
+
+    HTP computes some groups wrongly.
+    """
     weight, groups, result = op.inputs[1], int(op.param("group", 1)), op.outputs[0]
     if weight is None or weight.data is None or groups == 1:
         return False
@@ -79,7 +87,10 @@ def _groups(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 def _is_wrong(source: Tensor, weight: Tensor, groups: int) -> bool:
-    """Return whether HTP computes a plane wrongly: few single channels, or four groups and odd sizes."""
+    """Return whether HTP computes a grouped plane wrongly.
+
+    These are few single channels, and four groups with odd sizes.
+    """
     _, rows, columns, channels = source.shape
     is_uneven = groups == 4 and rows % 8 == columns % 8 == 1 < rows * columns
     return is_uneven or (groups == channels < _MANY and weight.shape[-1] == 1)
