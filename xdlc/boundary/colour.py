@@ -99,7 +99,7 @@ def decode(entry: Entry, port: Port) -> None:
     if height % 2 or width % 2:
         raise ConstraintError(
             f"{port.name!r} is {height} by {width}: {source} has even heights and widths alone",
-            fix="let callers feed a larger image, of which --input_crop takes a part",
+            fix="feed a larger image and crop it with --input_crop",
         )
     if port.desired_layout is not None:
         raise ConstraintError(

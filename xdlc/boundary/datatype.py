@@ -79,7 +79,7 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{option}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn("use_float_io changes nothing: no other input or output is quantized", stacklevel=3)
+        warnings.warn("use_float_io has no effect: no other input or output is quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:
@@ -117,8 +117,8 @@ def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
         wanted = dt.BY_NAME[f"{'' if wanted.is_signed else 'u'}int{wanted.bits}"]
     if port.is_input and wanted.kind == "int" and tensor.dtype.kind in ("uint", "bool"):
         raise ConstraintError(
-            f"{tensor.name!r} is {tensor.dtype}, which holds no negative numbers of {wanted}",
-            fix="use a type without a sign, or leave its type as it is",
+            f"{tensor.name!r} is {tensor.dtype}, which cannot hold negative numbers of {wanted}",
+            fix="use an unsigned type, or keep its type",
         )
     if port.is_input and wanted is dt.UINT8 and tensor.dtype.is_float:
         # HTP casts int32 to float32, but makes 0 and 1 of bytes (emulation of SDK 2.51, v69 to v79).
@@ -161,7 +161,7 @@ def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
         raise ConstraintError(
             f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could store",
             where=f"graph {graph.name!r}",
-            fix="leave its type as it is",
+            fix="keep its type",
         )
 
 

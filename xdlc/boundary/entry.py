@@ -107,9 +107,9 @@ def split(graph: Graph, port: Tensor) -> Tensor:
     is_input = port in graph.inputs
     if (port in graph.outputs) == is_input or (port.producer is None) != is_input:
         raise ConstraintError(
-            f"{port.name!r} is input and output at once, so that no conversion fits between",
+            f"{port.name!r} is both input and output, so it cannot be converted",
             where=f"graph {graph.name!r}",
-            fix="leave it as it is",
+            fix="do not change it",
         )
     name = graph.unique_name(f"{port.name}_inner")
     inner = Tensor(name, port.shape, port.dtype, port.encoding, dynamic_axes=port.dynamic_axes)

@@ -165,7 +165,7 @@ def _loaded(path: Path, where: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_DEPTH or isinstance(event, yaml.AliasEvent):
-                raise yaml.YAMLError("it has aliases, or is nested more deeply than such a file")
+                raise yaml.YAMLError("it has aliases, or is nested too deeply")
         return yaml.load(content, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())

@@ -56,7 +56,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
         found = pairs[0][assumed == "last"]
         _check_rank(tensor, found)
         option = f"--{'input' if port.is_input else 'output'}_layout {tensor.name}"
-        notify(f"nothing states the layout of {tensor.name!r}: {found} is assumed, {option} states another")
+        notify(f"the layout of {tensor.name!r} is not stated: {found} is assumed; {option} sets it")
         return found
     if port.layout == "NONTRIVIAL":
         return None
@@ -108,12 +108,12 @@ def order(tensor: Tensor, held: str | None, wanted: str) -> tuple[int, ...]:
         raise ConstraintError(f"{tensor.name!r} has an encoding for each channel", fix="leave its layout")
     if held is None:
         raise ConstraintError(
-            f"nothing states the layout of {tensor.name!r}, which is to become {wanted}",
-            fix=f"state what it is: --input_layout or --output_layout {quote(tensor.name)} LAYOUT",
+            f"the layout of {tensor.name!r} is not stated, so it cannot become {wanted}",
+            fix=f"state it: --input_layout or --output_layout {quote(tensor.name)} LAYOUT",
         )
     if sorted(held) != sorted(wanted):
         raise ConstraintError(
-            f"{tensor.name!r} is {held}, which has other axes than {wanted}",
+            f"{tensor.name!r} is {held}, whose axes are not those of {wanted}",
             fix=f"use one of {', '.join(word for word in WORDS if sorted(word) == sorted(held))}",
         )
     return tuple(held.index(letter) for letter in wanted)
@@ -149,5 +149,5 @@ def _check_rank(tensor: Tensor, wanted: str) -> None:
         near = ", ".join(word for word in _OF_LETTERS if len(word) == tensor.rank)
         raise ConstraintError(
             f"{tensor.name!r} has {tensor.rank} axes, {list(tensor.shape)}: {wanted} has {len(wanted)}",
-            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which changes nothing",
+            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which keeps its layout",
         )

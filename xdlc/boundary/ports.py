@@ -169,7 +169,7 @@ def requested(model: Model, options: Options, notify: Callable[[str], None]) -> 
         if port.colours and port.colours[0] in colour.PLANAR and port.dtype is None:
             ports[name] = replace(port, dtype=UINT8)
         if port.kind == "image" and not port.is_image:
-            notify(f"input_type: {name!r} is an image, which changes nothing without --input_encoding")
+            notify(f"input_type: image has no effect on {name!r} without --input_encoding")
     problems += unknown.values()
     problems += [problem for port in ports.values() for problem in _contradictions(port)]
     raise_all(problems)
@@ -227,7 +227,7 @@ def _contradictions(port: Port) -> list[XdlcError]:
     """Return errors if an opaque input is to be changed, or a type that is not stored has an encoding."""
     problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
-        problem, fix = "is opaque, which is passed on as it is", "omit its type opaque, or what changes it"
+        problem, fix = "is opaque, so it is passed on unchanged", "omit its type opaque, or what changes it"
     elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):
         problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "give it one"
     return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []

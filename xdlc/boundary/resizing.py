@@ -133,9 +133,9 @@ def crop(entry: Entry, port: Port) -> None:
     top, left = wanted.start or ((wanted.height - height) // 2, (wanted.width - width) // 2)
     if min(top, left) < 0 or top + height > wanted.height or left + width > wanted.width:
         raise ConstraintError(
-            f"--input_crop {quote(port.name)}: {height}x{width} from row {top}, column {left} on is no part "
-            f"of {wanted.height}x{wanted.width}",
-            fix="give the size of what callers have, from which a part of the size after it is taken",
+            f"--input_crop {quote(port.name)}: {height}x{width} from row {top}, column {left} on exceeds "
+            f"{wanted.height}x{wanted.width}",
+            fix="state the size of the caller's image, then that of the part",
         )
     entry.open()
     tensor.shape = (batch, wanted.height, wanted.width, channels)

@@ -60,7 +60,7 @@ def scale(entry: Entry, port: Port) -> None:
         to_float(entry.graph, entry.tensor)
         if not entry.tensor.dtype.is_float:
             raise ConstraintError(
-                f"{port.name!r} holds {entry.tensor.dtype}, of which a {name} makes no integers",
+                f"{port.name!r} holds {entry.tensor.dtype}, and a {name} would make them floats",
                 fix=f"omit --input_{name} {port.name}",
             )
         constant = _constant(entry, name, numbers, neutral)

@@ -57,7 +57,7 @@ def operation(op: Op, names: Sequence[str]) -> str:
     """
     number = int(required(op, "operation"))
     if not 0 <= number < len(names):
-        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(names) - 1}")
+        raise ModelError(f"parameter 'operation' is {number}; valid numbers are 0 to {len(names) - 1}")
     return names[number]
 
 

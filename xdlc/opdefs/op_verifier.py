@@ -212,7 +212,7 @@ class OpVerifier:
             if not known:
                 listed = ", ".join(f"{word} {number}" for number, word in enumerate(entry.enumeration))
                 yield Problem(
-                    subject, f"one of {listed}", str(value), "enumeration", "take one of these", place
+                    subject, f"one of {listed}", str(value), "enumeration", "use one of these", place
                 )
 
     def scope(self, op: Op) -> tuple[OpScope, list[Problem]]:

@@ -102,14 +102,14 @@ def _naming(collection: Collection) -> Iterator[Problem]:
     if package in RESERVED_PACKAGES:
         yield Problem(f"package name {package!r} is reserved", ("PackageName",), "choose another name")
     elif reason := identifier_problem(package):
-        yield Problem(f"package name {package!r} {reason}", ("PackageName",), "take a C++ identifier")
+        yield Problem(f"package name {package!r} {reason}", ("PackageName",), "use a C++ identifier")
     if not collection.opdefs:
         yield Problem(f"package {package!r} defines no op", (), "add an <OpDefList> with an <OpDef>")
     seen: set[str] = set()
     for index, op in enumerate(collection.opdefs):
         key: Key = ("op", index)
         if reason := identifier_problem(op.name):
-            yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "take a C++ identifier")
+            yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "use a C++ identifier")
         if op.name in seen:
             yield Problem(f"op {op.name!r} is repeated", (*key, "Name"), "rename or remove one of them")
         seen.add(op.name)
@@ -123,7 +123,7 @@ def _names(op: OpDef, key: Key) -> Iterator[Problem]:
     for side, tensor, where in tensors_of(op, key):
         kind = TITLES[side]
         if reason := identifier_problem(tensor.name, indexed=side != "param"):
-            yield Problem(f"{kind} name {tensor.name!r} {reason}", (*where, "Name"), "take a C++ identifier")
+            yield Problem(f"{kind} name {tensor.name!r} {reason}", (*where, "Name"), "use a C++ identifier")
         first = held.setdefault(tensor.name, where)
         if first is not where:
             kinds = dict.fromkeys((TITLES[str(first[2])], kind))

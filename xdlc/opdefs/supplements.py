@@ -177,7 +177,7 @@ def repeated_ids(constraints: Sequence[Constraint], key: Key) -> Iterator[Proble
     for id, count in Counter(rule.id for rule in constraints if rule.id).items():
         if count > 1:
             yield Problem(
-                f"has {count} constraints of id {id!r}", (*key, "Constraint", id), "number them apart"
+                f"has {count} constraints of id {id!r}", (*key, "Constraint", id), "give each a different id"
             )
 
 

@@ -135,10 +135,7 @@ def _static(graph: Graph, name: str, like: Tensor, data: TensorData) -> Tensor:
 
 
 def per_channel(tensor: Tensor, count: int) -> TensorData | None:
-    """Return static data as one value per last-axis channel, or None.
-
-    None means that the data varies along another axis.
-    """
+    """Return static data as one value per last-axis channel, or None."""
     if tensor.data is None or not tensor.dtype.is_float:
         return None
     if tensor.size == 1:

@@ -47,10 +47,7 @@ def _is_open(tensor: Tensor | None) -> bool:
 
 
 def _is_known_integers(tensor: Tensor | None) -> bool:
-    """Return whether a tensor holds static plain integers.
-
-    Any encoding of their type can store them.
-    """
+    """Return whether a tensor holds static plain integers."""
     return tensor is not None and tensor.is_static and tensor.dtype.is_integer
 
 
@@ -182,10 +179,7 @@ class Plan:
         return self.holders.get(tensor, tensor)
 
     def _decide_moving(self, op: Op) -> bool:
-        """Propagate the form of operands through an op that moves values.
-
-        Return whether the op does.
-        """
+        """Propagate the form of operands through an op that moves values."""
         positions = moves(op)
         if not positions:
             return False
@@ -221,10 +215,7 @@ class Plan:
         return self.forms.get(tensor) or form_of(tensor)
 
     def _decide_computing(self, op: Op) -> bool:
-        """Let an op compute in fixed point if its operands and results allow it.
-
-        The operands have to be stored, the results rounded.
-        """
+        """Let an op compute in fixed point if its operands and results allow it."""
         results: dict[Tensor, Form] = {}
         for tensor in op.outputs:
             if tensor.dtype is FLOAT32 and tensor in self.requested:

@@ -68,10 +68,7 @@ def replace_by(
     *,
     name: str,
 ) -> None:
-    """Put an op with the output of ``last`` in its place.
-
-    Ops whose results nobody reads any more are removed later.
-    """
+    """Put an op with the output of ``last`` in its place."""
     fused = ir.make_op(graph, type, inputs, [last.outputs[0]], params, name=name, origin=last.origin)
     held = last.inputs
     graph.replace_op(last, fused)

@@ -54,8 +54,6 @@ def terms(
 ) -> Terms | None:
     """Return ``tensor`` as a sum of products of atoms, or None.
 
-    None means that it is no such sum, or one of many terms.
-
     Constant factors are float64 and broadcast from the right against the tensor.  An operand broadcasts
     along the last axis alone.
 
@@ -166,10 +164,7 @@ def _product(left: Terms, right: Terms) -> Terms | None:
 
 
 def reached(graph: Graph, start: Tensor, *, views: bool = False) -> Iterator[Op]:
-    """Iterate over the arithmetic ops reachable from ``start``, the farthest first.
-
-    They read ``start`` or each other, and their results are read.
-    """
+    """Iterate over the arithmetic ops reachable from ``start``, the farthest first."""
     ops: dict[Op, None] = {}
     pending = [start]
     while pending:

@@ -45,8 +45,6 @@ def _in_blocks(tensor: Tensor, encoding: BlockScaleOffset, axis: int | None) -> 
 def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
     """Return a static operand as a new fixed-point tensor, or None.
 
-    None means that no tensor of the type holds it exactly.
-
     Float values that the source stores as integers of that width keep them.  Of others, one number for all
     elements has a form too: a step of its own size.
 
@@ -68,10 +66,7 @@ def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
 
 
 def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
-    """Return static integers of one scale in a type of the same width.
-
-    The sign of the type may differ.
-    """
+    """Return static integers of one scale in a type of the same width."""
     encoding, data = stored.encoding, stored.data
     if stored.dtype is dtype:
         return stored
@@ -153,8 +148,6 @@ def _expansion(
 ) -> BlockwiseExpansion | None:
     """Return scales per block as QNN's blockwise expansion ("LPBQ"), or None.
 
-    None means that they do not have that form.
-
     Args:
         encoding: Blocks along one axis.
         shape: Shape of the weights.
@@ -185,10 +178,7 @@ def _expansion(
 
 
 def _factored(steps: Array) -> tuple[float, Array] | None:
-    """Return a float32 number and integers from 1 to 16 whose products are the steps.
-
-    The products are equal to the last bit.
-    """
+    """Return a float32 number and integers from 1 to 16 whose products are the steps."""
     import numpy
 
     row = numpy.asarray(steps, numpy.float32)

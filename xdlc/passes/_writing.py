@@ -31,10 +31,7 @@ class Writer:
         self._emitted: set[Tensor] = set()
 
     def made(self, x: Tensor) -> bool:
-        """Return whether a tensor comes from ops inserted for the same reason.
-
-        Reshapes may be between.
-        """
+        """Return whether a tensor comes from ops inserted for the same reason."""
         before = x.producer
         if before is None or before.origin.reason == self._origin.reason:
             return before is not None
@@ -109,20 +106,14 @@ class Writer:
         return self.emit("ElementWiseNeuron", [x], x.shape, params, x.dtype)
 
     def is_clipped(self, x: Tensor) -> bool:
-        """Return whether a tensor comes from ``clip`` for the same reason.
-
-        Reshapes may be between.
-        """
+        """Return whether a tensor comes from ``clip`` for the same reason."""
         before = self._source(x)
         if before is None or before.type != "ElementWiseNeuron":
             return False
         return bool(before.param("operation") == RELU_MIN_MAX)
 
     def is_selected(self, x: Tensor) -> bool:
-        """Return whether a tensor comes from ``select`` for the same reason.
-
-        Reshapes may be between.
-        """
+        """Return whether a tensor comes from ``select`` for the same reason."""
         before = self._source(x)
         return before is not None and before.type == "ElementWiseSelect"
 
@@ -175,10 +166,7 @@ class Writer:
         return self.reshape(x, shape)
 
     def sliced(self, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-        """Insert a StridedSlice along an axis where it drops anything.
-
-        The slice of a static tensor is a constant.
-        """
+        """Insert a StridedSlice along an axis where it drops anything."""
         if (start, stop) == (0, x.shape[axis]):
             return x
         if x.data is not None:

@@ -101,10 +101,7 @@ def stage(name: str) -> tuple[Pass, ...]:
 
 
 def htp_query() -> tuple[Pass, ...]:
-    """Return the passes of stage ``htp`` for support queries.
-
-    They report integers that do not fit.
-    """
+    """Return the passes of stage ``htp`` for support queries."""
     held: list[Any] = list(stage("htp"))
     return tuple(replace(entry, check=False) if hasattr(entry, "check") else entry for entry in held)
 

@@ -26,8 +26,6 @@ _LARGEST = 16
 class ConvolveBlocks:
     """Turn FullyConnected with blockwise expansion into Conv2d of 1x1.
 
-    Blocks that HTP computes wrongly are divided.
-
     HTP computes such a FullyConnected wrongly: always with more channels out than in, else now and then.
     Conv2d of 1x1 is right with blocks of 16 and 32 channels if there is a multiple of 32 channels, and for
     most numbers of larger blocks (emulation of SDK 2.51, v69 to v79).  The parts of a block keep its scale,
@@ -87,10 +85,7 @@ def _weight_in_blocks(op: Op) -> Tensor | None:
 
 
 def _kernel(graph: Graph, weight: Tensor, *, expands: bool) -> Tensor:
-    """Return the weight of a 1x1 convolution in a form that HTP computes right.
-
-    It is the same tensor if HTP computes that right.
-    """
+    """Return the weight of a 1x1 convolution in a form that HTP computes right."""
     encoding = weight.encoding
     assert isinstance(encoding, BlockwiseExpansion)
     is_matrix = weight.rank == 2

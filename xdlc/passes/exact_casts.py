@@ -42,10 +42,7 @@ class ExactCasts:
 
 
 def _is_undone(graph: Graph, op: Op) -> bool:
-    """Return whether a Cast of floats to integers is followed by one to floats.
-
-    Views may be between.
-    """
+    """Return whether a Cast of floats to integers is followed by one to floats."""
     source, result = op.inputs[0], op.outputs[0]
     if op.package != ir.NATIVE_PACKAGE or source is None:
         return False

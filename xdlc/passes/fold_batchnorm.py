@@ -13,10 +13,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fuse_hard_sigmoid",), op_types=("Batchnorm",))
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
-    """Fold Batchnorm into the layer whose only reader it is.
-
-    The layer is a convolution or a fully connected layer.
-    """
+    """Fold Batchnorm into the layer whose only reader it is."""
 
     name: str = "fold_batchnorm"
 

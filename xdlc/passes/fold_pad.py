@@ -23,8 +23,6 @@ _CONSTANT = 0
 class FoldPad:
     """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader.
 
-    The result stays the same.
-
     Reshapes that insert or drop axes of size 1, and Transposes, may stand between the two.
     """
 

@@ -1,7 +1,4 @@
-"""Folding of preprocessing into the first layer of a graph.
-
-Preprocessing is factors, terms and orders of channels.
-"""
+"""Folding of preprocessing into the first layer of a graph."""
 
 from __future__ import annotations
 

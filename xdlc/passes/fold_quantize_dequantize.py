@@ -1,7 +1,4 @@
-"""Fusion of float operations between borders into fixed point.
-
-The borders are Dequantize and Quantize.
-"""
+"""Fusion of float operations between borders into fixed point."""
 
 from __future__ import annotations
 

@@ -52,10 +52,7 @@ def _fuse(graph: Graph, last: Op) -> bool:
 
 
 def _source(op: Op) -> Tensor | None:
-    """Return the operand of a sum or product with a constant per channel.
-
-    The operand has the shape of the result.
-    """
+    """Return the operand of a sum or product with a constant per channel."""
     if not is_arithmetic(op):
         return None
     computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]

@@ -100,10 +100,7 @@ def _pair(op: Op, name: str, default: int = 0) -> Array:
 
 
 def _keeps_zeros(source: Tensor, spread: Tensor) -> bool:
-    """Return whether a SpaceToBatch pads with the zeros of a convolution.
-
-    Its type has to stay the same, too.
-    """
+    """Return whether a SpaceToBatch pads with the zeros of a convolution."""
     if source.dtype is not spread.dtype or source.encoding != spread.encoding or source.dynamic_axes:
         return False
     encoding = source.encoding

@@ -16,10 +16,7 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", op_types=("Erf",))
 @dataclass(frozen=True, slots=True)
 class FuseGelu:
-    """Turn ``x * (1 + erf(x / sqrt(2))) / 2`` into Gelu.
-
-    The form with ``1 - erf(-x / sqrt(2))`` is recognized, too.
-    """
+    """Turn ``x * (1 + erf(x / sqrt(2))) / 2`` into Gelu."""
 
     name: str = "fuse_gelu"
 

@@ -22,8 +22,6 @@ from xdlc.passes.fuse_layer_norm import reduced_of
 class FuseRmsNorm:
     """Turn ``x / sqrt(mean(x^2) + epsilon)`` into RmsNorm.
 
-    Factors per channel become its weight.
-
     HTP does not compile all of its float forms written out (SDK 2.51).
     """
 

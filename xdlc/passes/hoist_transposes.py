@@ -165,10 +165,7 @@ def _region(graph: Graph, start: Tensor) -> list[Op]:
 
 
 def _follows(op: Op, rank: int) -> bool:
-    """Return whether an op commutes with the Transpose after it.
-
-    The Transpose has to keep the rows that the op needs.
-    """
+    """Return whether an op commutes with the Transpose after it."""
     constants = [source for source in op.inputs if source is not None and source.is_static]
     if op.package != ir.NATIVE_PACKAGE or any(result.rank != rank for result in op.outputs):
         return False
@@ -228,8 +225,6 @@ def _turn(graph: Graph, part: _Part) -> None:
 
 def _order(part: _Part, tensor: Tensor, axis: int, *, turned: bool = False) -> tuple[int, ...] | None:
     """Return the permutation of the tensor's axes that a part's Transpose states.
-
-    The last two axes of the part may be turned.
 
     The cut axis is omitted where the part has one place of it, which may lie anywhere.  None if it is not
     transposed, or a Reshape does more than drop that axis.

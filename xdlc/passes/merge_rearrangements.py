@@ -243,10 +243,7 @@ def view(
     origin: Origin,
     params: dict[str, ir.Param] | None = None,
 ) -> Tensor:
-    """Insert a Reshape or Transpose before ``anchor`` and return its result.
-
-    A Reshape to the shape that the tensor has already is the tensor itself.
-    """
+    """Insert a Reshape or Transpose before ``anchor`` and return its result."""
     if type == "Reshape" and tuple(shape) == source.shape:
         return source
     name = graph.unique_name(f"{name}_{type.lower()}")

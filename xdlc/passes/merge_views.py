@@ -15,9 +15,9 @@ _VIEWS = ("Transpose", "Reshape")
 @graph_pass(stage="converter", after=("fold_affine",), op_types=("Reshape", "Transpose"))
 @dataclass(frozen=True, slots=True)
 class MergeViews:
-    """Join neighbouring Transposes and Reshapes, and equal ones.
+    """Join neighbouring Transposes and Reshapes, and equal ones; drop no-ops.
 
-    Those without effect are dropped.
+    A Reshape to the shape that the tensor has already is the tensor itself.
     """
 
     name: str = "merge_views"

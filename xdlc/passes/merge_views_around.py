@@ -27,8 +27,6 @@ from xdlc.passes.merge_rearrangements import (
 class MergeViewsAround:
     """Compute ``view(f(view(x)))`` as ``view(view(f(x)))``.
 
-    The function works element by element or row by row.
-
     The two views are Reshapes, or both have a Transpose.  If f is a Gather, the second one comes first.
     """
 
@@ -130,10 +128,7 @@ def _suits(tensor: Tensor | None, flat: Tensor, source: Tensor) -> bool:
 
 
 def _lift(graph: Graph, op: Op) -> bool:
-    """Move a Transpose after a Gather before it.
-
-    Views with a Transpose precede the Gather.
-    """
+    """Move a Transpose after a Gather before it."""
     (source, places), result = op.inputs, op.outputs[0]
     turn = graph.sole_consumer(result)
     if source is None or places is None or places.rank != 1:

@@ -20,8 +20,6 @@ _ROW = 32
 class MixLeadingFeatures:
     """Turn Transpose, FullyConnected, Transpose into MatMul.
 
-    The weights are its first input.
-
     Talking heads mix the heads of attention so, which are fewer than a row of HTP's layout holds.
     """
 

@@ -49,8 +49,6 @@ class MultiplySlopes:
 class WidenSlopes:
     """Store 8-bit slopes beside 16-bit activations in 16 bits.
 
-    They are treated as by ``multiply_slopes`` then.
-
     From 256 channels on HTP chooses a kernel for slopes of 8 bits that rounds both them and the scale of the
     input over that of the result to 7 bits: values are up to 5 % off.
     """

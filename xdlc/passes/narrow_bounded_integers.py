@@ -63,8 +63,6 @@ _BY_POSITIVE: dict[int, Callable[[Range, Range], Range]] = {
 class NarrowBoundedIntegers:
     """Turn int64 into int32 where every value is known to fit.
 
-    Such values are places of maxima, positions and sizes.
-
     A Cast of int64 to int32 moves before the operations that only move its elements, such as those
     that shape indices.  Inputs and outputs of graphs keep their types.
     """
@@ -114,10 +112,7 @@ def _is_cast(op: Op) -> bool:
 
 
 def _of_one_type(op: Op) -> tuple[bool, list[Tensor]]:
-    """Return whether an op works on int32 as on int64, and the tensors concerned.
-
-    These have one type then.
-    """
+    """Return whether an op works on int32 as on int64, and the tensors concerned."""
     values: Iterable[Tensor | None]
     if op.package != ir.NATIVE_PACKAGE:
         return False, [*filter(None, op.inputs), *op.outputs]

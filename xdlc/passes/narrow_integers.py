@@ -87,10 +87,7 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
 
 
 def _beside_host(graph: Graph) -> set[Tensor]:
-    """Return the wide tensors of ops of the host, and of ops connected to them.
-
-    Wide tensors connect ops; Casts and ends do not.
-    """
+    """Return the wide tensors of ops of the host, and of ops connected to them."""
     tensors: set[Tensor] = set()
     waiting = [op for op in graph.ops if op.package == ir.HOST_PACKAGE]
     while waiting:

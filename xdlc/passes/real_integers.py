@@ -157,8 +157,6 @@ class _Rewriting:
     def _taken_later(self, product: Tensor, shift: int) -> bool:
         """Let known factors of the product undo the division, if there are any.
 
-        Return whether there are.
-
         With the scale of the input alone the product of large inputs may be beyond float16.
         """
         graph, reader = self.graph, self.graph.sole_consumer(product)
@@ -201,10 +199,7 @@ def _computes(op: Op, operation: int) -> bool:
 
 
 def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, int]:
-    """Divide centred integers by a power of two; return both.
-
-    No sum over axes overflows then.
-    """
+    """Divide centred integers by a power of two; return both."""
     most = STEPS * math.prod(factor.shape[axis] for axis in axes)
     if factor.data is not None:
         most = float(numpy.abs(factor.numpy()).sum(axis=axes).max(initial=0))
@@ -215,10 +210,7 @@ def _divided(w: Writer, factor: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, 
 
 
 def _product(w: Writer, sums: Tensor, shift: int, scale: Tensor) -> Tensor:
-    """Return divided sums times a scale.
-
-    The scale often is a product of two small ones.
-    """
+    """Return divided sums times a scale."""
     op = scale.producer
     read = [*op.inputs] if op is not None and _computes(op, enums.MULTIPLY) else [scale]
     factors = (factor for factor in read if factor is not None)
@@ -244,10 +236,7 @@ def _matmul(w: Writer, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _convolved(w: Writer, image: Tensor, kernel: Tensor) -> Tensor:
-    """Insert the convolution of a ConvInteger; return its result in NCHW.
-
-    Images are NHWC, kernels HWIO.
-    """
+    """Insert a ConvInteger's convolution of NHWC by HWIO; return NCHW."""
     op = w.op
     batch, channels, *spatial = op.outputs[0].shape
     strides, dilations = (numpy.asarray(op.param(name, (1, 1))) for name in ("strides", "dilations"))

@@ -85,10 +85,7 @@ def _kept(op: Op) -> tuple[Tensor, ...]:
 
 
 def _group(graph: Graph, tensor: Tensor) -> dict[Tensor, None]:
-    """Return the tensors that share integers with one.
-
-    They hold them as they are, moved, or under other encodings.
-    """
+    """Return the tensors that share integers with one."""
     group, waiting = dict[Tensor, None](), [tensor]
     while waiting:
         tensor = waiting.pop()
@@ -166,10 +163,7 @@ def _meets_udo(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _helps(plan: Plan, tensor: Tensor) -> bool:
-    """Return whether an op beside a tensor may compute in fixed point.
-
-    All of its floats have to be rounded.
-    """
+    """Return whether an op beside a tensor may compute in fixed point."""
     maker = _maker(tensor)
     beside = [*_users(plan.graph, tensor), *([] if maker is None else [maker])]
     return any(

@@ -29,8 +29,6 @@ _REASON = "HTP stores integers of this width as fixed point"
 class StoreIntegers:
     """Turn int8, int16 and uint16 into fixed point of the same stored values.
 
-    So is uint8 with scales per axis.
-
     That is done where the ops around them move values, cast them, or reinterpret them as fixed point; callers
     feed and fetch the same bytes.  The scale is that of the reinterpretation, or else 1.  Casts become
     Quantize and Dequantize (``exact_casts``), which HTP may compute in half precision: integers of 16 bits
@@ -117,10 +115,7 @@ def _is_quantizing(op: Op) -> bool:
 
 
 def _is_exact(op: Op) -> bool:
-    """Return whether Quantize and Dequantize compute a Cast exactly.
-
-    The precision of the floats counts as exact.
-    """
+    """Return whether Quantize and Dequantize compute a Cast exactly."""
     source, result = op.inputs[0], op.outputs[0]
     if source is None or source.is_static or len(_narrow((source, result))) != 1:
         return False

@@ -18,8 +18,6 @@ from xdlc.passes.base import graph_pass
 class TrimClamp:
     """Turn a fixed-point ReluMinMax into Relu, Maximum or Minimum.
 
-    The encoding of the result implies the other bound.
-
     HTP computes it as one with the convolution before it, and loses both bounds if one of them is the end
     of the range or beyond it (emulation of SDK 2.51, SM8650).
     """

@@ -71,10 +71,7 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
 
 
 def _places(op: Op) -> list[int]:
-    """Return the inputs of an op that hold bools or bytes as values.
-
-    The op moves or compares them, or makes floats of them.
-    """
+    """Return the inputs of an op that hold bools or bytes as values."""
     if op.package != ir.NATIVE_PACKAGE:
         return []
     is_comparison = op.type == "ElementWiseBinary" and op.param("operation") in _COMPARISONS

@@ -28,7 +28,7 @@ def transpose(op: Op) -> list[Dims]:
     source = operand(op, 0)
     perm = axes(op, source.rank, name="perm")
     if len(perm) != source.rank:
-        raise ShapeError(f"its permutation {list(perm)} does not go with rank {source.rank}")
+        raise ShapeError(f"its permutation {list(perm)} does not fit rank {source.rank}")
     return [tuple(source.shape[place] for place in perm)]
 
 

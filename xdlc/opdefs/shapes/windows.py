@@ -14,7 +14,7 @@ def convolution(op: Op) -> list[Dims]:
     """Return the positions of the filter, with the output channels of the weights."""
     source, weight = operand(op, 0), operand(op, 1)
     if weight.rank != source.rank:
-        raise ShapeError(f"its weights of rank {weight.rank} do not go with an input of rank {source.rank}")
+        raise ShapeError(f"its weights of rank {weight.rank} do not fit an input of rank {source.rank}")
     reaches = window_reaches(op)
     return [(*around(op, _positions(op, reaches)), weight.shape[-1])]
 
@@ -52,7 +52,7 @@ def transposed(op: Op) -> list[Dims]:
     """Return the elements that the filter reaches; output channels are those of the weights and groups."""
     source, weight = operand(op, 0), operand(op, 1)
     if weight.rank != source.rank:
-        raise ShapeError(f"its weights of rank {weight.rank} do not go with an input of rank {source.rank}")
+        raise ShapeError(f"its weights of rank {weight.rank} do not fit an input of rank {source.rank}")
     count = source.rank - 2
     strides, pads = integers(op, "stride", count), integers(op, "pad_amount", 2 * count)
     extra = integers(op, "output_padding", count, default=0)

@@ -20,10 +20,7 @@ _CONSTANT = 0
 
 @form("Pad")
 def _edge_padding(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather the elements of an edge padding that HTP computes wrongly.
-
-    These are the last axis of floats, and all axes of integers or with wide padding.
-    """
+    """Gather the elements of an edge padding that HTP computes wrongly."""
     amounts = op.param("pad_amount").astype(int)
     axes = numpy.flatnonzero(amounts.any(1)).tolist()
     if op.param("scheme") != _EDGE or not axes or source.encoding != op.outputs[0].encoding:

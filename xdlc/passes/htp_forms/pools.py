@@ -165,10 +165,7 @@ def _unsigned(w: Writer, op: Op, source: Tensor) -> bool:
 
 @form("L2Pool2d", reason=MISSING)
 def _root_of_average(w: Writer, op: Op, source: Tensor) -> bool:
-    """Multiply the root of the average of squares by that of their number.
-
-    Padding counts as 0.
-    """
+    """Multiply the root of the average of squares by that of their number."""
     result, kernel = op.outputs[0], op.param("filter_size")
     if not source.dtype.is_float:
         return False
