@@ -1,4 +1,4 @@
-"""Shape functions of operations that select elements by position, or the position of elements."""
+"""Shape functions of operations that select elements or their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape functions of operations on images: resizing, sampling, and blocks between space, depth and batch."""
+"""Shape functions of operations on images: resizing, sampling and blocks."""
 
 from __future__ import annotations
 
