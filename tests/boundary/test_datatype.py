@@ -66,7 +66,7 @@ def test_float_io_widens_other_floats_and_leaves_integers() -> None:
     edited = edit(neurons(dt.FLOAT16, dt.FLOAT16), use_float_io=True)
     assert types(edited) == ["Cast", "ElementWiseNeuron", "Cast"]
     assert [port[0] for port in forms(edited).values()] == ["float32", "float32"]
-    with pytest.warns(UserWarning, match="use_float_io changes nothing"):
+    with pytest.warns(UserWarning, match="use_float_io has no effect"):
         assert types(edit(neurons(dt.INT32, dt.INT32), use_float_io=True)) == ["ElementWiseNeuron"]
 
 

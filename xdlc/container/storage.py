@@ -41,7 +41,7 @@ DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODIN
 
 @contextlib.contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Pause garbage collection, which takes a third of the time over many new, acyclic objects."""
+    """Pause garbage collection, a third of the time over many new objects."""
     if not gc.isenabled():
         yield
         return
@@ -181,7 +181,6 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
     not a range of a file, at most.
 
     Args:
-        model: The model.
         path: The file.
         version: ``4.1``, or ``4.0`` for a file whose data is inside ``model.params``: viewers that do not
             read the entry ``model.params.bin`` show it, and it ends at 2 GiB.
@@ -196,7 +195,7 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return the bytes of a model as a DLC of format 4.1, without CRC-32: a record that holds it has one.
+    """Return a model as a DLC of format 4.1 without CRC-32, for a record.
 
     Raises:
         ContainerError: If something of the model has no form in a DLC.
@@ -239,12 +238,12 @@ def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], N
 
 
 def _warn_of_nan(model: Model, parts: Sequence[TensorData]) -> None:
-    """Log which weights hold NaN: a network may mean one as a constant, but most are useless so."""
+    """Log which weights hold NaN, which is rarely meant."""
     for graph in model.graphs.values():
         for tensor in graph.tensors.values():
             if any(tensor.data is part for part in parts):
                 _log.warning(
-                    "weight %r of graph %r holds NaN, and so will what is computed with it: "
+                    "weight %r of graph %r holds NaN, so results that depend on it are NaN: "
                     "convert the network with weights from before its training diverged",
                     tensor.name,
                     graph.name,

@@ -37,7 +37,7 @@ class Model:
             return graph
         raise ModelError(
             "the model holds no graph, only records",
-            fix="take the DLC that its caches were made from; xdlc-info shows what the records are",
+            fix="use the DLC that its caches were made from; xdlc-info shows what the records are",
         )
 
     def add_graph(self, graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ _RECORD = 46
 
 
 class _Bounded:
-    """A file whose directory is checked while zipfile opens it, whichever of several that reads."""
+    """A file whose zip directories are checked while zipfile opens it."""
 
     def __init__(self, file: IO[bytes] | RawIOBase) -> None:
         self._file = file

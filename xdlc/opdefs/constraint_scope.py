@@ -148,7 +148,7 @@ class OpScope:
 
 
 def places_of(definition: OpDef) -> dict[str, tuple[str, int, TensorDef]]:
-    """Return side, position and definition of inputs and outputs by name; the first of a name counts."""
+    """Return side, position and definition of inputs and outputs by name."""
     sides = (("output", definition.outputs), ("input", definition.inputs))
     return {
         entry.name: (side, index, entry)

@@ -171,13 +171,13 @@ def _constraints(element: Element) -> tuple[Constraint, ...]:
 
 def _description(element: Element) -> tuple[DescriptionPart, ...]:
     """Return the parts of a description; bare text in it counts as ``Content``."""
-    found: list[DescriptionPart] = []
+    parts: list[DescriptionPart] = []
     for held in element.iterfind("Description"):
-        found.append(DescriptionPart((held.text or "").strip()))
+        parts.append(DescriptionPart((held.text or "").strip()))
         for part in held:
-            found.append(DescriptionPart(part.text or "", part.tag == "Code"))
-            found.append(DescriptionPart((part.tail or "").strip()))
-    return tuple(part for part in found if part.text.strip())
+            parts.append(DescriptionPart(part.text or "", part.tag == "Code"))
+            parts.append(DescriptionPart((part.tail or "").strip()))
+    return tuple(part for part in parts if part.text.strip())
 
 
 def _references(element: Element) -> tuple[Reference, ...]:

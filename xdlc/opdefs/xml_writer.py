@@ -1,4 +1,4 @@
-"""Writer of OpDef XML: reading it returns an equal value, and equal values have equal bytes."""
+"""Writer of OpDef XML: reading it returns an equal value."""
 
 from __future__ import annotations
 

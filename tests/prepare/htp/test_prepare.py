@@ -58,7 +58,7 @@ def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
 def test_damaged_facts_are_replaced_as_their_error_says() -> None:
     model = cnn(quantized=True)
     model.records[cache_provenance.RECORD] = raw_data(b'{"version": 9}')
-    with pytest.raises(ContainerError, match="is of version 9") as caught:
+    with pytest.raises(ContainerError, match="has version 9") as caught:
         prepare_all(model, ["sm8650"])
     assert "--overwrite_cache_records" in (caught.value.fix or "")
     prepared = prepare_all(model, ["sm8650"], overwrite_cache_records=True)

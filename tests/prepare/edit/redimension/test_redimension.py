@@ -298,7 +298,7 @@ def test_rules(
             "leaves open",
         ),
         ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may be all or just as many"),
-        ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it takes 5 of 4"),
+        ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it selects 5 of 4"),
         (
             "StridedSlice",
             [(1, 8)],

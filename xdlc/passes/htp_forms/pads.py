@@ -1,6 +1,8 @@
-"""Paddings of the last axis, and of several axes."""
+"""Paddings."""
 
 from __future__ import annotations
+
+import math
 
 import numpy
 
@@ -8,16 +10,17 @@ from xdlc import ir
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import INT32
 from xdlc.passes._writing import Writer
-from xdlc.passes.htp_forms.registry import form
+from xdlc.passes.htp_forms.registry import MISSING, form
 
 _CONSTANT, _EDGE = 0, 3
 _WIDE = 3
 """Elements of padding from which HTP takes other places along a second axis."""
+_CONSTANT = 0
 
 
 @form("Pad")
-def _edges(w: Writer, op: Op, source: Tensor) -> bool:
-    """Gather along the last axis of floats, and along all axes of integers or that are padded widely."""
+def _edge_padding(w: Writer, op: Op, source: Tensor) -> bool:
+    """Gather the elements of an edge padding that HTP computes wrongly."""
     amounts = op.param("pad_amount").astype(int)
     axes = numpy.flatnonzero(amounts.any(1)).tolist()
     if op.param("scheme") != _EDGE or not axes or source.encoding != op.outputs[0].encoding:
@@ -43,8 +46,11 @@ def _edges(w: Writer, op: Op, source: Tensor) -> bool:
 
 
 @form("Pad")
-def _apart(w: Writer, op: Op, source: Tensor) -> bool:
-    """Pad the last axis after the others: by numbers, HTP pads it and another one wrongly at once."""
+def _last_axis_apart(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pad the last axis after the others.
+
+    HTP pads it together with another axis wrongly by numbers.
+    """
     amounts = op.param("pad_amount").astype(int)
     if op.param("scheme") != _CONSTANT or source.dtype.is_fixed:
         return False
@@ -56,4 +62,23 @@ def _apart(w: Writer, op: Op, source: Tensor) -> bool:
     x = w.emit(op.type, [source], shape, {**op.params, "pad_amount": ir.u32s(amounts)}, source.dtype)
     params = {**op.params, "pad_amount": ir.u32s(last)}
     w.finish(w.emit(op.type, [x], result.shape, params, result.dtype))
+    return True
+
+
+@form("Pad", reason=MISSING)
+def _one_axis_at_a_time(w: Writer, op: Op, source: Tensor) -> bool:
+    """Pad one axis after the other by the values of five axes or more."""
+    if source.rank < 5 or op.param("scheme") == _CONSTANT or source.encoding != op.outputs[0].encoding:
+        return False
+    x = source
+    for axis, pair in enumerate(op.param("pad_amount").astype(int).tolist()):
+        if not any(pair):
+            continue
+        before, size, after = x.shape[:axis], x.shape[axis] + sum(pair), x.shape[axis + 1 :]
+        rows, columns = math.prod(before), math.prod(after)
+        params: dict[str, ir.Param] = {**op.params, "pad_amount": ir.u32s([[0, 0], pair, [0, 0]])}
+        flat = w.reshape(x, (rows, x.shape[axis], columns))
+        padded = w.emit("Pad", [flat], (rows, size, columns), params, x.dtype, x.encoding)
+        x = w.reshape(padded, (*before, size, *after))
+    w.finish(x)
     return True
