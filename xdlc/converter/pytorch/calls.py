@@ -29,7 +29,6 @@ class Meta(NamedTuple):
     """What a program states of a tensor.
 
     Attributes:
-        dtype: Its data type.
         sizes: Its shape: numbers, and expressions of symbols as text.
         strides: Elements between neighbours along each axis, as far as they are numbers.
         offset: First element in its storage.

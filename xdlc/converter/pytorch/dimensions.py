@@ -22,7 +22,6 @@ def bound(
     """Return the values of symbols that fit the options; of the others those of the example, with a notice.
 
     Args:
-        program: The program.
         input_dims: Shapes by input name; -1 keeps a dimension open.
         define_symbol: Values by symbol, or by name of an argument of the network.
         batch: First dimension of every input.

@@ -40,8 +40,6 @@ class Program:
     """A program of PyTorch.
 
     Attributes:
-        path: The file.
-        graph: Its graph.
         inputs: Names of the inputs that a user sets, by their value's name.
         numbers: Arguments of the network that are numbers: expressions by name.
         parameters: Stored tensors by their value's name.

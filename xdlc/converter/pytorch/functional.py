@@ -38,7 +38,6 @@ class Functional:
     """A graph in functional form.
 
     Attributes:
-        graph: The graph.
         written: Value at the end by the name of an input that is changed.
         passed: Positions of the outputs that are inputs, or views of these.
     """

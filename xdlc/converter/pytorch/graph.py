@@ -54,7 +54,6 @@ def source_graph(
     """Return a program as a graph of nodes, and what it states of its values.
 
     Args:
-        program: The program.
         bindings: Values of its symbols.
         frozen: Whether what the network changes keeps its first value, instead of being state.
         source_lines: Whether nodes have the lines of the network's source.

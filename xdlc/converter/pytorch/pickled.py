@@ -51,7 +51,6 @@ class StoredTensor(NamedTuple):
     Attributes:
         storage: The storage, of the type of the tensor.
         offset: Its first element.
-        shape: Its shape.
         strides: Elements between neighbours along each axis.
         quantizer: Scheme of a quantized tensor, then scale and zero point, or tensors of these and an axis.
     """

@@ -36,7 +36,6 @@ class Argument(NamedTuple):
     Attributes:
         kind: ``T`` for a tensor, ``I`` integer, ``F`` float, ``B`` truth value, ``S`` any number, ``D`` data
             type, ``Str`` text, ``X`` anything else, with ``[]`` for a list and ``?`` if None is possible.
-        name: Its name.
         default: Its default, or ``REQUIRED``.
         is_written: Whether the operator changes it.
         is_viewed: Whether results are views of it.

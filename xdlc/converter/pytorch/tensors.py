@@ -47,9 +47,7 @@ def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = 
     """Return a stored tensor as lazy data; of a quantized one the integers.
 
     Args:
-        archive: The archive.
         folder: Folder of the records of storages: ``data/``.
-        tensor: The tensor.
         where: Its place, for errors; default: that of the record.
 
     Raises:

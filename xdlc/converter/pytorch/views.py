@@ -111,7 +111,6 @@ def step_of(call: Call, index: int, values: Mapping[str, Meta]) -> Step | None:
     """Return the step from the viewed argument of a call to one of its results; None if that is a copy.
 
     Args:
-        call: The call.
         index: Position of the result.
         values: What the program states of tensors.
     """

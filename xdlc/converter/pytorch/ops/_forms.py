@@ -35,7 +35,6 @@ def unbatched(g: Operators, made: Value, x: Value, rank: int | None = None) -> V
     """Return a result without its first axis where ``batched`` added that to ``x``.
 
     Args:
-        g: The canonical operators.
         made: The result.
         x: The value before ``batched``.
         rank: Number of axes that ``x`` has then; default: one less than the result.

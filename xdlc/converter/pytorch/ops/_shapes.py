@@ -83,7 +83,6 @@ def places(g: Operators, *indices: Value, of: Sequence[Value] = ()) -> list[Valu
     HTP has no int64; what else is done to positions before an operator takes them is done in int32 then.
 
     Args:
-        g: The canonical operators.
         *indices: Integers.
         of: Other values that the operator reads.
     """

@@ -38,12 +38,7 @@ def _reflected(type: str) -> Callable[[Term, float], Term]:
 
 
 class Term:
-    """A value in a formula: Python's operators apply canonical ones, numbers take its data type.
-
-    Args:
-        g: The canonical operators.
-        value: The value.
-    """
+    """A value in a formula: Python's operators apply canonical ones, numbers take its data type."""
 
     __slots__ = ("g", "value")
 

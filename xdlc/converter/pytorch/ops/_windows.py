@@ -24,7 +24,6 @@ class Windows:
 
     Attributes:
         kernel: Dimensions of a window.
-        strides: Steps.
         before: Padding before each axis.
         after: Padding after each axis.
         gaps: Distances between elements of a window.

@@ -59,7 +59,6 @@ def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: 
     """Return a softmax without what a mask hides.
 
     Args:
-        g: The canonical operators.
         x: Scores, [N, heads, L, S] where the mask is of kind 0 or 1.
         mask: True for what is hidden; None for no mask.
         axis: Axis of the softmax.

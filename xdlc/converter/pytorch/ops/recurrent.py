@@ -62,7 +62,6 @@ def _layer(
     """Return all hidden states [T, B, directions * units], and the last of each state [directions, B, units].
 
     Args:
-        g: The canonical operators.
         kind: Kind of layer, a key of ``_FORMS``.
         x: Input, [T, B, width].
         states: States before the first step, [directions, B, units].

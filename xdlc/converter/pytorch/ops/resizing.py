@@ -58,8 +58,6 @@ def _resized(
     """Return a value with its axes after the channels resized.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         x: [N, C, spatial...].
         output_size: New sizes, or None.
         factors: Scale of each axis; positions follow it, not the ratio of the sizes; None for that ratio.

@@ -63,7 +63,6 @@ def _along(
     """Return the transform along axes; the inverse one has the factor 1 / size.
 
     Args:
-        g: The canonical operators.
         x: Complex values; of real ones, the result has half of the last axis.
         axes: Axes, counted from the front.
         sizes: Number of elements of each, to which it is cut or filled up with 0.

@@ -34,7 +34,6 @@ class ScriptInput:
     """An input of a network.
 
     Attributes:
-        name: Its name.
         kind: Its type, as the code states it.
         shape: Its shape in the example with which the network was traced; None without one.
         dtype: Its data type, as a number of c10; a guess unless ``is_stated``.

@@ -46,7 +46,6 @@ def read_script(
     """Return the program of a TorchScript file, for the shapes of inputs.
 
     Args:
-        path: The file.
         input_dims: Shapes by input name.
         batch: First dimension of every input.
         values: Values of inputs, of which numbers become part of the program.

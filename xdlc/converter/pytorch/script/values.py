@@ -16,8 +16,6 @@ class Tensor:
 
     Attributes:
         name: Name of its value.
-        dtype: Its data type.
-        shape: Its shape.
         storage: Name of the tensor whose storage it shares.
         number: Whether the code has it as a number.
         quantizer: Of a quantized tensor, whose value is the dequantized one, its parameters.
