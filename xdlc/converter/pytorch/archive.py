@@ -28,7 +28,7 @@ _COST = {b"{": 240, b"[": 72, b",": 64}
 
 
 class Archive:
-    """A zip archive of PyTorch, from ``start`` of a mapped file on; default: all of the file at ``path``.
+    """A zip archive of PyTorch: a mapped file from ``start``, or a file at ``path``.
 
     Raises:
         ModelError: If it is no whole archive.
@@ -71,7 +71,7 @@ class Archive:
         return ModelError(f"the archive is damaged: {reason}", where=str(self.path), fix=AGAIN)
 
     def names(self, start: str = "", end: str = "") -> list[str]:
-        """Return the records, without the folder of the archive, by how their names start and end."""
+        """Return the records, without the archive's folder, that match prefix and suffix."""
         return [name for name in self._entries if name.startswith(start) and name.endswith(end)]
 
     def record(self, name: str) -> tuple[int, int]:
@@ -145,7 +145,7 @@ class Archive:
 
 
 class _Window(io.RawIOBase):
-    """A range of a mapped file, for reading the directory of an archive: no long pieces."""
+    """A range of a mapped file, to read an archive's directory in small parts."""
 
     def __init__(self, source: ir.MappedFile, start: int, end: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Export to ONNX by torch itself, the other way to a graph: its options, and its process for files."""
+"""Export to ONNX by torch itself, the fallback: its options and its process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def uses_onnx(options: Mapping[str, Any]) -> bool:
 
 
 def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]], *, trusted: bool) -> Path:
-    """Let torch write a file of PyTorch as ONNX, in a process of its own; return the path.
+    """Export a PyTorch file to ONNX in a child process; return the path.
 
     Args:
         source: A program of torch.export, or a script.

@@ -1,4 +1,4 @@
-"""Functional form of graphs of calls: operators that change tensors become new values.
+"""Functional form of call graphs: in-place operators become new values.
 
 A tensor is a root or a view of one: the root's storage with the calls that lead to the view.  An operator
 that changes a tensor is replaced by its functional form, whose result is written back through the calls
@@ -148,34 +148,34 @@ class _Walk:
         return call
 
     def _operator(self, call: Call, name: str, arguments: Mapping[str, Any], like: str) -> str:
-        """Add an operator in the place of a call; return its result, which is like another value."""
+        """Add an operator in place of a call; return its result, typed like ``like``."""
         made, given = self._fresh(like), with_defaults(name, arguments)
         self._emit(replace(call, target=f"aten.{name}", arguments=given, outputs=[made]))
         return made
 
     def _fresh(self, like: str) -> str:
         """Return a name that is not taken, of a value with the shape and type of another."""
-        made = base = self._bases.get(like, like)
-        while made in self._taken:
+        name = base = self._bases.get(like, like)
+        while name in self._taken:
             self._numbers += 1
-            made = f"{base}_{self._numbers}"
-        self._taken.add(made)
-        self._bases[made] = base
+            name = f"{base}_{self._numbers}"
+        self._taken.add(name)
+        self._bases[name] = base
         if like in self.values:
-            self.values[made] = self.values[like]
-        return made
+            self.values[name] = self.values[like]
+        return name
 
     # ------------------------------------------------------------------ views
 
-    def _add_views(self, call: Call, made: Call) -> None:
+    def _add_views(self, call: Call, functional_call: Call) -> None:
         """Note which results of a call are views, of what."""
         source: Any = call.arguments.get(viewed_argument(call))
         for index, output in enumerate(call.outputs):
             self._tensors[output] = Tensor(Storage(output, output), (), output)
-            each = source[min(index, len(source) - 1)] if source and isinstance(source, list) else source
-            step = step_of(made, index, self.values) if isinstance(each, Ref) else None
+            viewed = source[min(index, len(source) - 1)] if source and isinstance(source, list) else source
+            step = step_of(functional_call, index, self.values) if isinstance(viewed, Ref) else None
             if step is not None:
-                base = self.tensor(each)
+                base = self.tensor(viewed)
                 if len(base.steps) == _MOST_STEPS:
                     step.doubt = f"more than {_MOST_STEPS} views of one another, of which one is changed"
                 steps = (*base.steps[: _MOST_STEPS - 1], step)
@@ -205,19 +205,19 @@ class _Walk:
         arguments = {forms[0].name: target}
         arguments |= {key: value for key, value in call.arguments.items() if key != written[0]}
         tensor = self.tensor(target)
-        is_view = any(each.is_viewed for each in forms)  # like squeeze_: the tensor itself gets another shape
-        made = self._fresh(next(iter(call.outputs), target) if is_view else tensor.value)
-        done = self._append(replace(call, target=f"aten.{plain}", arguments=arguments, outputs=[made]))
+        is_view = any(form.is_viewed for form in forms)  # like squeeze_: the tensor itself gets another shape
+        result = self._fresh(next(iter(call.outputs), target) if is_view else tensor.value)
+        done = self._append(replace(call, target=f"aten.{plain}", arguments=arguments, outputs=[result]))
         if is_view:
-            tensor.steps, tensor.value = (*tensor.steps, Step(done, viewed_argument(done))), made
+            tensor.steps, tensor.value = (*tensor.steps, Step(done, viewed_argument(done))), result
         else:
-            self._write(target, made)
+            self._write(target, result)
         self._tensors.update((output, tensor) for output in call.outputs)
 
     def _write(self, name: str, value: str) -> None:
         """Let a tensor have another value, and the storage that it is a view of."""
         tensor = self.tensor(name)
-        storage, made = tensor.storage, value
+        storage, content = tensor.storage, value
         if storage.is_passed:
             problem = f"{name!r} is changed, and may be an operand of the call that returns it"
             raise UnsupportedOp(problem, fix=COPY)
@@ -229,9 +229,9 @@ class _Walk:
             for step in tensor.steps[:-1]:
                 befores.append(self._again(step, befores[-1]))
             for step, before in zip(reversed(tensor.steps), reversed(befores), strict=False):
-                form = inverse(step.call, before, made, self.values)
-                made = made if form is None else self._operator(step.call, *form, like=before)
-            storage.value = made
+                form = inverse(step.call, before, content, self.values)
+                content = content if form is None else self._operator(step.call, *form, like=before)
+            storage.value = content
         storage.version += 1
         tensor.value, tensor.version = value, storage.version
 
@@ -243,9 +243,9 @@ class _Walk:
         Raises:
             UnsupportedOp: If they change a tensor in a way that has no functional form.
         """
-        given = {key: value for key, value in call.arguments.items() if isinstance(value, CallGraph)}
-        forms = {key: functional(value) for key, value in given.items()}
-        name, made = call.target.partition(".")[2], self._append(call)
+        graphs = {key: value for key, value in call.arguments.items() if isinstance(value, CallGraph)}
+        forms = {key: functional(value) for key, value in graphs.items()}
+        name, added = call.target.partition(".")[2], self._append(call)
         operands = [item for key in _OPERANDS.get(name, ()) for item in call.arguments.get(key, [])]
         changed = sorted({form.graph.inputs.index(each) for form in forms.values() for each in form.written})
         storages = [self.tensor(ref).storage for ref in call.refs()]
@@ -256,10 +256,10 @@ class _Walk:
                 problem = f"a graph inside changes {operands[index]!r}, and reads a view of it"
                 raise UnsupportedOp(problem, fix=COPY)
         results = [self._fresh(self.read(operands[index])) for index in changed]
-        arguments = made.arguments | {key: form.graph for key, form in forms.items()}
+        arguments = added.arguments | {key: form.graph for key, form in forms.items()}
         if changed:
             arguments = _carried(name, arguments, forms, changed)
-        self.calls[-1] = replace(made, arguments=arguments, outputs=[*made.outputs, *results])
+        self.calls[-1] = replace(added, arguments=arguments, outputs=[*added.outputs, *results])
         for index, output in enumerate(call.outputs):
             is_passed = any(index in form.passed for form in forms.values())
             self._tensors[output] = Tensor(Storage(output, output, is_passed=is_passed), (), output)
@@ -273,7 +273,7 @@ class _Walk:
 def _carried(
     name: str, arguments: dict[str, Any], forms: Mapping[str, Functional], changed: list[int]
 ) -> dict[str, Any]:
-    """Return the arguments of a call whose graphs return the new values of what they change, too.
+    """Return a call's arguments, with graphs that also return what they change.
 
     Args:
         name: ``cond`` or ``while_loop``.
@@ -284,7 +284,7 @@ def _carried(
     Raises:
         UnsupportedOp: If a loop changes one of its variables, or its condition changes anything.
     """
-    made = dict(arguments)
+    carried = dict(arguments)
     variables = len(arguments["arg2"]) if name == "while_loop" else 0
     if name == "while_loop" and (changed[0] < variables or forms["arg0"].written):
         raise UnsupportedOp("a loop changes one of its variables in place", fix=COPY)
@@ -292,14 +292,14 @@ def _carried(
         inputs, outputs = form.graph.inputs, form.graph.outputs
         ends = [Ref(form.written.get(inputs[index], inputs[index])) for index in changed]
         if name == "cond":
-            made[key] = replace(form.graph, outputs=[*outputs, *ends])
+            carried[key] = replace(form.graph, outputs=[*outputs, *ends])
             continue
         rest = [index for index in range(variables, len(inputs)) if index not in changed]
         order = [*range(variables), *changed, *rest]
         if key == "arg1":
             outputs = [*outputs[:variables], *ends]
             operands = [[*arguments["arg2"], *arguments["arg3"]][index] for index in order]
-            made["arg2"] = operands[: variables + len(changed)]
-            made["arg3"] = operands[variables + len(changed) :]
-        made[key] = replace(form.graph, inputs=[inputs[index] for index in order], outputs=outputs)
-    return made
+            carried["arg2"] = operands[: variables + len(changed)]
+            carried["arg3"] = operands[variables + len(changed) :]
+        carried[key] = replace(form.graph, inputs=[inputs[index] for index in order], outputs=outputs)
+    return carried

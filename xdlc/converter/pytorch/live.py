@@ -1,4 +1,4 @@
-"""Networks of PyTorch in memory, exported by the user's torch to files that the importers read.
+"""PyTorch networks in memory, exported by the user's torch to files.
 
 Modules are traced by ``torch.export`` in the process of the caller, as they cannot be sent to another one.
 """
@@ -39,7 +39,10 @@ _REWRITE = (
 
 
 def is_live(model: object) -> bool:
-    """Return whether an object is a module, a program or a script of torch; torch is not imported for it."""
+    """Return whether an object is a torch module, program or script.
+
+    torch is not imported to find out.
+    """
     return any(
         each.__module__.partition(".")[0] == "torch"
         and each.__name__ in ("Module", "ExportedProgram", "ScriptFunction")
@@ -50,7 +53,7 @@ def is_live(model: object) -> bool:
 def export(
     model: Any, folder: Path, examples: Any = None, dynamic_shapes: Any = None, *, as_onnx: bool = False
 ) -> tuple[Path, dict[str, Sequence[int]]]:
-    """Write a network in memory to a file; return its path, and shapes of inputs that the file lacks.
+    """Export a network in memory to a file; return its path and missing input shapes.
 
     Args:
         model: A module, a program of torch.export, or a script.
@@ -174,20 +177,20 @@ def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _with_plain_weights(torch: Any, module: Any) -> Any:
-    """Return a module whose weights are tensors, instead of objects of torchao that hold several.
+    """Return a module with plain tensors as weights, in place of torchao's objects.
 
     Raises:
         UnsupportedOp: If layers hold weights in objects of C++.
     """
-    if any(_PACKED.match(type(each).__module__) for each in module.modules()):
+    if any(_PACKED.match(type(weight).__module__) for weight in module.modules()):
         raise UnsupportedOp(
             "layers hold packed weights, which torch.export does not take",
             where=type(module).__name__,
             fix="convert torch.jit.trace(module, inputs), which does, or quantize with PT2E",
         )
     plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    held = (*module.parameters(), *module.buffers())
-    if all(type(each) in plain or not type(each).__module__.startswith("torchao") for each in held):
+    weights = (*module.parameters(), *module.buffers())
+    if all(type(weight) in plain or not type(weight).__module__.startswith("torchao") for weight in weights):
         return module
     from torchao.utils import unwrap_tensor_subclass
 
@@ -229,7 +232,7 @@ def _traced(
 
 
 def _check_examples(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run a module that torch cannot trace: where it fails too, its inputs are the cause.
+    """Run a module that torch cannot trace; if that fails too, blame its inputs.
 
     Raises:
         UsageError: If it fails.
@@ -285,7 +288,7 @@ def _is_scriptable(torch: Any, module: Any) -> bool:
 
 
 def _line_of_frame(torch: Any, error: BaseException) -> tuple[str, str] | None:
-    """Return file and line, and the code, of the innermost frame of an error outside of torch and xdlc."""
+    """Return file, line and code of the innermost frame outside torch and xdlc."""
     stdlib, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
     own = (Path(torch.__file__).parent, Path(__file__).parents[2])
     place = None
@@ -298,7 +301,7 @@ def _line_of_frame(torch: Any, error: BaseException) -> tuple[str, str] | None:
 
 
 def _line_of_node(program: Any, error: Exception) -> tuple[str, str] | None:
-    """Return file and line, and the code, that made the node of a program that an error names."""
+    """Return file, line and code that made the node that an error names."""
     name = re.search(r"serializing node (\w+)", str(error))
     nodes = {node.name: node for node in program.graph.nodes}
     trace = str(nodes[name[1]].meta.get("stack_trace")) if name is not None and name[1] in nodes else ""
@@ -360,7 +363,7 @@ def first_lines(error: object, skip: str = "For ") -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what torch logs, warns of and prints while tracing from the output of the caller."""
+    """Suppress torch's logs, warnings and prints while tracing."""
     import logging
 
     before = logging.root.manager.disable

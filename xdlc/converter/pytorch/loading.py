@@ -1,4 +1,4 @@
-"""Export of a file of PyTorch to ONNX by torch itself, as a script of a process of its own.
+"""Export of a PyTorch file to ONNX by torch, as the script of a child process.
 
 Loading such a file executes code that it holds.  The script stands alone: ``python loading.py REQUEST``.
 The request is JSON with the arguments of ``main``, and so is an error that is printed.
@@ -36,7 +36,7 @@ def main(source: str, target: str, shapes: dict[str, list[int]] | None, seconds:
 
 
 def _register() -> None:
-    """Register the operators of quantized programs, without which these cannot be loaded."""
+    """Register the operators of quantized programs, which loading requires."""
     for module in ("torch.ao.quantization.fx._decomposed", "torchao.quantization.pt2e"):
         try:
             __import__(module)

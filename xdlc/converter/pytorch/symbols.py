@@ -1,4 +1,4 @@
-"""Symbolic dimensions: expressions of symbols as programs of torch.export state them."""
+"""Symbolic dimensions: expressions of symbols as torch.export states them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def shown(expression: int | str) -> int | str:
 
 
 def _written(node: ast.expr) -> ast.expr:
-    """Return an expression with symbols, numbers and operators in the place of calls that make them."""
+    """Return an expression with operators in place of the calls that make them."""
     name = _symbol(node)
     if name is not None:
         return ast.Name(name)

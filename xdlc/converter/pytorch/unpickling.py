@@ -1,4 +1,4 @@
-"""Restricted unpickler: plain values and stored tensors; nothing of a pickle is imported or run.
+"""Restricted unpickler: plain values and tensors; imports and runs nothing.
 
 It executes the opcodes that torch and TorchScript write (torch/csrc/jit/serialization/pickler.cpp,
 Lib/pickletools.py).  Objects of any class, and results of functions that are not known, are ``Record``.
@@ -152,13 +152,13 @@ class _Machine:
         held.extend(values)
 
     def set_items(self, values: list[Any]) -> None:
-        held = self._stack[-1]
-        if not isinstance(held, dict) or len(values) % 2:
-            raise TypeError(f"sets items of a {type(held).__name__}")
+        mapping = self._stack[-1]
+        if not isinstance(mapping, dict) or len(values) % 2:
+            raise TypeError(f"sets items of a {type(mapping).__name__}")
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not isinstance(key, str | int | float | None):
                 raise TypeError(f"a key is a {type(key).__name__}")
-            held[key] = value
+            mapping[key] = value
 
     def push_dict(self) -> None:
         values = self.marked()

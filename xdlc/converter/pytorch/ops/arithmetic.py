@@ -1,4 +1,4 @@
-"""Handlers of element-wise arithmetic of two tensors or numbers, with PyTorch's promotion of types."""
+"""Handlers of element-wise binary arithmetic, with PyTorch's type promotion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _arithmetic(type: str, logical: str) -> Callable[[Term, Term], Term]:
 
 
 def _floor_divide(x: Term, y: Term) -> Term:
-    """Return the quotient of what the remainder leaves, exact where x / y rounds up to an integer."""
+    """Return floor(x / y) computed from the remainder, exact where x / y rounds up."""
     if not x.value.dtype.is_float:
         return x.via(nhwc.floor_div, y)
     rest = x("Mod", y, fmod=1)
@@ -48,7 +48,7 @@ def logaddexp(x: Term, y: Term, base: float = math.e) -> Term:
 
 
 def _either(type: str) -> Callable[[Term, Term], Term]:
-    """Return an operator of two elements that yields the other one where one is no number."""
+    """Return a binary operator that ignores a NaN operand in favour of the other."""
     return lambda x, y: x.is_nan().where(y, y.is_nan().where(x, x(type, y)))
 
 
@@ -184,7 +184,10 @@ _POWERS: dict[float, Callable[[Term], Term]] = {
 
 @formula("clamp", "clip", "clamp_min", "clamp_max")
 def _clamp(self: Term, min: Term | None = None, max: Term | None = None) -> Term:
-    """Map two known limits onto one operation, and one onto Maximum or Minimum, which infinity passes."""
+    """Map two static limits onto one op, a single one onto Maximum or Minimum.
+
+    These pass infinity.
+    """
     low, high = (
         None if _known(limit) == none else limit for limit, none in ((min, -math.inf), (max, math.inf))
     )

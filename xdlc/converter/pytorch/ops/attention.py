@@ -119,7 +119,7 @@ def _attention(
 
 
 def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
-    """Return the product of matrices where ``groups`` neighbours of x (axis -3) share one of y."""
+    """Return x @ y, where ``groups`` neighbouring heads of x (axis -3) share one of y."""
     if groups == 1:
         return g("MatMul", [x, y])
     shape = dims(x)
@@ -131,7 +131,7 @@ def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
 def _mask(
     node: AtenNode, g: Operators, mask: Value | None, scores: Value, *, causal: bool
 ) -> tuple[Value | None, Value | None]:
-    """Return what is added to scores, and what weights are multiplied with, each None for nothing.
+    """Return what is added to scores and what multiplies weights, each may be None.
 
     PyTorch sets the weights of a query that sees no key to 0; a finite lowest number in the place of -inf
     keeps them from being NaN.

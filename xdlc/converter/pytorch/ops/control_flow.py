@@ -1,4 +1,7 @@
-"""Handlers of the operators that run graphs: branches, loops, scans (torch/_higher_order_ops)."""
+"""Handlers of operators that run graphs: branches, loops, scans.
+
+They are defined in torch/_higher_order_ops.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from xdlc.converter.values import AnyValue, Value
 
 def _operands(node: AtenNode, g: Operators, *names: str) -> list[Value]:
     """Return the values of arguments that are lists, numbers among them as constants."""
-    found: list[Value] = []
+    operands: list[Value] = []
     for name in names:
-        given = node.arguments.get(name, [])
-        for item in given if isinstance(given, list | tuple) else [given]:
+        argument = node.arguments.get(name, [])
+        for item in argument if isinstance(argument, list | tuple) else [argument]:
             is_slot = isinstance(item, Slot)
-            found.append(node.required(item) if is_slot else g.builder.const(np.asarray(item)))
-    return found
+            operands.append(node.required(item) if is_slot else g.builder.const(np.asarray(item)))
+    return operands
 
 
 def _check(node: AtenNode, body: Body, inputs: int, outputs: int) -> None:
@@ -62,7 +65,7 @@ def _while_loop(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
 
 @aten("scan", "map_impl", "map", domain=HIGHER_ORDER)
 def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
-    """Return the final states of a graph that runs for each row, and its other results stacked."""
+    """Return the final states of a graph run for each row, and its stacked results."""
     given = ("arg1", "arg2", "arg3") if node.type == "scan" else ("", "arg1", "arg2")
     states, sequences, shared = (_operands(node, g, name) for name in given)
     body = node.graph("arg0")

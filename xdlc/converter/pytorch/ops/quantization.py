@@ -1,4 +1,4 @@
-"""Handlers of quantization: PT2E's operators, torchao's affine ones, and fake quantization of QAT."""
+"""Handlers of quantization: PT2E, torchao's affine operators, QAT's fake ones."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _value(g: Operators, given: Value | float, dtype: DType) -> Value:
     return given if isinstance(given, Value) else g.builder.const(np.asarray(given, dtype.numpy))
 
 
-def _integer(node: AtenNode, given: Value | float, name: str) -> int:
+def _integer(node: AtenNode, bound: Value | float, name: str) -> int:
     """Return a bound of integers as a number."""
-    if not isinstance(given, Value):
-        return int(given)
-    if not given.is_static or given.size != 1:
+    if not isinstance(bound, Value):
+        return int(bound)
+    if not bound.is_static or bound.size != 1:
         raise node.problem(f"its argument {name} is computed", "give it as a number")
-    return int(given.numpy().reshape(-1)[0])
+    return int(bound.numpy().reshape(-1)[0])
 
 
 def _crossed(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
@@ -167,7 +167,7 @@ def _check_domain(node: AtenNode, name: str | None) -> None:
 
 
 def _fake(node: AtenNode, g: Operators, x: Value, grid: Grid) -> list[Value]:
-    """Return rounded floats, and for operators that have it, which elements are inside of the range."""
+    """Return fake-quantized floats and, where an operator has it, the in-range mask."""
     made = [real(node, g, stored(node, g, x, grid, INT32), grid)]
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.problem("the mask of elements inside of the range is read", "use its first result only")

@@ -1,4 +1,4 @@
-"""Handlers of operators that draw random numbers, which become inputs of the network."""
+"""Handlers of random draws, which become inputs of the network."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ _DROPPED = ("dropout", "feature_dropout", "native_dropout")
 
 @aten("alpha_dropout", "feature_alpha_dropout", *_DROPPED, layout=ANY)
 def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool | None) -> list[Value]:
-    """Return the input, and, for the native form, that all of it is kept; in training it drops at random.
+    """Return the input and, in the native form, an all-true mask; refuse training.
 
     An element is kept where an evenly distributed number is below 1 - p, and divided by 1 - p.
     """

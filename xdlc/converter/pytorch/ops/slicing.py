@@ -1,4 +1,4 @@
-"""Handlers of operators that take parts of a tensor, or write them back into it; diagonals and triangles."""
+"""Handlers of slices, diagonals and triangles, read or written back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers of operators on groups of elements: equal ones, repeated ones, bags, neighbours."""
+"""Handlers of unique, counted and repeated elements, embedding bags, differences."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ def _unique_consecutive(
 
 @aten("bincount")
 def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
-    given = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
+    shares = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
     if not self.size and weights is not None:
         raise node.problem(
             "the type of the result of no elements depends on their number", "drop the weights"
         )
     if not self.size:
-        return full(g, [minlength], 0, given.dtype)
+        return full(g, [minlength], 0, shares.dtype)
     index = positions(g, self)
     most = g("Add", [g("ReduceMax", [index], keepdims=0), shapes.number(g, 1)])
-    zero = shapes.expanded(g, number(g, given, 0), [g("Max", [most, shapes.number(g, minlength)])])
-    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), given, "add")
+    zero = shapes.expanded(g, number(g, shares, 0), [g("Max", [most, shapes.number(g, minlength)])])
+    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), shares, "add")
 
 
 # ------------------------------------------------------------------ repeated elements
@@ -103,7 +103,9 @@ def _repeat_each(node: AtenNode, g: Operators, self: Value, repeats: int, dim: i
 
 @aten("repeat_interleave.Tensor", symbolic=["output_size"])
 def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | None) -> Value:
-    """Return the position of each repeated element, int64: it is that many totals of repeats are passed.
+    """Return the source position of each repeated element, int64.
+
+    It is the number of running totals of repeats that are passed.
 
     Raises:
         ModelError: If there are negative repeats.

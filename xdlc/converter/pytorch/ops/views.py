@@ -1,4 +1,4 @@
-"""Handlers of operators that look at the same elements in another shape or order of axes."""
+"""Handlers of operators that change only the shape or the order of axes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _at_least(node: AtenNode, g: Operators, self: Value | Sequence[Value]) -> Va
 
 
 def at_least(g: Operators, x: Value, rank: int) -> Value:
-    """Return a value of 1 to 3 axes at least: a row gets one in front, a matrix one at the end."""
+    """Return a value of at least 1 to 3 axes, as ``torch.atleast_1d`` and so on do."""
     sizes = [*[1] * (rank > 1 and x.rank < 2), *shapes.sizes_of(g, x)]
     return shapes.reshaped(g, x, sizes + [1] * (rank - len(sizes)))
 

@@ -35,7 +35,10 @@ class Code:
         self.version = int(text) if text.strip().isdigit() else 0
 
     def find(self, name: str) -> ast.ClassDef | ast.FunctionDef | None:
-        """Return a class or function by its name, like ``__torch__.torch.nn.modules.linear.Linear``."""
+        """Return a class or function by its qualified name.
+
+        For example ``__torch__.torch.nn.modules.linear.Linear``.
+        """
         module, _, own = name.rpartition(".")
         if module not in self._files:
             self._files[module] = self._parsed(f"code/{module.replace('.', '/')}.py")

@@ -1,4 +1,4 @@
-"""Programs of TorchScript archives: their code, evaluated for the shapes of the inputs.
+"""Programs of TorchScript archives, evaluated for the shapes of the inputs.
 
 Attributes that ``forward`` sets, and tensors that it changes, are state: the program is that of a later call.
 A network may make its state in its first call, where an empty tensor or a number marks that there is none.
@@ -84,7 +84,7 @@ class _Reader:
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
         shown = traced.get("forward", []) if isinstance(traced, dict) else []
         examples = list(shown) if isinstance(shown, list | tuple) else []
-        found = []
+        inputs = []
         for argument, default in list(zip(arguments.args, defaults, strict=True))[1:]:
             kind = "Any" if argument.annotation is None else ast.unparse(argument.annotation)
             example = examples.pop(0) if examples else None
@@ -101,8 +101,8 @@ class _Reader:
             for entry, part in zip(entries, parts, strict=False):
                 if isinstance(part, StoredTensor):
                     entry.shape, entry.dtype, entry.is_stated = part.shape, part.storage.number, True
-            found += entries
-        return found
+            inputs += entries
+        return inputs
 
     def _shapes(
         self, input_dims: Mapping[str, Sequence[int]], batch: int | None
@@ -157,20 +157,23 @@ class _Reader:
 
 
 def _agree(first: Evaluation, later: Evaluation) -> bool:
-    """Return whether a first call has the results of a later one for random inputs, and leaves its state."""
+    """Return whether a first call agrees with a later one for random inputs.
+
+    Results and states at the end are compared.
+    """
     try:
-        found, wanted = _results(first, later.ends), _results(later, later.ends)
+        results, references = _results(first, later.ends), _results(later, later.ends)
     except XdlcError:
         return False
-    return found.keys() == wanted.keys() and all(
-        found[name].shape == wanted[name].shape
-        and np.allclose(found[name], wanted[name], _RELATIVE, _ABSOLUTE)
-        for name in found
+    return results.keys() == references.keys() and all(
+        results[name].shape == references[name].shape
+        and np.allclose(results[name], references[name], _RELATIVE, _ABSOLUTE)
+        for name in results
     )
 
 
 def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
-    """Return outputs and ends of attributes of a call with its first state, for random inputs."""
+    """Return outputs and final attributes of a call in its first state, random inputs."""
     from xdlc.runtime.cpu import CpuSession  # loads onnxruntime
 
     program = call.program
