@@ -83,7 +83,7 @@ class Archive:
         entry = self._entry(name)
         if entry.compress_type != zipfile.ZIP_STORED:
             problem = f"record {name!r} is compressed"
-            raise ModelError(problem, where=str(self.path), fix="give the file as torch writes it")
+            raise ModelError(problem, where=str(self.path), fix="pass the file as torch wrote it")
         return self._place(entry), entry.file_size
 
     def __contains__(self, name: str) -> bool:
@@ -126,7 +126,7 @@ class Archive:
         except zlib.error as error:
             raise self.damaged(f"record {name!r}: {error}") from error
         if len(text) != size:
-            raise self.damaged(f"record {name!r} has another size than its directory states")
+            raise self.damaged(f"record {name!r} has a size that differs from the directory's")
         return text
 
     def parsed(self, name: str) -> Any:
@@ -135,13 +135,13 @@ class Archive:
         cost = sum(text.count(mark) * nbytes for mark, nbytes in _COST.items())
         cost += len(text) * (2 if text.isascii() else 5)
         if cost > _MOST_MEMORY:
-            raise self.damaged(f"record {name!r} would take {cost >> 20} MB as values")
+            raise self.damaged(f"record {name!r} requires {cost >> 20} MB of memory")
         try:
             return json.loads(text)
         except RecursionError as error:
             raise self.damaged(f"record {name!r} nests too deep") from error
         except ValueError as error:
-            raise self.damaged(f"record {name!r} is no JSON: {error}") from error
+            raise self.damaged(f"record {name!r} is not valid JSON:  {error}") from error
 
 
 class _Window(io.RawIOBase):

@@ -68,7 +68,7 @@ def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
                 raise UsageError(
                     f"argument {name!r} of the network has no value",
                     where=program.path,
-                    fix=f"give it one: --define_symbol {quote(name)} NUMBER",
+                    fix=f"pass --define_symbol {quote(name)} NUMBER",
                 )
             if stated is None:
                 program.notices.append(
@@ -125,7 +125,7 @@ def _open(program: Program, input_dims: Mapping[str, Sequence[int]]) -> set[str]
         for axis, (size, number) in enumerate(zip(sizes, input_dims.get(name, ()), strict=False)):
             if number == -1 and not symbols_of(size):
                 raise UsageError(
-                    f"dimension {axis} of input {name!r} cannot stay open: the program has {size}",
+                    f"dimension {axis} of input {name!r} cannot stay open: the program fixes it to {size}",
                     where=program.path,
                     fix="export the program with this dimension as a torch.export.Dim",
                 )
@@ -153,20 +153,20 @@ def _check(program: Program, value: str, shape: Sequence[int | None], values: Ma
         if wanted != number:
             symbols = symbols_of(size)
             raise UsageError(
-                f"{place} is {number}, but the program has {shown(size)}"
+                f"{place} is {number}, but the program requires {shown(size)}"
                 + (
                     f", with {', '.join(f'{name} {values[name]}' for name in sorted(symbols))}"
                     if symbols
                     else ""
                 ),
                 where=program.path,
-                fix="give a dimension of that form, or export the program with another torch.export.Dim",
+                fix="pass a dimension of that form, or export the program with another torch.export.Dim",
             )
         for name in symbols_of(size):
             least, most = program.ranges.get(name, (None, None))
             if not (least or 0) <= values[name] <= (most if most is not None else values[name]):
                 raise UsageError(
-                    f"{place} makes {name} {values[name]}, which the program takes from {least} to {most}",
+                    f"{place} sets {name} to {values[name]}; the program supports {least} to {most}",
                     where=program.path,
-                    fix=f"give a dimension that makes {name} a number in that range",
+                    fix=f"pass a dimension that makes {name} a number in that range",
                 )

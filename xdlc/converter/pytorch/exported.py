@@ -156,19 +156,19 @@ class _Reader:
             elif form in ("as_sym_int", "as_sym_float", "as_sym_bool") and "as_name" in arg:
                 program.numbers[arg["as_name"]] = program.graph.symbols.get(arg["as_name"], 0)
             elif form in ("as_custom_obj", "as_tensors"):
-                problem = f"has an input of kind {form}, which no DLC has"
+                problem = f"has an input of kind {form}, which a DLC cannot hold"
                 raise UnsupportedOp(problem, where=self._where, fix="pass tensors only")
             else:
                 program.notices.append(
-                    f"an argument of the network is {self.argument(entry['arg'])!r} for good"
+                    f"an argument of the network is fixed to {self.argument(entry['arg'])!r}"
                 )
         elif kind == "constant_input":
             value = self.argument(entry["value"])
-            program.notices.append(f"argument {entry['name']!r} of the network is {value!r} for good")
+            program.notices.append(f"argument {entry['name']!r} of the network is fixed to {value!r}")
         elif kind in _HELD:
             program.parameters[entry["arg"]["name"]] = self._parameters.find(entry[f"{kind}_name"])
         elif kind != "token":
-            problem = f"has an input of kind {kind}, which no DLC has"
+            problem = f"has an input of kind {kind}, which a DLC cannot hold"
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
 
     def _outputs(self, program: Program, module: Mapping[str, Any]) -> None:
@@ -184,7 +184,7 @@ class _Reader:
                 name = entry[f"{kind.removesuffix('_mutation')}_name"]
                 program.written[by_name.get(name, name)] = output
             elif kind != "token":
-                problem = f"has an output of kind {kind}: it is a program of training"
+                problem = f"has an output of kind {kind}, which only training programs have"
                 raise UnsupportedOp(problem, where=self._where, fix="export it for inference")
 
     # ------------------------------------------------------------------ graphs
@@ -197,7 +197,7 @@ class _Reader:
             raise UnsupportedOp(f"has more than {_MOST_CALLS} calls", fix="convert a part of the network")
         if self._depth > _MOST_DEPTH:
             problem = f"has graphs that nest more than {_MOST_DEPTH} deep"
-            raise UnsupportedOp(problem, fix="take the inner branches and loops out of the outer ones")
+            raise UnsupportedOp(problem, fix="move inner branches and loops out of the outer ones")
         values = {name: self._meta(meta) for name, meta in document["tensor_values"].items()}
         symbols = {
             name: number
@@ -231,7 +231,7 @@ class _Reader:
             self._expressions.add(text)
             self._characters += len(text)
             if self._characters > _MOST_EXPRESSIONS:
-                raise ValueError("its shapes have too long expressions")
+                raise ValueError("the expressions of its shapes are too long")
         name = symbol_name(text) if hint else None
         if name is not None:
             self._examples.setdefault(name, next(iter(hint.values())))
@@ -260,7 +260,7 @@ class _Reader:
             single = kind.removesuffix("s").removesuffix("_list")
             return [self._of_kind(single, item) for item in value]
         if kind in _PLAIN and type(value) is not _PLAIN[kind]:
-            raise TypeError(f"{str(value)[:40]!r} is no argument of kind {kind}")
+            raise TypeError(f"{str(value)[:40]!r} is not an argument of kind {kind}")
         if kind in _PLAIN:
             return value
         if kind in _NAMED:
@@ -278,9 +278,9 @@ class _Reader:
         if kind in ("as_none", "as_memory_format", "as_layout", "as_device"):
             return None
         if kind == "as_custom_obj":
-            problem = "passes an object of Python, like a generator of random numbers"
+            problem = "passes a Python object, like a random number generator"
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
-        raise ValueError(f"an argument is of the unknown kind {kind}")
+        raise ValueError(f"an argument has the unknown kind {kind}")
 
 
 def _names(value: Mapping[str, Any]) -> list[str]:

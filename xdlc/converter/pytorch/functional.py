@@ -84,7 +84,7 @@ class _Walk:
     def tensor(self, name: str) -> Tensor:
         """Return a tensor."""
         if name not in self._tensors:
-            raise UnsupportedOp(f"{name!r} is read, which the graph neither takes nor makes")
+            raise UnsupportedOp(f"{name!r} is read, but is neither an input of the graph nor computed by it")
         return self._tensors[name]
 
     def passes(self, output: Any) -> bool:
@@ -120,8 +120,8 @@ class _Walk:
             self._add_graphs(call)
         elif not any(call.outputs) and space not in ("aten", "higher_order"):
             raise UnsupportedOp(
-                f"{call.target} returns nothing: it changes arguments, and the program does not state which",
-                fix="save program.run_decompositions({}), which states it",
+                f"{call.target} returns nothing: it changes arguments that the program does not name",
+                fix="save program.run_decompositions({}), which names them",
             )
         else:
             if space == "aten" and name.startswith("as_strided"):
@@ -177,7 +177,7 @@ class _Walk:
             if step is not None:
                 base = self.tensor(viewed)
                 if len(base.steps) == _MOST_STEPS:
-                    step.doubt = f"more than {_MOST_STEPS} views of one another, of which one is changed"
+                    step.doubt = f"one of more than {_MOST_STEPS} nested views is changed in place"
                 steps = (*base.steps[: _MOST_STEPS - 1], step)
                 self._tensors[output] = Tensor(base.storage, steps, output, base.storage.version)
 
@@ -199,7 +199,7 @@ class _Walk:
         plain, target = functional_name(name), call.arguments.get(written[0])
         forms, reason = schema(plain), aten.reason(plain)
         if not isinstance(target, Ref) or len(written) > 1 or forms is None or plain == name or reason:
-            problem = reason or f"{name} changes {', '.join(written)}, which has no functional form"
+            problem = reason or f"{name} changes {', '.join(written)} in place, which is not supported"
             fix = "call convert_pt2e(model) before the export" if "obs_f" in name else COPY
             raise UnsupportedOp(problem, fix=fix)
         arguments = {forms[0].name: target}
@@ -219,7 +219,7 @@ class _Walk:
         tensor = self.tensor(name)
         storage, content = tensor.storage, value
         if storage.is_passed:
-            problem = f"{name!r} is changed, and may be an operand of the call that returns it"
+            problem = f"{name!r} is changed in place, and may share elements with an operand"
             raise UnsupportedOp(problem, fix=COPY)
         doubt = next((step.doubt for step in tensor.steps if step.doubt), "")
         if doubt:
@@ -251,9 +251,9 @@ class _Walk:
         storages = [self.tensor(ref).storage for ref in call.refs()]
         for index in changed:
             if index >= len(operands) or not isinstance(operands[index], Ref):
-                raise UnsupportedOp(f"a graph of {name} changes one of its inputs", fix=COPY)
+                raise UnsupportedOp(f"a graph of {name} changes one of its inputs in place", fix=COPY)
             if storages.count(self.tensor(operands[index]).storage) > 1:
-                problem = f"a graph inside changes {operands[index]!r}, and reads a view of it"
+                problem = f"a sub-graph changes {operands[index]!r} in place, and reads a view of it"
                 raise UnsupportedOp(problem, fix=COPY)
         results = [self._fresh(self.read(operands[index])) for index in changed]
         arguments = added.arguments | {key: form.graph for key, form in forms.items()}

@@ -88,13 +88,13 @@ class _Builder:
         written = dict(zip(program.written, form.graph.outputs[count:], strict=True)) | form.written
         if frozen and written:
             names = ", ".join(self._stated(value) for value in written)
-            program.notices.append(f"{names} keep their first values, though the network changes them")
+            program.notices.append(f"{names} keep their initial values, though the network changes them")
             written = {}
         for value, name in program.inputs.items():
             self._named(value, name)
         wide = [value for value, meta in form.graph.values.items() if meta.dtype == _FLOAT64]
         if wide:
-            notice = f"{len(wide)} values of float64 are of float32 in the DLC: {wide[0]!r}, ..."
+            notice = f"{len(wide)} float64 tensors become float32 in the DLC: {wide[0]!r}, ..."
             program.notices.append(notice)
         ends = self._ends(form.graph.outputs[:count])
         states = self._states(written, ends)
@@ -130,12 +130,12 @@ class _Builder:
         for name, output in zip(self._program.outputs, outputs, strict=True):
             number = self._symbol(output, self._program.graph) if isinstance(output, SymbolRef) else None
             if isinstance(output, Ref) and getattr(values.get(output), "dtype", None) in _COMPLEX:
-                problem = f"output {name!r} has complex numbers, which no DLC holds"
-                raise self._refused(problem, "return torch.view_as_real of it")
+                problem = f"output {name!r} is complex, which a DLC cannot hold"
+                raise self._refused(problem, "return torch.view_as_real(output)")
             if isinstance(output, Ref | SymbolRef | bool | int | float) and name:
                 ends[self._free(name)] = output if number is None else number
             elif name:
-                self._program.notices.append(f"output {name!r} is {output!r}: the DLC has no such output")
+                self._program.notices.append(f"output {name!r} is {output!r}, not a tensor: the DLC omits it")
         return ends
 
     def _states(self, written: Mapping[str, str], ends: dict[str, Any]) -> list[GraphState]:
@@ -149,8 +149,10 @@ class _Builder:
                 problem = f"was exported in training mode: it counts batches in {parameter.name!r}"
                 raise self._refused(problem, "call model.eval(), and export it again")
             if parameter is not None and parameter.place and places[parameter.place[:1]] > 1:
-                problem = f"changes {parameter.name!r}, whose elements another tensor shares"
-                raise self._refused(problem, "give each buffer that the network changes elements of its own")
+                problem = f"changes {parameter.name!r}, which shares elements with another tensor"
+                raise self._refused(
+                    problem, "store separate elements for each buffer that the network changes"
+                )
             name = self._named(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)
@@ -168,7 +170,7 @@ class _Builder:
         if not flat.size or (flat == flat[0]).all():
             return flat[0].item() if flat.size else 0
         if flat.size > _MOST_INITIAL:
-            problem = f"changes {name!r}, whose first value has {flat.size} different elements"
+            problem = f"changes {name!r}, whose initial value has {flat.size} different elements"
             raise self._refused(problem, "make it an input of the network")
         return data.numpy().tolist()
 

@@ -77,7 +77,7 @@ class _Inlining:
         for call in calls:
             if call.target.startswith(_VMAP):
                 raise UnsupportedOp(
-                    "torch.vmap runs a function for each row of a batch, which has no form here",
+                    "torch.vmap is not supported",
                     fix="write the function for whole batches",
                 )
             if call.target in _DROPPED:
@@ -106,7 +106,7 @@ class _Inlining:
         if name == "invoke_subgraph":
             operands = operands[1:]  # after the graph's name
         if not isinstance(graph, CallGraph) or len(operands) < len(graph.inputs):
-            raise UnsupportedOp(f"{name} has a form that is not known")
+            raise UnsupportedOp(f"this form of {name} is not supported")
         if name == "wrap_with_autocast" and arguments[2]:
             raise UnsupportedOp(
                 "autocast chooses the type of each operator while the network runs",
@@ -149,6 +149,6 @@ def _mutation(call: Call) -> Call:
         index = arguments.pop(key)
         arguments[key[1 : -len("_base_index")]] = None if index is None else bases[index]
     if any(key.startswith("_") and key.endswith(("_slice_dim", "_size", "_stride")) for key in arguments):
-        raise UnsupportedOp(f"{target} changes a part of a tensor, which has no functional form")
+        raise UnsupportedOp(f"{target} changes a part of a tensor in place, which is not supported")
     arguments = {key: value for key, value in arguments.items() if not key.endswith("_alias")}
     return replace(call, target=target, arguments=arguments)

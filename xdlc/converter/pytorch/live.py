@@ -77,8 +77,8 @@ def export(
     is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     if examples is None and not is_program:
         raise UsageError(
-            f"a {kind} is traced with inputs, and there are none",
-            fix="give a tuple of tensors: example_inputs=(torch.zeros(1, 3, 224, 224),)",
+            f"tracing a {kind} requires example inputs",
+            fix="pass a tuple of tensors: example_inputs=(torch.zeros(1, 3, 224, 224),)",
         )
     if not is_program and not is_script:
         _check_mode(torch, model)
@@ -132,9 +132,9 @@ def _check_mode(torch: Any, module: Any) -> None:
     if module.training or odd:
         which = "" if module.training else f" of {odd[0]!r}"
         raise UsageError(
-            f"the module is in training mode{which}, in which layers compute something else",
+            f"the module is in training mode{which}, in which layers behave differently",
             where=type(module).__name__,
-            fix="call module.eval() before",
+            fix="call module.eval() first",
         )
 
 
@@ -161,9 +161,9 @@ def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[s
     """
     if any(type(leaf).__module__ == "numpy" for leaf in torch.utils._pytree.tree_leaves((args, kwargs))):
         raise UsageError(
-            "example_inputs holds an array of numpy, and modules compute with tensors",
+            "example_inputs contains a numpy array; modules require tensors",
             where=type(module).__name__,
-            fix="give torch.from_numpy(array) in its place",
+            fix="pass torch.from_numpy(array) instead",
         )
     signature = inspect.signature(module.forward)
     try:
@@ -172,7 +172,7 @@ def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[s
         raise UsageError(
             f"the inputs do not fit: {error}",
             where=f"{type(module).__name__}.forward{signature}",
-            fix="give a tuple in that order, or a mapping by these names",
+            fix="pass a tuple in that order, or a mapping by these names",
         ) from error
 
 
@@ -184,7 +184,7 @@ def _with_plain_weights(torch: Any, module: Any) -> Any:
     """
     if any(_PACKED.match(type(weight).__module__) for weight in module.modules()):
         raise UnsupportedOp(
-            "layers hold packed weights, which torch.export does not take",
+            "layers hold packed weights, which torch.export does not support",
             where=type(module).__name__,
             fix="convert torch.jit.trace(module, inputs), which does, or quantize with PT2E",
         )
@@ -244,9 +244,9 @@ def _check_examples(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict
         leaves = torch.utils._pytree.tree_leaves((args, kwargs))
         shapes = ", ".join(f"{list(leaf.shape)} {leaf.dtype}" for leaf in leaves if hasattr(leaf, "shape"))
         place = _line_of_frame(torch, error)
-        fix = "give example_inputs of the shapes and types with which module(*example_inputs) works"
+        fix = "pass example_inputs of the shapes and types with which module(*example_inputs) works"
         if len(args) == 1 and isinstance(args[0], list):
-            fix = "give a tuple of tensors in place of the list, which is one argument"
+            fix = "pass a tuple of tensors: a list is one argument"
         raise UsageError(
             f"the module itself fails with example_inputs of {shapes or 'no tensor'}: {first_lines(error)}",
             where=": ".join(filter(None, (type(module).__name__, place and place[0]))),
@@ -345,7 +345,7 @@ def _as_onnx(torch: Any, model: Any, path: Path, args: tuple[Any, ...], options:
         torch.onnx.export(model, args, str(path), **options)
     except ImportError as error:
         raise UsageError(
-            f"torch.onnx needs a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
+            f"torch.onnx requires a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
         ) from error
     except Exception as error:
         check_surroundings(error)

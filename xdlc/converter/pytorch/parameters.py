@@ -61,7 +61,7 @@ class Parameters:
         inner = self._archive.inner(name)
         held = unpickle(inner.read("data.pkl"), where)
         if not isinstance(held, dict):
-            raise ModelError("is no state_dict", where=where, fix=AGAIN)
+            raise ModelError("is not a state_dict", where=where, fix=AGAIN)
         self._pickled |= {tensor: (inner, value) for tensor, value in held.items()}
 
     def find(self, name: str) -> Parameter:
@@ -97,7 +97,7 @@ class Parameters:
 
 def _number(value: Mapping[str, Any]) -> int:
     if type(value["as_int"]) is not int:
-        raise TypeError(f"{value['as_int']!r} is no integer")
+        raise TypeError(f"{value['as_int']!r} is not an integer")
     return value["as_int"]
 
 
@@ -105,7 +105,7 @@ def _object(where: str) -> XdlcError:
     return UnsupportedOp(
         "is stored as a Python object, which would have to be executed",
         where=where,
-        fix="export a network whose parameters are plain tensors: those of torchao become such by "
+        fix="export a network whose parameters are plain tensors: convert those of torchao by "
         "torchao.utils.unwrap_tensor_subclass(model)",
     )
 

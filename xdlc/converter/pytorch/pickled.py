@@ -67,7 +67,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Sto
     if not isinstance(storage, Storage) or max(len(shape), len(strides)) > _MOST_RANK:
         raise TypeError("a tensor has no storage, or too many sizes")
     if not all(type(number) is int for number in (offset, *shape, *strides)):
-        raise TypeError("a tensor has sizes that are no numbers")
+        raise TypeError("a tensor has sizes that are not numbers")
     return StoredTensor(storage, offset, tuple(shape), tuple(strides))
 
 

@@ -102,7 +102,7 @@ class AtenNode(Node):
         dtype = self.dtypes[0] if self.dtypes else None
         if dtype is None:
             raise self.problem(
-                "its result has complex numbers, or no stated data type", "rewrite it with real numbers"
+                "its result is complex, or has no stated data type", "rewrite it with real numbers"
             )
         return dtype
 
@@ -195,17 +195,17 @@ _REFUSED = {
     "_standard_gamma|fractional_max_pool[23]d",
     "its tensors are sparse": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
     "sspaddmm|_?to_dense|_nnz|_spdiags|_spsolve",
-    "its tensors are sequences of several lengths in one": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
-    "it depends on how tensors lie in memory": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
+    "nested tensors are not supported": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
+    "it depends on the memory layout of tensors": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
     "as_strided_scatter",
-    "it serves training": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
+    "it is for training only": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
     "glu_jvp|_amp_update_scale|_batch_norm_with_update",
-    "its weights are packed for a library of kernels": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
+    "its weights are packed for another kernel library": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
-    "QNN has no operation for singular values or eigenvalues, which take many steps": "svd|nuclear_norm|"
+    "QNN has no operation for singular values or eigenvalues": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",
-    "it serves numerical analysis": "(linalg_)?matrix_exp|linalg_tensorsolve",
-    "its pivots are blocks of two sizes": "linalg_ldl_.*",
+    "matrix exponentials and tensor equations are not supported": "(linalg_)?matrix_exp|linalg_tensorsolve",
+    "Bunch-Kaufman pivoting is not supported": "linalg_ldl_.*",
 }
 """Patterns of operators that are known and have no handler, by the reason."""
 
@@ -243,9 +243,7 @@ def _bound(
                 raise node.invalid(f"its {name} is {str(resolved)[:40]!r}")
             bound[names.get(name, name)] = resolved
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
-            raise node.problem(
-                f"its argument {name} is not understood here", "rewrite this part of the model"
-            )
+            raise node.problem(f"its argument {name} is not supported", "rewrite this part of the model")
     return bound
 
 

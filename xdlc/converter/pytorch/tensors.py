@@ -37,8 +37,8 @@ def dtype_of(number: int) -> ir.DType:
     dtype = _C10.get(number)
     if dtype is None:
         raise UnsupportedOp(
-            f"its data type is {_NAMES.get(number, f'number {number}')}, which no DLC holds",
-            fix="compute with real numbers, as float32 or float16",
+            f"its data type is {_NAMES.get(number, f'number {number}')}, which a DLC cannot hold",
+            fix="use real numbers, float32 or float16",
         )
     return types.FLOAT32 if dtype is types.FLOAT64 else dtype
 
@@ -98,7 +98,7 @@ def _cast(data: ir.TensorData, dtype: ir.DType, where: str) -> ir.TensorData:
             narrow = array.astype(dtype.numpy)
         if not np.array_equal(np.isinf(narrow), np.isinf(array)):
             raise UnsupportedOp(
-                "has values of float64 beyond the range of float32, which a DLC holds in its place",
+                "has float64 values beyond the range of float32, in which a DLC holds them",
                 where=where,
                 fix="keep its values within that range",
             )

@@ -14,7 +14,7 @@ from xdlc.converter.pytorch.symbols import evaluate, symbols_of
 from xdlc.errors import UnsupportedOp
 
 COPY = "change a copy of it: call clone() before"
-_UNKNOWN = "whether a tensor that is changed is a view or a copy of another one depends on its strides"
+_UNKNOWN = "whether a changed tensor is a view or a copy depends on its strides"
 _DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"])
 _CASTS = frozenset(f"_cast_{name}" for name in "Byte Char Double Float Half Int Long Short".split())  # noqa: SIM905
 _BY_LAYOUT = frozenset(["contiguous", "to", "type_as", *_CASTS])
@@ -117,7 +117,7 @@ def step_of(call: Call, index: int, values: Mapping[str, Meta]) -> Step | None:
     name, argument, output = call.target.split(".")[1], viewed_argument(call), call.outputs[index]
     viewed = call.arguments[argument]
     if isinstance(viewed, list):
-        return Step(call, argument, f"a tensor that {name} takes is changed afterwards, or its result")
+        return Step(call, argument, f"an operand of {name}, or its result, is changed in place later")
     source, result = values.get(viewed), values.get(output)
     is_view = _is_view(name, call.arguments, source, result)
     if is_view is not True:
@@ -132,7 +132,7 @@ def step_of(call: Call, index: int, values: Mapping[str, Meta]) -> Step | None:
     if part is not None:
         arguments = with_defaults(part[0], {"self": viewed, **part[1]})
         return Step(replace(call, target=f"aten.{part[0]}", arguments=arguments, outputs=[output]), "self")
-    doubt = f"what {name} views is changed, or its results" if len(call.outputs) > 1 else ""
+    doubt = f"the operand of {name}, or a result, is changed in place" if len(call.outputs) > 1 else ""
     return Step(call, argument, doubt)
 
 
@@ -231,8 +231,8 @@ def strided_source(call: Call, tensor: Tensor, values: Mapping[str, Meta]) -> Re
             step = step * size if isinstance(size, int) else 0
     if not is_whole:
         raise UnsupportedOp(
-            f"{call.target.partition('.')[2]} looks at memory that is not one tensor in order",
-            fix="take the elements by slices or indices instead",
+            f"{call.target.partition('.')[2]} views memory that is not one contiguous tensor",
+            fix="use slices or indices instead",
         )
     return Ref(tensor.storage.root)
 
@@ -263,7 +263,7 @@ def inverse(
         return f"{name}_scatter", {**arguments, "self": Ref(before), "src": Ref(value)}
     order = _order(name, arguments, len(values[before].sizes)) if before in values else None
     if order is None:
-        raise UnsupportedOp(f"a view made by {name} is changed, which has no functional form", fix=COPY)
+        raise UnsupportedOp(f"a view made by {name} is changed in place, which is not supported", fix=COPY)
     return "permute", {"self": Ref(value), "dims": [order.index(axis) for axis in range(len(order))]}
 
 

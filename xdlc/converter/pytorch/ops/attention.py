@@ -97,7 +97,7 @@ def _attention(
     enable_gqa: bool = False,
 ) -> list[Value]:
     if dropout_p:
-        raise node.problem("drops at random", "call model.eval() before torch.export.export")
+        raise node.problem("its dropout is random", "call model.eval() before torch.export.export")
     mask = attn_mask if attn_mask is not None else attn_bias
     factor = 1 / math.sqrt(dims(query, [-1])[0]) if scale is None else scale
     if factor != 1:
@@ -106,7 +106,7 @@ def _attention(
     if enable_gqa and query.rank > 2:
         heads, shared = dims(query, [-3])[0], dims(key, [-3])[0]
         if not shared or heads % shared or dims(value, [-3])[0] != shared:
-            raise node.invalid(f"{heads} heads of queries share {shared} of keys")
+            raise node.invalid(f"{heads} query heads are not a multiple of {shared} key heads")
         groups = heads // shared
     scores = _scores(g, query, swapped(g, key), groups)
     added, alive = _mask(node, g, mask, scores, causal=is_causal)

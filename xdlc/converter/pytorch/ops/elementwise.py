@@ -231,7 +231,7 @@ def _log_sigmoid(self: Term) -> list[Term]:
 @aten("glu")
 def _glu(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
     if self.dims is not None and (self.dims[axis_of(dim, self.rank)] or 0) % 2:
-        raise node.invalid(f"it halves axis {dim} of shape {list(self.dims)}")
+        raise node.invalid(f"axis {dim} of shape {list(self.dims)} cannot be halved")
     first, second = g.apply("Split", [self], {"axis": axis_of(dim, self.rank), "num_outputs": 2}, 2)
     return g("Mul", [first, g("Sigmoid", [second])])
 

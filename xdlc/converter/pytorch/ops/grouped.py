@@ -27,7 +27,7 @@ def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Va
     if offs is None or (self.rank, mat2.rank) != (2, 3):
         raise node.problem(f"a grouped product of ranks {self.rank} and {mat2.rank}", "write it as bmm")
     if any(value.is_dynamic for value in (self, mat2, offs)):
-        raise node.problem("rows or groups with dynamic dimensions", "bind them with --input_dim")
+        raise node.problem("dynamic rows or groups are not supported", "bind them with --input_dim")
     rows, (groups, depth, width) = self.shape[0], mat2.shape
     if self.shape[1] != depth or offs.shape != (groups,):
         raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} by {list(offs.shape)}")

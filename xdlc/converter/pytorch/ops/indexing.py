@@ -212,7 +212,7 @@ def _one_hot(node: AtenNode, g: Operators, self: Value, num_classes: int) -> Val
     if num_classes < 1:
         if not self.is_static or not self.size:
             raise node.problem(
-                "num_classes is missing, so that the data decides the shape of the result",
+                "num_classes is missing: the shape of the result depends on data",
                 "state num_classes in the model",
             )
         num_classes = int(self.numpy().max()) + 1

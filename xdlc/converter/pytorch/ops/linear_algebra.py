@@ -30,9 +30,9 @@ def _sizes(x: Value) -> tuple[int, int]:
     rows, columns = dims(x)[-2:]
     if not 0 < min(rows, columns) <= _MOST:
         raise UnsupportedOp(
-            f"a factorization of [{rows}, {columns}] has no operation in QNN, and 1 to {_MOST} columns "
-            "are written out",
-            fix="compute this part outside of the model",
+            f"a factorization of [{rows}, {columns}] is not supported: QNN has none, and xdlc unrolls "
+            f"1 to {_MOST} columns",
+            fix="compute this part outside the model",
         )
     return rows, columns
 

@@ -121,7 +121,8 @@ def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, re
         raise node.problem("its result is random", FIX)
     if num_samples != 1 and not replacement:
         raise node.problem(
-            "it draws several classes without replacement", "draw the classes before the network"
+            "drawing several classes without replacement is not supported",
+            "draw the classes outside the network",
         )
     weights = Term(g, self)("Log") if self.rank == 2 else Term(g, reshape(g, self, (1, *dims(self))))("Log")
     classes = weights("Multinomial", sample_size=num_samples, dtype=6).value

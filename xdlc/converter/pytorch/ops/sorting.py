@@ -161,7 +161,7 @@ def _range(x: Term, given: Sequence[float] | None, margin: float) -> tuple[Term,
 def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Term:
     x = self.flat()
     if x.value.dtype is not FLOAT32:
-        raise node.problem("bins of numbers of 16 bits depend on their rounding", "use float32")
+        raise node.problem("bins of 16-bit floats depend on their rounding", "use float32")
     if bins < 1 or not min <= max:
         raise node.invalid(f"it has {bins} bins from {min} to {max}")
     check_table(dims(x.value)[0], bins)

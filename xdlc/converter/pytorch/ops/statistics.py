@@ -68,7 +68,9 @@ def _along(node: AtenNode, g: Operators, x: Value, axis: int, rank: int) -> Term
 def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Value:
     axis, is_sum, shape = axis_of(dim, y.rank), not operator(node).startswith("cumulative"), dims(y)
     if y.dtype is BOOL8 or (isinstance(x, Value) and (x.rank > y.rank or x.dtype is BOOL8)):
-        raise node.problem("truth values, or more axes of places than of samples", "use numbers of one shape")
+        raise node.problem(
+            "bools, or more axes of positions than of samples, are not supported", "use numbers of one shape"
+        )
     if shape[axis] < 2:
         rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
         return full(g, rest, 0 if isinstance(x, Value) else 0 * x, node.dtype)
@@ -76,7 +78,7 @@ def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Va
     if isinstance(x, Value):
         places = _along(node, g, x, axis, y.rank)
         if dims(places.value, [axis])[0] < 2:
-            raise node.problem("there is one place for all samples", "state a place for each")
+            raise node.problem("all samples have one position", "pass one position per sample")
         right, left = _pairs(places, axis)
         areas = (later + earlier) * (right - left)
     else:

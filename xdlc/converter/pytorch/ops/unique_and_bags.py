@@ -33,7 +33,7 @@ def _unique(
     dim: int | None = None,
 ) -> list[Value]:
     if dim is not None and self.dtype.is_float:
-        raise node.problem("parts with what is no number all differ in PyTorch", "compare integers")
+        raise node.problem("PyTorch treats all slices with NaN as different", "compare integers")
     node.stated = node.stated if dim is None else ()  # which torch.export gets wrong for parts
     x, axis = shapes.flat_or_along(node, g, self, dim)
     values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)
@@ -52,7 +52,7 @@ def _unique_consecutive(
     x, axis = shapes.flat_or_along(node, g, self, dim)
     size = dims(x)[axis]
     if not x.size:
-        raise node.problem("different elements of no elements", "remove the operator")
+        raise node.problem("unique elements of an empty tensor are not supported", "remove the operator")
     starts = g.builder.const(np.ones(1, np.bool_))
     if size > 1:
         same = g("Equal", [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, size - 1)])
@@ -74,9 +74,7 @@ def _unique_consecutive(
 def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
     shares = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
     if not self.size and weights is not None:
-        raise node.problem(
-            "the type of the result of no elements depends on their number", "drop the weights"
-        )
+        raise node.problem("the type of the result depends on the number of elements", "remove the weights")
     if not self.size:
         return full(g, [minlength], 0, shares.dtype)
     index = positions(g, self)
@@ -196,7 +194,7 @@ def _diff(
     axis = node.axis(dim, self.rank)
     x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
     if not 0 <= n <= _MOST:
-        raise node.problem(f"differences taken {n} times", f"take them at most {_MOST} times")
+        raise node.problem(f"{n} successive differences are not supported", f"take at most {_MOST}")
     size = shapes.size_of(x, axis)
     if n and size is not None and size <= n:
         return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)

@@ -67,12 +67,12 @@ class Code:
         self._marks -= sum(map(text.count, (b",", b"(", b".")))
         where, fix = f"{self.path}: {record}", "save the model again, or export it with torch.export"
         if min(self._left, self._marks) < 0:
-            raise ModelError(f"has more code than a network has, of {len(text)} bytes", where=where, fix=fix)
+            raise ModelError(f"has too much code for a network: {len(text)} bytes", where=where, fix=fix)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            problem = f"has code that is not TorchScript: {error}"[:200]
+            problem = f"has invalid TorchScript: {error}"[:200]
             raise ModelError(problem, where=where, fix=fix) from error
         return {each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)}

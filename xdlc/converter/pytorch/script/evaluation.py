@@ -135,9 +135,9 @@ class Evaluation:
         if stored.kind.startswith("__torch__.torch.classes."):
             if any(kind in stored.kind for kind in _PREPACKED):
                 problem = (
-                    f"{path or 'the network'} has weights packed for one kind of processor, {stored.kind}"
+                    f"{path or 'the network'} has weights packed for one type of processor, {stored.kind}"
                 )
-                fix = "the model was made by optimize_for_mobile: convert the one from before it"
+                fix = "convert the model before optimize_for_mobile"
                 raise UnsupportedOp(problem, fix=fix)
             return quantized.unpacked(self._recorder, self._value(stored.state, path, folder))
         if stored.state is None and len(stored.arguments) == 1:  # a member of an enumeration
@@ -193,7 +193,7 @@ class Evaluation:
             dtypes = {entry.name: np.dtype(dtype_of(NUMBERS[entry.kind]).numpy)}
             fixed = {entry.name: values[entry.name]}
             number = fixed_inputs(dtypes, {entry.name: ()}, fixed, program.path)[entry.name].item()
-            program.notices.append(f"input {entry.name!r} is fixed to {number}: it is no input of the result")
+            program.notices.append(f"input {entry.name!r} is fixed to {number}: the DLC has no such input")
             program.fixed.add(entry.name)
             return number
         elif entry.default is not None:

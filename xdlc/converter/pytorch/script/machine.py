@@ -74,7 +74,7 @@ class Machine:
             if name not in variables:
                 variables[name] = self.value(default, {})
         if len(arguments) > len(names) or set(variables) != set(names):
-            raise ValueError(f"{function.name} is called with other arguments than it has")
+            raise ValueError(f"{function.name} is called with the wrong arguments")
         try:
             result = self._run(function.body, variables)
         except XdlcError as problem:
@@ -101,7 +101,7 @@ class Machine:
     def _count(self) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise UnsupportedOp(f"takes more than {_MOST_STEPS} steps", fix="export it with torch.export")
+            raise UnsupportedOp(f"runs more than {_MOST_STEPS} steps", fix="export it with torch.export")
 
     def _statement(self, statement: ast.stmt, variables: dict[str, Any]) -> Any:
         if isinstance(statement, ast.Return):
@@ -135,7 +135,7 @@ class Machine:
             self._set(self.value(target.value, variables), target.attr, value)
         elif isinstance(target, ast.Tuple):
             if not isinstance(value, tuple | list):
-                raise ValueError("what is no tuple is taken apart")
+                raise ValueError("a value that is not a tuple is unpacked")
             for element, item in zip(target.elts, value, strict=True):
                 self._assign(element, item, variables)
         else:
@@ -143,7 +143,7 @@ class Machine:
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         if not isinstance(owner, Object):
-            raise ValueError(f"sets attribute {name} of what is no object")
+            raise ValueError(f"sets attribute {name} of a value that is not an object")
         if self.recorder.branches:
             path = f"{owner.path}.{name}".lstrip(".")
             raise UnsupportedOp(f"attribute {path!r} is set in a branch that depends on data", fix=FIX)
@@ -213,7 +213,7 @@ class Machine:
 
     def _attribute(self, owner: Any, name: str) -> Any:
         if not isinstance(owner, Object):
-            raise ValueError(f"reads attribute {name} of what is no object")
+            raise ValueError(f"reads attribute {name} of a value that is not an object")
         if name not in owner.fields:
             declared = self._code.fields(owner.kind).get(name)
             if declared is None:
@@ -236,7 +236,7 @@ class Machine:
             raise _unknown(function)
         path = self.value(function, variables)
         if not isinstance(path, Named):
-            raise ValueError("calls what is no function")
+            raise ValueError("calls a value that is not a function")
         if path.startswith("__torch__."):
             return self._function(path, arguments, named)
         space, _, name = path.removeprefix("ops.").partition(".")
@@ -297,13 +297,13 @@ class Machine:
 
 def _known(value: Any) -> Any:
     if isinstance(value, Tensor):
-        raise UnsupportedOp("how often a loop runs depends on data", fix=FIX)
+        raise UnsupportedOp("the number of iterations of a loop depends on data", fix=FIX)
     return value
 
 
 def _unknown(what: ast.expr | str) -> UnsupportedOp:
     text = what if isinstance(what, str) else ast.unparse(what)
-    return UnsupportedOp(f"TorchScript with {text[:80]} is not understood", fix="export it with torch.export")
+    return UnsupportedOp(f"{text[:80]} is not supported in TorchScript", fix="export it with torch.export")
 
 
 def _path(node: ast.expr) -> str:

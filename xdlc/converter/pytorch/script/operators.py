@@ -59,7 +59,9 @@ def applied(
     if space == "quantized":
         return quantized.applied(recorder, name, [*arguments, *named.values()])
     if space not in ("aten", "prim"):
-        raise UnsupportedOp(f"operator {space}::{name} is a custom one, whose shapes are not known", fix=_FIX)
+        raise UnsupportedOp(
+            f"operator {space}::{name} is custom: the shapes of its results are unknown", fix=_FIX
+        )
     if name in ("__is__", "__isnot__"):
         return primitives.apply(name, arguments)
     if isinstance(first, Tensor):
@@ -71,12 +73,12 @@ def applied(
             return recorder.item(first, name.removesuffix("Implicit").lower())
     is_listed = isinstance(first, list | dict | str | tuple) and name in primitives.ON_LISTS
     if is_listed and recorder.branches and name in primitives.CHANGES:
-        raise UnsupportedOp("a list is changed in a branch that depends on data", fix=_FIX)
+        raise UnsupportedOp("a branch that depends on data changes a list", fix=_FIX)
     operands = [] if is_listed else tensors([arguments, list(named.values())])
     if not operands and primitives.is_known(name):
         return primitives.apply(name, [*arguments, *named.values()])
     if not operands and space == "prim":
-        raise UnsupportedOp(f"operator {space}::{name} is not understood", fix=_FIX)
+        raise UnsupportedOp(f"operator {space}::{name} is not supported", fix=_FIX)
     if name in ("tensor", "as_tensor"):
         return _literal(recorder, first, *arguments[1:], **named)
     return _recorded(recorder, name, arguments, named, operands, version)
@@ -107,7 +109,7 @@ def _recorded(
         stated = arguments.get("dtype")
         return recorder.cast(positional[0], arguments["other"].dtype if stated is None else stated)
     if version < _DIVISION and name == "div" and all(operand.dtype not in FLOATS for operand in operands):
-        problem = "division of integers in a file of torch before 1.6"
+        problem = "integer division in files of torch before 1.6 is not supported"
         raise UnsupportedOp(problem, fix="save it with a newer torch")
     if version < _FILL and name == "full" and arguments["dtype"] is None:
         arguments["fill_value"] = float(arguments["fill_value"])
@@ -141,6 +143,6 @@ def _literal(recorder: Recorder, value: Any, dtype: int | None = None, *_: Any, 
         raise UnsupportedOp("a tensor is made from numbers that depend on data", fix="stack them")
     array = np.asarray(value)
     if array.dtype.kind not in "bif":
-        raise UnsupportedOp("a tensor is made from what are no numbers", fix=_FIX)
+        raise UnsupportedOp("a tensor is made from values that are not numbers", fix=_FIX)
     kind = type_of(array.reshape(-1)[0].item()) if array.size else type_of(0.0)
     return recorder.array(array, kind if dtype is None else dtype)

@@ -38,7 +38,9 @@ def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tu
         if any(tensor.number for tensor in tensors(values)) and overloads(name):
             raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=_FIX)
         kinds = ", ".join(type(value).__name__ for value in values)
-        raise UnsupportedOp(f"no operator {name} takes ({kinds})", fix="export the model with torch.export")
+        raise UnsupportedOp(
+            f"operator {name} does not support arguments ({kinds})", fix="export the model with torch.export"
+        )
     return best
 
 

@@ -44,7 +44,7 @@ def _multiplied(first: Any, second: Any) -> Any:
     for items, count in ((first, second), (second, first)):
         is_repeated = isinstance(items, list | str | tuple) and isinstance(count, int)
         if is_repeated and len(items) * count > _MOST_ITEMS:
-            raise ValueError("a list is repeated too often")
+            raise ValueError("a list is repeated too many times")
     return first * second
 
 

@@ -69,10 +69,10 @@ class _Reader:
         self._root = self._pickle("data.pkl")
         self._constants = self._pickle("constants.pkl") if "constants.pkl" in archive else ()
         if not isinstance(self._root, Record):
-            raise ModelError("holds no network", where=self._where, fix="save it with torch.jit.save")
+            raise ModelError("contains no network", where=self._where, fix="save it with torch.jit.save")
         forward = self._code.method(self._root.kind, "forward")
         if forward is None:
-            raise ModelError("has no method forward", where=self._where, fix="give forward to the network")
+            raise ModelError("has no method forward", where=self._where, fix="define forward")
         self._inputs = self._declared(forward.args)
 
     def _pickle(self, name: str) -> Any:
@@ -119,9 +119,9 @@ class _Reader:
         for name, shape in shapes.items():
             if None in shape:
                 raise UsageError(
-                    f"input {name!r} has a dynamic dimension, but TorchScript computes with sizes",
+                    f"input {name!r} has a dynamic dimension, but TorchScript requires static shapes",
                     where=self._where,
-                    fix="give a number for each dimension, or export the network with torch.export",
+                    fix="pass a number for each dimension, or export the network with torch.export",
                 )
         return {name: tuple(size or 0 for size in shape) for name, shape in shapes.items()}
 
@@ -139,7 +139,7 @@ class _Reader:
             call = self._evaluated(shapes, states)
         names = ", ".join(repr(path) for path in sorted(call.ends))
         raise UnsupportedOp(
-            f"attributes {names} have no state that each call starts with and leaves",
+            f"attributes {names} have different states before and after a call",
             where=self._where,
             fix="make them inputs and outputs of the network, or call it once before it is saved",
         )

@@ -74,7 +74,7 @@ def kept(recorder: Recorder, name: str, arguments: dict[str, Any], operands: lis
 
 
 def _unknown(what: str) -> UnsupportedOp:
-    return UnsupportedOp(f"{what} in TorchScript is not understood", fix=_FIX)
+    return UnsupportedOp(f"{what} is not supported in TorchScript", fix=_FIX)
 
 
 def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, dtype: int = 13) -> Tensor:
@@ -90,7 +90,7 @@ def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, 
 def _rounded(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor:
     """Return a float tensor, rounded and with a quantizer."""
     if quantizer.dtype not in _LIMITS:
-        raise UnsupportedOp("a tensor is quantized to less than 8 bits", fix=_FIX)
+        raise UnsupportedOp("tensors quantized to less than 8 bits are not supported", fix=_FIX)
     low, high = _LIMITS[quantizer.dtype]
     dtype = ScalarType(INTEGERS[quantizer.dtype])
     how = {"scale": quantizer.scale, "zero_point": quantizer.zero_point}
@@ -110,7 +110,7 @@ def weight(data: Tensor, quantizer: Sequence[Any], recorder: Recorder) -> Tensor
     """
     scheme, scales, zeros = str(quantizer[0]).removeprefix("torch."), *quantizer[1:3]
     if scheme not in ("per_tensor_affine", "per_channel_affine"):
-        raise UnsupportedOp(f"a weight is quantized by the scheme {scheme}", fix=_FIX)
+        raise UnsupportedOp(f"weights quantized by the scheme {scheme} are not supported", fix=_FIX)
     arguments: dict[str, Any] = {
         "input": data,
         "quant_min": -128,

@@ -118,7 +118,7 @@ class Recorder:
     def item(self, tensor: Tensor, kind: str = "") -> Any:
         """Return a tensor's one element as a number; as a tensor if it depends on data."""
         if math.prod(tensor.shape) != 1:
-            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is no number")
+            raise UnsupportedOp(f"a tensor of shape {list(tensor.shape)} is not a number")
         known = self.known(tensor)
         if known is not None:
             return {"int": int, "float": float, "bool": bool}.get(kind, lambda number: number)(known.item())
@@ -151,7 +151,7 @@ class Recorder:
         slots = schema(name) or () if space == "aten" else ()
         operands, kinds = tensors(list(arguments.values())), results(name) if slots else ("T",)
         if not all(kind in ("T", "T[]") for kind in kinds):
-            raise UnsupportedOp(f"{name} returns what is no tensor", fix=_FIX)
+            raise UnsupportedOp(f"{name} returns a value that is not a tensor", fix=_FIX)
         types = result_types(name, arguments) if dtype is None else [ScalarType(dtype)]
         if kinds == ("T[]",):  # as many as there are in a list, each of its own type, or parts of one
             listed = next((tensors(value) for value in arguments.values() if isinstance(value, list)), [])
@@ -182,7 +182,7 @@ class Recorder:
         plain = operator.removesuffix("_") + dot + overload
         tensor = changed[0]
         if len(changed) != 1 or not isinstance(tensor, Tensor) or plain == name or operator in _RESHAPING:
-            raise UnsupportedOp(f"{name} changes its arguments, which has no functional form", fix=_FIX)
+            raise UnsupportedOp(f"{name} changes its arguments in place, which is not supported", fix=_FIX)
         new_values: list[Any] = [None]
         if all(self.known(operand) is not None for operand in operands) and schema(plain) is not None:
             new_values = self._results.of(replace(call, target=f"{space}.{plain}"), operands, [tensor.dtype])

@@ -174,5 +174,5 @@ def count_of(name: str, arguments: Mapping[str, Any]) -> int:
     if operator in ("chunk", "unsafe_chunk"):
         part = math.ceil(size / arguments["chunks"])
     if not isinstance(part, int):
-        raise UnsupportedOp(f"{name} in TorchScript is not understood", fix="use split or chunk")
+        raise UnsupportedOp(f"{name} is not supported in TorchScript", fix="use split or chunk")
     return max(1, math.ceil(size / max(part, 1)))
