@@ -53,7 +53,6 @@ class _Entry:
 
     Attributes:
         message: Its fields.
-        name: Its name.
         type: Its type; ``module.layer`` of a Python layer.
         bottoms: Names of the blobs that it reads.
         tops: Names of the blobs that it writes.
@@ -78,7 +77,6 @@ def source_graph(
     """Return the graph of a net for inference.
 
     Args:
-        net: The net.
         where: Its file, for errors.
         weights: Its weights; None if there is no file of them.
         given: Inputs whose shape or value the user states.
@@ -139,7 +137,6 @@ class _Net:
     Attributes:
         problems: Errors of layers.
         inputs: The inputs by name.
-        nodes: The nodes.
         constants: Weights by name.
     """
 

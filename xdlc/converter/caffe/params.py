@@ -49,7 +49,6 @@ def bottoms(node: Node, least: int, most: int | None = None, *, rank: int | None
     """Return the bottoms of a layer.
 
     Args:
-        node: The layer.
         least: The least number of bottoms.
         most: The largest; default: the least.
         rank: Number of axes of the first; default: any.
@@ -75,8 +74,6 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     Weights may have further or fewer dimensions of 1, as those of old files do (``1 1 N K``).
 
     Args:
-        node: The layer.
-        g: Applies operators.
         shapes: Shape of each.
 
     Raises:
@@ -109,7 +106,6 @@ class Params:
     """Parameters of a layer under one name, like ``convolution_param``.
 
     Args:
-        node: The layer.
         name: Name of the field; empty for the fields of the layer itself.
     """
 

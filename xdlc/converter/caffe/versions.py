@@ -68,7 +68,6 @@ def current_layers(net: Message, where: str) -> list[Message]:
     """Return the layers of a net in the current form, in the order of the text.
 
     Args:
-        net: The net.
         where: Its file, for errors.
 
     Raises:

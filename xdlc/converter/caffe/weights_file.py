@@ -38,7 +38,6 @@ class WeightsFile(ABC):
     """A file of weights.
 
     Attributes:
-        path: The file.
         nbytes: Its size.
     """
 

@@ -118,7 +118,6 @@ class _Walk:
     """Walk over operators in the order in which they run, with the value of each name.
 
     Attributes:
-        nodes: The nodes.
         fills: Fills by the name of their value.
         values: The value that each name has now.
 

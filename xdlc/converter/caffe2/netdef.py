@@ -136,7 +136,6 @@ class OperatorDef:
     """An operator.
 
     Attributes:
-        type: Its type.
         name: Its name, mostly empty.
         inputs: Names that it reads.
         outputs: Names that it writes.

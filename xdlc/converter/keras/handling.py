@@ -162,9 +162,6 @@ def moved(g: Operators, x: Value, axes: Sequence[int], places: Sequence[int]) ->
     """Return a value with axes moved, and the permutation that moves them back.
 
     Args:
-        g: The canonical operators.
-        x: A value.
-        axes: The axes.
         places: Their places in the result.
     """
     rest = [axis for axis in range(x.rank) if axis not in axes]

@@ -47,10 +47,8 @@ class Layer:
     """A layer, a model or an operation.
 
     Attributes:
-        name: Its name.
         kind: Its class.
         domain: ``""`` for layers, ``ops`` for operations of Keras 3, ``tf`` for functions of TensorFlow.
-        config: Its configuration.
         path: Its group in ``model.weights.h5``.
         place: Its place in the file, for errors.
         trainable: Whether it and all around it are trainable.

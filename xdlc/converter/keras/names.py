@@ -13,10 +13,8 @@ class Names:
     """Names of the values of a functional model.
 
     Args:
-        model: The model.
         layers: Its layers by name.
         prefix: Text before each name.
-        outputs: Its outputs.
 
     Attributes:
         outputs: Its outputs, their calls counted as elsewhere.

@@ -118,7 +118,6 @@ class _Building:
         """Add the nodes of a model; return the names of its outputs.
 
         Args:
-            model: The model.
             given: Names of its inputs.
             prefix: Text before the names of its values.
         """

@@ -19,7 +19,6 @@ def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[
     """Return spatial blocks as batches: axis 1 + i is padded, cut into ``block[i]``, moved into the batch.
 
     Args:
-        g: The canonical operators.
         x: [N, spatial..., rest...]; as many spatial axes as ``block`` has numbers.
         block: Dimensions of a block.
         pads: Amounts before and after each spatial axis.

@@ -27,7 +27,6 @@ def suppressed(
     """Return the indices of the best boxes, int32, best first; their number is known at run time only.
 
     Args:
-        g: The canonical operators.
         boxes: [n, 4] y1, x1, y2, x2; any two opposite corners.
         scores: [n].
         count: Most boxes.
@@ -60,7 +59,6 @@ def softly_suppressed(
     et al., Soft-NMS, 2017).
 
     Args:
-        g: The canonical operators.
         boxes: [n, 4] y1, x1, y2, x2; any two opposite corners.
         scores: [n].
         count: Most boxes.
@@ -118,7 +116,6 @@ def kept_scores(
     """Return scores with the lowest number for the boxes that are dropped.
 
     Args:
-        g: The canonical operators.
         boxes: [sets, n, 4]; any two opposite corners.
         scores: [sets, classes, n]; each class is suppressed on its own.
         count: Most boxes of a class.
@@ -140,7 +137,6 @@ def adaptively_kept_scores(
     bbox_util.cpp does.
 
     Args:
-        g: The canonical operators.
         boxes: [sets, n, 4] x1, y1, x2, y2, best first.
         scores: [sets, n].
         overlap: Intersection over union above which the worse of two boxes is dropped.
@@ -195,7 +191,6 @@ def combined(
     """Return the best boxes of each image over all classes, each class suppressed on its own.
 
     Args:
-        g: The canonical operators.
         boxes: [images, n, 1 or classes, 4] y1, x1, y2, x2.
         scores: [images, n, classes].
         per_class: Most boxes of a class.

@@ -263,7 +263,6 @@ def one_hot(g: Operators, indices: Value, depth: int, on: Value, off: Value, axi
     """Return vectors along a new axis that are ``on`` at the index and ``off`` elsewhere.
 
     Args:
-        g: The canonical operators.
         indices: Integers; outside of 0 ... depth - 1 all elements are ``off``.
         depth: Dimension of the new axis.
         on: One element.

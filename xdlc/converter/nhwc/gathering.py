@@ -20,7 +20,6 @@ def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 
     """Return elements of an axis by index; the first ``batch_dims`` axes of both belong together.
 
     Args:
-        g: The canonical operators.
         x: [batch..., before..., size, after...].
         indices: [batch..., wanted...], from 0 below size.
         axis: The axis of ``x``, negative from the end; not below ``batch_dims``.
@@ -141,7 +140,6 @@ def unique(g: Operators, x: Value, axis: int | None = None, *, is_sorted: bool =
     """Return the different elements, or parts along an axis, in order of their first places or of size.
 
     Args:
-        g: The canonical operators.
         x: Any value; of rank 1 without an axis.
         axis: Axis of the parts.
         is_sorted: Whether the least comes first.

@@ -117,7 +117,6 @@ def crop_and_resize(
     """Return regions of images, each resized to one size.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         boxes: [count, 4]: y1, x1, y2, x2, as shares of height - 1 and width - 1.
         images: [count] index of the image of each box.

@@ -28,7 +28,6 @@ def dense(g: Operators, x: Value, weight: Value, bias: Value | None = None) -> V
     """Return x * weightᵀ + bias.
 
     Args:
-        g: The canonical operators.
         x: [rows, I].
         weight: [O, I], constant or computed.
         bias: [O], or None.
@@ -40,7 +39,6 @@ def fully_connected(g: Operators, x: Value, weight: Value, bias: Value | None, *
     """Return the product of rows of ``x``, viewed as [-1, I], with weights of TensorFlow Lite.
 
     Args:
-        g: The canonical operators.
         x: Any shape whose number of elements is a multiple of I.
         weight: [O, I].
         bias: [O], or None.

@@ -43,7 +43,6 @@ def fake_quant(
     """Return ``x`` rounded to the quantized values of a range: by QuantizeLinear and DequantizeLinear.
 
     Args:
-        g: The canonical operators.
         x: Any value, float32.
         low: Least value, or one for each element of the last axis; constant.
         high: Greatest value, or values.
@@ -91,8 +90,6 @@ def symmetric(
     """Return ``x`` rounded to multiples of a step, the smallest by which the integers cover a range.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         low: Least value, or one for each element of ``axis``; None for that of ``x`` itself.
         high: Greatest value, or values.
         bits: Width of the integers.
@@ -135,7 +132,6 @@ def dequantized(
     """Return the floats that integers of a range denote.
 
     Args:
-        g: The canonical operators.
         x: Integers of 8, 16 or 32 bits.
         low: Value of the least integer, or one for each element of ``axis``; constant.
         high: Value of the greatest integer.
@@ -193,7 +189,6 @@ def quantized(
     """Return integers that floats of a range are rounded to, and the range that they really cover.
 
     Args:
-        g: The canonical operators.
         x: Floats.
         low: Least value; constant.
         high: Greatest value; constant.

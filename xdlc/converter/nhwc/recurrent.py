@@ -120,9 +120,7 @@ def lstm(
     """Return all hidden states [T, B, outputs] and the last ones of hidden state and cell [B, ...].
 
     Args:
-        g: The canonical operators.
         x: Input, [T, B, width].
-        weights: The weights.
         states: Hidden state and cell before the first step, [B, outputs] and [B, units].
         rounding: Roundings of an integer kernel; None for a float one.
         reverse: Whether the steps run from the last to the first; step t stays at row t.
@@ -229,7 +227,6 @@ def rnn(
     """Return all hidden states [T, B, units] and the last one [B, units] of h = f(x W + h R + b).
 
     Args:
-        g: The canonical operators.
         x: Input, [T, B, width].
         weights: Those of the input [units, width], those of the state [units, units], and the bias [units].
         state: Hidden state before the first step, [B, units].
@@ -274,7 +271,6 @@ def scanned(
     """Return what each step makes [T, ...], by default of the first state, and the last states.
 
     Args:
-        g: The canonical operators.
         x: Input, [T, ...].
         states: Initial states.
         step: Returns the next states for a row of the input, the states, and a look-up of ``held``.
@@ -390,7 +386,6 @@ def svdf(
     """Return the outputs [B, units] of a filter of rank-one terms, and its memory after the step.
 
     Args:
-        g: The canonical operators.
         x: Input, [B, width].
         features: Weights of the input, [filters, width].
         times: Weights of the last steps, [filters, memory].

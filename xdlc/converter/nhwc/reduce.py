@@ -29,9 +29,7 @@ def reduced(g: Operators, type: str, x: Value, axes: Sequence[int], *, keep: boo
     """Return a reduction along axes; none of them is a copy.
 
     Args:
-        g: The canonical operators.
         type: ``Mean``, ``Sum``, ``Max``, ``Min``, ``Prod``, ``Any``, ``All``, or an ONNX operator.
-        x: Any value.
         axes: Axes, negative from the end, maybe repeated.
         keep: Whether they stay, with size 1.
 
@@ -133,9 +131,7 @@ def window_reduced(
     """Return a reduction of windows over any axes, without padding.
 
     Args:
-        g: The canonical operators.
         type: Operator of two elements whose order has no meaning, like ``Add``.
-        x: Any value.
         start: One element, which takes part in every window.
         kernel: Elements of a window, for each axis.
         strides: Distances of windows.

@@ -48,7 +48,6 @@ def bilinear(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pi
     """Return images interpolated between the four nearest elements; integers become float32.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width; computed ones leave it to the host.
         align_corners: Whether the corners stay in place: position i * (in - 1) / (out - 1).
@@ -68,7 +67,6 @@ def nearest(g: Operators, x: Value, size: Size, *, align_corners: bool, half_pix
     """Return images of the element at each position: rounded with ``align_corners``, else rounded down.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width; computed ones leave it to the host.
         align_corners: Whether the corners stay in place: position (i + half) * (in - 1) / (out - 1).
@@ -101,7 +99,6 @@ def bicubic(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool,
     border repeats.  Positions are rounded to 1/1024, as by TensorFlow.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width.
         align_corners: As of ``bilinear``.
@@ -118,7 +115,6 @@ def area(g: Operators, x: Value, size: Sequence[int], *, align_corners: bool) ->
     """Return images of the means of the areas that the new elements cover, float32.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width.
         align_corners: Whether an element covers (in - 1) / (out - 1) of the old ones, else in / out.
@@ -143,7 +139,6 @@ def scale_and_translate(
     """Return images scaled, moved and sampled with a kernel, float32.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         size: New height and width.
         scale: Factors of the height and width.

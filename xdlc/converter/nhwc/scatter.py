@@ -31,8 +31,6 @@ def scatter_nd(g: Operators, x: Value, indices: Value, updates: Value, reduction
     """Return ``x`` with elements, or parts, replaced or combined with ``updates``.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         indices: [..., depth] positions along the first ``depth`` axes, from 0.
         updates: [..., rest of the shape of x].
         reduction: ``none``, ``add``, ``sub``, ``mul``, ``max`` or ``min``.
@@ -49,7 +47,6 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Sequence[int], values: 
     """Return ``fill`` everywhere but at ``indices``.
 
     Args:
-        g: The canonical operators.
         indices: [count, rank], [count] for one axis, or a scalar.
         shape: Shape of the result.
         values: [count], or a scalar for all.
@@ -69,7 +66,6 @@ def segments(
     """Return the reduction of the parts of ``x`` of each segment; parts of negative ids are dropped.
 
     Args:
-        g: The canonical operators.
         x: [ids..., rest...].
         ids: Segment of each part, below ``count``.
         count: Number of segments.
@@ -168,7 +164,6 @@ def matrix_diagonals(
     """Return matrices with given diagonals.
 
     Args:
-        g: The canonical operators.
         x: [..., width], or [..., diagonals, width] for several.
         band: Lowest and highest diagonal; 0 is the main one, positive ones are above it.
         rows: Rows of a matrix; -1 for as many as are needed.

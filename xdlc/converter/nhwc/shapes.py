@@ -20,7 +20,6 @@ def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     """Return dimensions that must be known while converting.
 
     Args:
-        x: A value.
         axes: Axes whose sizes are wanted, negative from the end; default: all.
 
     Raises:
@@ -38,7 +37,6 @@ def known(x: Value, what: str) -> Array:
     """Return the elements of a value that must be constant.
 
     Args:
-        x: A value.
         what: What it is, in words, for the message.
 
     Raises:

@@ -69,8 +69,6 @@ def strided_slice(
     Begin and end may be computed when the graph runs; the slice is then the host's.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         begin: First positions, one for each entry; negative ones count from the end.
         end: Positions to stop before.
         strides: Steps; constant, not 0.
@@ -182,8 +180,6 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
     """Return a part of ``x``: ``size`` elements from ``begin`` of each axis, -1 for all that follow.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         begin: First positions, one for each axis.
         size: Numbers of elements.
 
@@ -250,8 +246,6 @@ def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
     """Return ``x`` with a part replaced, which is moved inside where it would lie outside.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         update: The part, of the same rank.
         start: [rank] position of its first element; constant or computed.
 
@@ -313,8 +307,6 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
     """Return ``x`` with elements before and after each axis.
 
     Args:
-        g: The canonical operators.
-        x: Any value.
         pads: [rank, 2] amounts before and after; constant.
         mode: ``constant``, ``reflect`` (without the border) or ``symmetric`` (with it).
         fill: One element, for ``constant``; default: 0.

@@ -29,7 +29,6 @@ def forward(g: Operators, x: Complex | Value, sizes: Sequence[int]) -> Complex:
     """Return the transform over the last axes, one for each size; of real values, half of the last axis.
 
     Args:
-        g: The canonical operators.
         x: Real or complex values.
         sizes: Numbers of elements, to which the axes are cut or filled up with 0.
 

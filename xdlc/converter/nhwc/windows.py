@@ -61,12 +61,10 @@ def conv(
     The number of groups is C over the weights' input channels.
 
     Args:
-        g: The canonical operators.
         x: [N, spatial..., C].
         weight: [kernel..., C / groups, O], constant or computed.
         bias: [O], or None.
         strides: Steps of each spatial axis.
-        padding: The padding.
         dilations: Distances of kernel elements of each spatial axis; default: 1.
 
     Raises:
@@ -100,12 +98,10 @@ def depthwise_conv(
     """Return the convolution of each channel on its own; output channel c * M + m is of channel c.
 
     Args:
-        g: The canonical operators.
         x: [N, H, W, C].
         weight: [kernel..., C, M].
         bias: [C * M], or None.
         strides: Steps of each spatial axis.
-        padding: The padding.
         dilations: Distances of kernel elements of each spatial axis; default: 1.
 
     Raises:
@@ -133,7 +129,6 @@ def conv_transpose(
     """Return the transposed convolution: the gradient of a convolution of ``sizes`` by its input.
 
     Args:
-        g: The canonical operators.
         x: [N, spatial..., I].
         weight: [kernel..., O / groups, I].
         bias: [O], or None.

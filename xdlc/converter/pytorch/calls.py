@@ -1,4 +1,4 @@
-"""Calls of operators as programs of torch.export and TorchScript have them, before they become nodes."""
+"""Calls of operators of torch.export and TorchScript, before they become nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Meta(NamedTuple):
     """What a program states of a tensor.
 
     Attributes:
-        dtype: Its data type.
         sizes: Its shape: numbers, and expressions of symbols as text.
         strides: Elements between neighbours along each axis, as far as they are numbers.
         offset: First element in its storage.
@@ -83,7 +82,7 @@ class CallGraph:
     symbols: dict[str, int | str] = field(default_factory=dict)
 
     def reads(self) -> Iterator[str]:
-        """Iterate over the tensors that outputs and calls read, those of graphs inside among them."""
+        """Iterate over the tensors that outputs and calls read, those of sub-graphs too."""
         yield from refs(self.outputs)
         for call in self.calls:
             yield from call.refs()

@@ -1,4 +1,4 @@
-"""Values of pickles of PyTorch: stored tensors, and records of objects that are not made."""
+"""Values of PyTorch's pickles: stored tensors, and records in place of objects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ class StoredTensor(NamedTuple):
     Attributes:
         storage: The storage, of the type of the tensor.
         offset: Its first element.
-        shape: Its shape.
         strides: Elements between neighbours along each axis.
         quantizer: Scheme of a quantized tensor, then scale and zero point, or tensors of these and an axis.
     """
@@ -68,7 +67,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> Sto
     if not isinstance(storage, Storage) or max(len(shape), len(strides)) > _MOST_RANK:
         raise TypeError("a tensor has no storage, or too many sizes")
     if not all(type(number) is int for number in (offset, *shape, *strides)):
-        raise TypeError("a tensor has sizes that are no numbers")
+        raise TypeError("a tensor has sizes that are not numbers")
     return StoredTensor(storage, offset, tuple(shape), tuple(strides))
 
 
@@ -148,14 +147,14 @@ def check_depth(value: Any) -> None:
         raise ValueError(_TOO_DEEP)
 
 
-def _depth(value: Any, level: int, known: dict[int, int]) -> int:
+def _depth(value: Any, level: int, depths: dict[int, int]) -> int:
     """Return how deep a value at a level nests; results of all values are kept."""
     if level > _MOST_DEPTH:
         raise ValueError(_TOO_DEEP)
-    if id(value) not in known:
+    if id(value) not in depths:
         inner = (part for part in _parts(value) if isinstance(part, list | tuple | dict | Record))
-        known[id(value)] = 1 + max((_depth(part, level + 1, known) for part in inner), default=0)
-    return known[id(value)]
+        depths[id(value)] = 1 + max((_depth(part, level + 1, depths) for part in inner), default=0)
+    return depths[id(value)]
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

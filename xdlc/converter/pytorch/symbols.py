@@ -1,4 +1,4 @@
-"""Symbolic dimensions: expressions of symbols as programs of torch.export state them."""
+"""Symbolic dimensions: expressions of symbols as torch.export states them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Bindings:
         found = [self.number(size) for size in meta.sizes]
         for size in found:
             if size is not None and (size != int(size) or size < 0):
-                raise ValueError(f"{size} is no dimension")
+                raise ValueError(f"{size} is not a dimension")
         return [size if size is None else int(size) for size in found]
 
 
@@ -113,7 +113,7 @@ def shown(expression: int | str) -> int | str:
 
 
 def _written(node: ast.expr) -> ast.expr:
-    """Return an expression with symbols, numbers and operators in the place of calls that make them."""
+    """Return an expression with operators in place of the calls that make them."""
     name = _symbol(node)
     if name is not None:
         return ast.Name(name)
@@ -149,7 +149,7 @@ def parsed(expression: str) -> ast.expr:
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{expression[:80]!r} is no expression") from error
+        raise ValueError(f"{expression[:80]!r} is not an expression") from error
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -196,10 +196,10 @@ def _value(node: ast.expr, symbols: Mapping[str, int]) -> Any:
     if function.startswith(_OPAQUE):
         name = function.removeprefix(_OPAQUE)
         raise UnsupportedOp(
-            f"a number is math.{name} of a value that a tensor holds", fix=f"compute it with torch.{name}"
+            f"math.{name} of a tensor's element is not supported", fix=f"compute it with torch.{name}"
         )
     if function not in _FUNCTIONS:
-        raise ValueError(f"expressions with {ast.dump(node)[:60]} are not understood")
+        raise ValueError(f"expressions with {ast.dump(node)[:60]} are not supported")
     result = _FUNCTIONS[function](*(_value(argument, symbols) for argument in arguments))
     if not -_MOST < result < _MOST:
         raise ValueError("an expression is too large")

@@ -60,7 +60,6 @@ def parsed(
     """Return the message of a file, the file, and the large data that stay in it; these two None for text.
 
     Args:
-        path: The file.
         kind: Kind of the message.
         root: The same as ``LAYOUT`` names it.
 

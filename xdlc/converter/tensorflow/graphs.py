@@ -51,7 +51,6 @@ class Flat:
         around: The graph that holds this one, with which it shares what functions may expand to.
 
     Attributes:
-        nodes: The nodes.
         constants: Stored tensors by name.
         assigned: Names of the variables that functions assign to.
     """

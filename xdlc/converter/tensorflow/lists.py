@@ -23,8 +23,6 @@ def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[i
     """Return a list of elements that nothing has set yet, which read as zeros.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         count: Its length.
         dtype: Type of its elements, in TensorFlow's words.
         shape: Shape of its elements, None or -1 for what is not known.
@@ -94,8 +92,6 @@ def stacked(node: Node, g: Operators, held: AnyValue, shape: Sequence[int] | Non
     """Return a list as one tensor [length, ...].
 
     Args:
-        node: The node.
-        g: The canonical operators.
         held: The list.
         shape: Shape of its elements if nothing has set any, None or -1 for what is not known.
 

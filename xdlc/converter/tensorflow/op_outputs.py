@@ -84,7 +84,6 @@ def output_names(op: str, definitions: Mapping[str, Any]) -> list[str] | None:
     """Return the names of an operator's outputs, ``*`` after that of a list; None if there is just one.
 
     Args:
-        op: The operator.
         definitions: ``OpDef`` by operator of those that the file defines.
     """
     if op in _OUTPUTS or op not in definitions:
@@ -115,7 +114,6 @@ def output_count(op: str, names: list[str] | None, attributes: Mapping[str, Any]
     """Return the number of outputs of a node, as far as operator and attributes state it.
 
     Args:
-        op: The operator.
         names: Names of its outputs.
         attributes: ``AttrValue`` by name.
     """

@@ -30,7 +30,6 @@ def rebuilt(
     """Return the nodes of a graph with its control flow rebuilt, and its outputs.
 
     Args:
-        graph: The graph.
         anchor: Returns under which predicate a value exists that is computed from nothing, if any.
         where: The file, for errors.
 
@@ -69,7 +68,6 @@ class _Conditionals:
     """The conditionals of a graph without loops.
 
     Args:
-        nodes: Its nodes.
         anchor: Returns under which predicate a value exists that is computed from nothing, if any.
         where: The file, for errors.
         allowance: Number of nodes that may still be moved into branches, in a list of one.

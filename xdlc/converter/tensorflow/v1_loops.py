@@ -38,7 +38,6 @@ class Loops:
     """The loops of a graph.
 
     Args:
-        nodes: Its nodes.
         where: The file, for errors.
     """
 

@@ -79,7 +79,6 @@ def cut(
     """Return a graph that begins at tensors, without what only they needed.
 
     Args:
-        graph: The graph.
         tensors: Its tensors.
         names: Names of the tensors that become inputs.
         where: Name of the model, for errors.

@@ -14,7 +14,6 @@ class DeclaredTensors:
     """Tensors of a file by name; a name that sub-graphs share counts as not stated.
 
     Args:
-        file: The file.
         is_outdated: Whether inputs have other shapes than the file states.
     """
 

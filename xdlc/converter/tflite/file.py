@@ -42,7 +42,6 @@ class TfliteFile:
     """A TFLite model whose weights stay in the file.
 
     Attributes:
-        path: The file.
         model: Its root table.
         tensors: Tensors by sub-graph.
 

@@ -48,11 +48,7 @@ class TfliteSource(Source):
 
 
 class Graphs:
-    """Source graphs of the sub-graphs of a file, made at their first use.
-
-    Args:
-        file: The file.
-    """
+    """Source graphs of the sub-graphs of a file, made at their first use."""
 
     def __init__(self, file: TfliteFile) -> None:
         self._file = file

@@ -77,7 +77,6 @@ def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
     """Return the places of the stored elements that a ``SparsityParameters`` table states.
 
     Args:
-        table: The table.
         shape: Shape of the dense tensor.
         where: Place of the tensor, for errors.
 

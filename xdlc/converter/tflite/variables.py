@@ -81,7 +81,6 @@ class _Variables:
     """The variables of a graph.
 
     Args:
-        graph: The graph.
         where: The file, for errors.
     """
 

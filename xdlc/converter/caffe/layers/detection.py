@@ -191,7 +191,6 @@ def _rows(g: Operators, table: Value, kept: Value, keep: int) -> Value:
     """Return the rows of a table [all, 7] that are kept, by image and place, continued by rows of 0.
 
     Args:
-        g: The canonical operators.
         table: Image, label, score and corners of every box.
         kept: Scores [images, places], the lowest number where a box is dropped.
         keep: Most rows per image; -1 for all.

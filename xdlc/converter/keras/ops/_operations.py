@@ -20,13 +20,7 @@ class Arguments:
     """Arguments of an operation.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         names: Names of its parameters in order, separated by blanks.
-
-    Attributes:
-        node: The node.
-        g: The canonical operators.
     """
 
     def __init__(self, node: Node, g: Operators, names: str) -> None:

@@ -40,7 +40,6 @@ class Layer(NamedTuple):
 
     Attributes:
         kind: Its class: that of the layer or the cell.
-        config: Its configuration.
         weights: Its weights by role.
         cells: Cells of a layer of several.
     """

@@ -63,8 +63,6 @@ def strided(b: Builder, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
     """Return elements at regular distances.
 
     Args:
-        b: The builder.
-        x: The value.
         ranges: First position, position to stop before (-1 for "down to the first") and step, by source
             axis; omitted axes are kept.
     """

@@ -56,8 +56,6 @@ def normalized(b: Builder, x: Value, scale: Value, bias: Value | None, epsilon: 
     """Return ``x`` normalized over its last axis.
 
     Args:
-        b: The builder.
-        x: The value.
         scale: Factors of the last axis.
         bias: Summands of the last axis, or None.
         epsilon: Added to the variance, or to the mean of squares.

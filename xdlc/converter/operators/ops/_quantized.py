@@ -76,7 +76,6 @@ def encoding(
     """Return the encoding that a scale and a zero-point input denote.
 
     Args:
-        node: The node.
         scale_index: Position of the scale.
         zero_index: Position of the zero point.
         value: What has the encoding, if it may have several scales.
@@ -118,8 +117,6 @@ def real(node: Node, b: Builder, value: Value, given: StaticEncoding) -> Value:
     weights; unsigned ones around 8 are the signed ones around 0.
 
     Args:
-        node: The node.
-        b: The builder.
         value: Plain integers.
         given: Their encoding, its axis one of the value's tensor.
     """

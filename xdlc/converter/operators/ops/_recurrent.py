@@ -44,8 +44,6 @@ def time_major(
     """Return the results of a handler of layout 0, for either layout.
 
     Args:
-        node: The node.
-        b: The builder.
         function: Handler of nodes whose time axis comes first.
         states: Positions of the inputs that hold initial states.
     """
@@ -183,8 +181,6 @@ class Cell:
     """One direction of a recurrence.
 
     Attributes:
-        node: The node.
-        b: The builder.
         index: Number of the direction.
         units: Number of hidden units.
         weight: Weights of the inputs [gates * units, width].
@@ -270,7 +266,6 @@ def unrolled(
 
     Args:
         node: A node whose time axis comes first.
-        b: The builder.
         gates: Number of gates.
         default: Activations where the node names none.
         states: Positions of the inputs that hold initial states, the hidden one first.

@@ -15,7 +15,6 @@ class Window:
 
     Attributes:
         kernel: Dimensions of the window.
-        strides: Steps.
         dilations: Distances between its elements.
         before: Padding before each axis.
         after: Padding after each axis.
@@ -134,7 +133,6 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     """Read a window from a node's attributes, automatic padding worked out.
 
     Args:
-        node: The node.
         kernel: Dimensions of the window.
         spatial: Dimensions of the input's spatial axes.
     """

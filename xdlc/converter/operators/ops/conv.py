@@ -34,9 +34,6 @@ def convolve(
 
     Args:
         node: The node, for its attributes.
-        b: The builder.
-        x: Input.
-        weight: Weights.
         bias: Bias [M], or None.
         dtype: Data type of the result; default: that of the input.
         encoding: Encoding of a quantized result.

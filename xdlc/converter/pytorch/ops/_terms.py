@@ -38,11 +38,9 @@ def _reflected(type: str) -> Callable[[Term, float], Term]:
 
 
 class Term:
-    """A value in a formula: Python's operators apply canonical ones, numbers take its data type.
+    """A value with Python's operators, which apply canonical ones.
 
-    Args:
-        g: The canonical operators.
-        value: The value.
+    Numbers get its data type.
     """
 
     __slots__ = ("g", "value")
@@ -70,7 +68,7 @@ class Term:
         return Term(self.g, self.g.builder.cast(self.value, dtype))
 
     def where(self, yes: Operand, no: Operand) -> Term:
-        """Return ``yes`` where this condition holds, else ``no``; one of both is no number."""
+        """Return ``yes`` where the condition holds, else ``no``; at most one is a number."""
         like = next(Term(self.g, self.of(one)) for one in (yes, no) if isinstance(one, Term | Value))
         return Term(self.g, self.g("Where", [self.value, like.of(yes), like.of(no)]))
 
@@ -112,7 +110,10 @@ class Term:
         return self.to(ir.dtype.INT32) if self.value.dtype is BOOL8 else self
 
     def log1p(self) -> Term:
-        """Return log(1 + x), exact for small x: log(u) * x / (u - 1) with u = 1 + x as rounded (W. Kahan)."""
+        """Return log(1 + x), exact for small x.
+
+        W. Kahan: log(u) * x / (u - 1) with u = 1 + x as rounded.
+        """
         whole = self + 1
         gap = whole - 1
         rounded_off = gap.same(0)
@@ -159,20 +160,22 @@ def formula(
 
     def register(function: F) -> F:
         own = inspect.signature(function).parameters
-        taken = [each.replace(name=name) for name, each in zip(takes or own, own.values(), strict=True)]
-        others = [each for each in taken if each.name != "node"]
-        forms = {each.name: str(each.annotation) for each in others}
+        taken = [
+            parameter.replace(name=name) for name, parameter in zip(takes or own, own.values(), strict=True)
+        ]
+        others = [parameter for parameter in taken if parameter.name != "node"]
+        forms = {parameter.name: str(parameter.annotation) for parameter in others}
 
-        def handle(node: AtenNode, g: Operators, **given: Any) -> list[Value]:
-            for name, value in given.items():
+        def handle(node: AtenNode, g: Operators, **arguments: Any) -> list[Value]:
+            for name, value in arguments.items():
                 is_term = isinstance(value, Value) and "Value" not in forms[name]
                 if is_term or (value is not None and ("Term" in forms[name] or name in ("self", "other"))):
-                    given[name] = term(node, g, value, wide=wide)
+                    arguments[name] = term(node, g, value, wide=wide)
             if len(others) < len(taken):
-                given["node"] = node
-            found = function(*(given[name] for name in takes)) if takes else function(**given)
-            results = [found] if isinstance(found, Term) else found
-            return [each.value for each in results][: len(node.outputs)]
+                arguments["node"] = node
+            result = function(*(arguments[name] for name in takes)) if takes else function(**arguments)
+            results = [result] if isinstance(result, Term) else result
+            return [parameter.value for parameter in results][: len(node.outputs)]
 
         handle.__module__ = function.__module__
         first = list(inspect.signature(handle).parameters.values())[:2]
@@ -200,18 +203,21 @@ def promoted(operands: Sequence[Number]) -> DType:
     Tensors with axes decide; those of rank 0, and then Python's numbers, count only where they are of a
     higher kind: floats above integers above bools (PyTorch, "Type promotion" of its tensor attributes).
     """
-    tensors = [one for one in operands if isinstance(one, Value)]
-    numbers = [one for one in operands if not isinstance(one, Value)]
-    found: list[DType] = []
+    tensors = [operand for operand in operands if isinstance(operand, Value)]
+    numbers = [operand for operand in operands if not isinstance(operand, Value)]
+    dtypes: list[DType] = []
     for group in (
-        [one.dtype for one in tensors if one.rank],
-        [one.dtype for one in tensors if not one.rank],
-        [BOOL8 if isinstance(one, bool) else INT64 if isinstance(one, int) else FLOAT32 for one in numbers],
+        [operand.dtype for operand in tensors if operand.rank],
+        [operand.dtype for operand in tensors if not operand.rank],
+        [
+            BOOL8 if isinstance(operand, bool) else INT64 if isinstance(operand, int) else FLOAT32
+            for operand in numbers
+        ],
     ):
         top = max(map(_level, group), default=-1)
-        if top > max(map(_level, found), default=-1):
-            found = [dtype for dtype in group if _level(dtype) == top]
-    return ir.dtype.from_numpy(np.result_type(*(dtype.numpy for dtype in found)))
+        if top > max(map(_level, dtypes), default=-1):
+            dtypes = [dtype for dtype in group if _level(dtype) == top]
+    return ir.dtype.from_numpy(np.result_type(*(dtype.numpy for dtype in dtypes)))
 
 
 def _level(dtype: DType) -> int:

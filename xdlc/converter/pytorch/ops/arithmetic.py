@@ -1,4 +1,4 @@
-"""Handlers of element-wise arithmetic of two tensors or numbers, with PyTorch's promotion of types."""
+"""Handlers of element-wise binary arithmetic, with PyTorch's type promotion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _arithmetic(type: str, logical: str) -> Callable[[Term, Term], Term]:
 
 
 def _floor_divide(x: Term, y: Term) -> Term:
-    """Return the quotient of what the remainder leaves, exact where x / y rounds up to an integer."""
+    """Return floor(x / y) computed from the remainder, exact where x / y rounds up."""
     if not x.value.dtype.is_float:
         return x.via(nhwc.floor_div, y)
     rest = x("Mod", y, fmod=1)
@@ -50,14 +50,16 @@ def logaddexp(x: Term, y: Term, base: float = math.e) -> Term:
 
 
 def _either(type: str) -> Callable[[Term, Term], Term]:
-    """Return an operator of two elements that yields the other one where one is no number."""
+    """Return a binary operator that ignores a NaN operand in favour of the other."""
     return lambda x, y: x.is_nan().where(y, y.is_nan().where(x, x(type, y)))
 
 
 def _nextafter(x: Term, y: Term) -> Term:
     """Step in the bits, which count up with the size of a number."""
     if x.value.dtype is not FLOAT32:
-        raise UnsupportedOp(f"neighbours of {x.value.dtype}", fix="convert to float32 before")
+        raise UnsupportedOp(
+            f"neighbours of {x.value.dtype} are not supported", fix="convert to float32 first"
+        )
     held = bits(x, INT32)
     held = ((y > x) ^ (x < 0)).where(held + 1, held - 1)
     least = (y > 0).where(held.of(1), int(np.iinfo(np.int32).min) + 1)
@@ -165,7 +167,9 @@ def _pow(node: AtenNode, g: Operators, self: Number, exponent: Number) -> Value:
 def _whole_power(x: Term, power: int) -> Term:
     """Return an integer to a known power by squares, which wrap around as in PyTorch."""
     if power < 0:
-        raise UnsupportedOp("an integer to a negative power", fix="convert it to a float before")
+        raise UnsupportedOp(
+            "negative powers of integers are not supported", fix="convert the base to float first"
+        )
     if power < 2:
         return x if power else x * 0 + 1
     half = _whole_power(x, power // 2)
@@ -186,7 +190,10 @@ _POWERS: dict[float, Callable[[Term], Term]] = {
 
 @formula("clamp", "clip", "clamp_min", "clamp_max")
 def _clamp(self: Term, min: Term | None = None, max: Term | None = None) -> Term:
-    """Map two known limits onto one operation, and one onto Maximum or Minimum, which infinity passes."""
+    """Map two static limits onto one op, a single one onto Maximum or Minimum.
+
+    These pass infinity.
+    """
     low, high = (
         None if _known(limit) == none else limit for limit, none in ((min, -math.inf), (max, math.inf))
     )

@@ -82,7 +82,6 @@ def spatial(node: Node, attribute: str, given: Sequence[int] | None = None) -> l
     """Return the entries of an attribute for the spatial axes; those of batch and channels must be 1.
 
     Args:
-        node: The node.
         attribute: Its name; an omitted one is 1 for every axis of a value of rank 4.
         given: The entries instead, in the order of the data format.
     """

@@ -21,8 +21,6 @@ def _lstm_step(
     """Return a step of an LSTM: from x, hidden state and cell to i, cs, f, o, ci, co, h, [B, units] each.
 
     Args:
-        node: The node.
-        g: The canonical operators.
         order: Gates in the order of the weights: ``i``, ``f``, ``o``, and ``c`` for the new cell.
         forget_bias: Summand of gate f.
         cell_clip: Bound of the cell; 0 for none.

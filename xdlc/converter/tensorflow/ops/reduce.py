@@ -7,14 +7,16 @@ import math
 import numpy as np
 
 from xdlc.converter.nhwc import reduce
-from xdlc.converter.nhwc.elementwise import rsqrt
+from xdlc.converter.nhwc.elementwise import rsqrt, where
+from xdlc.converter.nhwc.gathering import stack, unstack
 from xdlc.converter.nhwc.products import dense, matmul, swapped
-from xdlc.converter.nhwc.shapes import dims, ints, number, reshape, vector
+from xdlc.converter.nhwc.shapes import cast, dims, ints, number, reshape, vector
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops._forms import channel_last_of, dtype_of, is_channel_first, real_inputs
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import INT32
 
 _REDUCTIONS = {
     **{name: name for name in ("Mean", "Sum", "Max", "Min", "Prod", "Any", "All")},
@@ -27,13 +29,6 @@ def _reduced(node: Node, g: Operators) -> Value:
     x, axes = real_inputs(node)
     keep = bool(node.attr("keep_dims", False))
     return reduce.reduced(g, _REDUCTIONS[node.type], x, ints(axes, "the axes"), keep=keep)
-
-
-@handler("L2Loss")
-def _l2_loss(node: Node, g: Operators) -> Value:
-    (x,) = real_inputs(node)
-    total = reduce.reduced(g, "Sum", g("Mul", [x, x]), range(x.rank), keep=False)
-    return g("Mul", [total, number(g, x, 0.5)])
 
 
 @handler("Cumsum", "Cumprod")
@@ -169,3 +164,24 @@ def _inverse(node: Node, g: Operators) -> Value:
 @handler("Einsum")
 def _einsum(node: Node, g: Operators) -> Value:
     return g("Einsum", real_inputs(node), equation=str(node.attr("equation")))
+
+
+@handler("InTopK", "InTopKV2")
+def _in_top_k(node: Node, g: Operators) -> Value:
+    x, targets, *k = real_inputs(node)
+    count = ints(k[0], "k")[0] if k else int(node.attr("k", 1))
+    row = g.builder.const(np.arange(x.shape[1], dtype=targets.dtype.numpy))
+    hit = g("Equal", [g("Unsqueeze", [targets, vector(g, [1])]), row])
+    own = reduce.reduced(g, "Sum", where(g, hit, x, number(g, x, 0)), [1], keep=True)
+    better = reduce.reduced(g, "Sum", cast(g, g("Greater", [x, own]), INT32), [1], keep=False)
+    return g("Less", [better, number(g, better, count)])
+
+
+@handler("Cross")
+def _cross(node: Node, g: Operators) -> Value:
+    (a, b, c), (x, y, z) = (unstack(g, value, 3, -1) for value in real_inputs(node))
+
+    def minor(p: Value, q: Value, r: Value, s: Value) -> Value:
+        return g("Sub", [g("Mul", [p, q]), g("Mul", [r, s])])
+
+    return stack(g, [minor(b, z, c, y), minor(c, x, a, z), minor(a, y, b, x)], -1)

@@ -124,7 +124,6 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
     """Return the options of an operator that are a C structure of int32 members.
 
     Args:
-        node: The node.
         names: Names of the first members.
 
     Raises:

@@ -62,9 +62,6 @@ def activated(node: Node, b: Builder, x: Value, given: Sequence[float | None]) -
     """Return the activation that attribute ``activation`` names of ``x``; ``x`` if it is absent.
 
     Args:
-        node: The node.
-        b: The builder.
-        x: The value.
         given: Parameters of the activation, None for an omitted one.
     """
     name = node.attr("activation", "")

@@ -84,7 +84,6 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
 
     Args:
         node: The node; attribute ``mask_filter_value`` is read.
-        b: The builder.
         mask: Flags [batch, keys] or [batch, queries, keys] with 0 for masked, or positions: of the
             ends [batch], the ends and the starts [2 * batch], or the lengths first [3 * batch + 2].
         like: A value of the type of the scores.
@@ -147,7 +146,6 @@ def causal_mask(
 
     Args:
         node: The node; attribute ``mask_filter_value`` is read.
-        b: The builder.
         mask: The mask of the keys, or None.
         like: A value of the type of the scores.
         sizes: Dimensions of the attention.

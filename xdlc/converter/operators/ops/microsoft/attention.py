@@ -43,7 +43,6 @@ def self_attention(
 
     Args:
         node: The node, for its attributes.
-        b: The builder.
         x: Input [batch, length, width].
         weights: Weights of queries, keys and values side by side.
         bias: Their biases, or None.

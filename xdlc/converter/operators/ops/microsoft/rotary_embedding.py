@@ -67,8 +67,6 @@ def rotated(b: Builder, x: Value, cosine: Value, sine: Value, *, interleaved: bo
     """Return [batch, length, heads, size] with its first elements turned, the others as they are.
 
     Args:
-        b: The builder.
-        x: The value.
         cosine: Cosines [batch or 1, length, 1, angles].
         sine: Sines.
         interleaved: Whether elements 0 and 1 are a pair, else those of the first and the second half.

@@ -108,7 +108,6 @@ def both(b: Builder, score: Value, transform: str, *, mirrored: bool) -> Value:
     """Return [N, 1] of the second of two classes as [N, 2].
 
     Args:
-        b: The builder.
         score: The score of the second class.
         transform: Post transform.
         mirrored: Whether the first class has the negative score, and 1 - score otherwise.

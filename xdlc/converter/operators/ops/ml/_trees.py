@@ -74,8 +74,6 @@ def scores(
     """Return [N, targets]: the leaves that rows [N, F] reach, aggregated over the trees.
 
     Args:
-        node: The node.
-        b: The builder.
         x: The rows.
         forest: The trees.
         aggregate: SUM, AVERAGE, MIN or MAX.

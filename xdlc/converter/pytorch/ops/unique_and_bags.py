@@ -1,4 +1,4 @@
-"""Handlers of operators on groups of elements: equal ones, repeated ones, bags, neighbours."""
+"""Handlers of unique, counted and repeated elements, embedding bags, differences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _unique(
     dim: int | None = None,
 ) -> list[Value]:
     if dim is not None and self.dtype.is_float:
-        raise node.problem("parts with what is no number all differ in PyTorch", "compare integers")
+        raise node.problem("PyTorch treats all slices with NaN as different", "compare integers")
     node.stated = node.stated if dim is None else ()  # which torch.export gets wrong for parts
     x, axis = shapes.flat_or_along(node, g, self, dim)
     values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)
@@ -52,7 +52,7 @@ def _unique_consecutive(
     x, axis = shapes.flat_or_along(node, g, self, dim)
     size = dims(x)[axis]
     if not x.size:
-        raise node.problem("different elements of no elements", "remove the operator")
+        raise node.problem("unique elements of an empty tensor are not supported", "remove the operator")
     starts = g.builder.const(np.ones(1, np.bool_))
     if size > 1:
         same = g("Equal", [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, size - 1)])
@@ -72,17 +72,15 @@ def _unique_consecutive(
 
 @aten("bincount")
 def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, minlength: int) -> Value:
-    given = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
+    shares = full(g, dims(self), 1, INT64) if weights is None else g.builder.cast(weights, node.dtype)
     if not self.size and weights is not None:
-        raise node.problem(
-            "the type of the result of no elements depends on their number", "drop the weights"
-        )
+        raise node.problem("the type of the result depends on the number of elements", "remove the weights")
     if not self.size:
-        return full(g, [minlength], 0, given.dtype)
+        return full(g, [minlength], 0, shares.dtype)
     index = positions(g, self)
     most = g("Add", [g("ReduceMax", [index], keepdims=0), shapes.number(g, 1)])
-    zero = shapes.expanded(g, number(g, given, 0), [g("Max", [most, shapes.number(g, minlength)])])
-    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), given, "add")
+    zero = shapes.expanded(g, number(g, shares, 0), [g("Max", [most, shapes.number(g, minlength)])])
+    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), shares, "add")
 
 
 # ------------------------------------------------------------------ repeated elements
@@ -103,7 +101,9 @@ def _repeat_each(node: AtenNode, g: Operators, self: Value, repeats: int, dim: i
 
 @aten("repeat_interleave.Tensor", symbolic=["output_size"])
 def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | None) -> Value:
-    """Return the position of each repeated element, int64: it is that many totals of repeats are passed.
+    """Return the source position of each repeated element, int64.
+
+    It is the number of running totals of repeats that are passed.
 
     Raises:
         ModelError: If there are negative repeats.
@@ -194,7 +194,7 @@ def _diff(
     axis = node.axis(dim, self.rank)
     x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
     if not 0 <= n <= _MOST:
-        raise node.problem(f"differences taken {n} times", f"take them at most {_MOST} times")
+        raise node.problem(f"{n} successive differences are not supported", f"take at most {_MOST}")
     size = shapes.size_of(x, axis)
     if n and size is not None and size <= n:
         return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)

@@ -1,4 +1,4 @@
-"""Handlers of operators without effect at inference: their first input passes."""
+"""Handlers of operators without effect at inference, and of those that no DLC can hold."""
 
 from __future__ import annotations
 

@@ -32,20 +32,20 @@ def _cov(self: Term, correction: int, fweights: Term | None, aweights: Term | No
         less = total if aweights is None else over(weights * aweights, "Sum")
         rest = (total - less / total * correction).most(0)
         scaled = gap * weights
-    found = gap("MatMul", scaled("Transpose", perm=[1, 0])) / rest
-    return found("Squeeze", vector(g, [0, 1])) if dims(found.value) == (1, 1) else found
+    covariance = gap("MatMul", scaled("Transpose", perm=[1, 0])) / rest
+    return covariance("Squeeze", vector(g, [0, 1])) if dims(covariance.value) == (1, 1) else covariance
 
 
 @formula("corrcoef", layout=SOURCE)
 def _corrcoef(self: Term) -> Term:
     """Return covariances divided by the deviations, not beyond 1."""
-    found = _cov(self, 1, None, None)
-    if not found.value.rank:
-        return found / found
-    spread = found(
-        "GatherElements", Term(self.g, vector(self.g, range(dims(found.value)[0]))).raised(0), axis=0
+    covariance = _cov(self, 1, None, None)
+    if not covariance.value.rank:
+        return covariance / covariance
+    spread = covariance(
+        "GatherElements", Term(self.g, vector(self.g, range(dims(covariance.value)[0]))).raised(0), axis=0
     )("Sqrt")
-    return (found / spread / spread("Transpose", perm=[1, 0])).most(-1).least(1)
+    return (covariance / spread / spread("Transpose", perm=[1, 0])).most(-1).least(1)
 
 
 def _part(x: Term, axis: int, start: int, end: int) -> Term:
@@ -59,7 +59,7 @@ def _pairs(x: Term, axis: int) -> tuple[Term, Term]:
 
 
 def _along(node: AtenNode, g: Operators, x: Value, axis: int, rank: int) -> Term:
-    """Return places along an axis, or of all elements, as they broadcast against values of a rank."""
+    """Return positions along an axis, or of all elements, broadcastable to a rank."""
     lying = [x.size if at == axis else 1 for at in range(rank)]
     return term(node, g, reshape(g, x, lying if x.rank == 1 else [*[1] * (rank - x.rank), *dims(x)]))
 
@@ -68,7 +68,9 @@ def _along(node: AtenNode, g: Operators, x: Value, axis: int, rank: int) -> Term
 def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Value:
     axis, is_sum, shape = axis_of(dim, y.rank), not operator(node).startswith("cumulative"), dims(y)
     if y.dtype is BOOL8 or (isinstance(x, Value) and (x.rank > y.rank or x.dtype is BOOL8)):
-        raise node.problem("truth values, or more axes of places than of samples", "use numbers of one shape")
+        raise node.problem(
+            "bools, or more axes of positions than of samples, are not supported", "use numbers of one shape"
+        )
     if shape[axis] < 2:
         rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
         return full(g, rest, 0 if isinstance(x, Value) else 0 * x, node.dtype)
@@ -76,7 +78,7 @@ def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Va
     if isinstance(x, Value):
         places = _along(node, g, x, axis, y.rank)
         if dims(places.value, [axis])[0] < 2:
-            raise node.problem("there is one place for all samples", "state a place for each")
+            raise node.problem("all samples have one position", "pass one position per sample")
         right, left = _pairs(places, axis)
         areas = (later + earlier) * (right - left)
     else:
@@ -86,7 +88,7 @@ def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Va
 
 
 def _slope(x: Term, gaps: Term | float, axis: int, edge_order: int) -> Term:
-    """Return the derivative along an axis, of second order inside and of a given order at the ends.
+    """Return the derivative along an axis: ``edge_order`` applies at the ends.
 
     The formulas are those of three points at distances p and q (``torch.gradient``).
     """
@@ -128,20 +130,20 @@ def _gradient(
     dim: Sequence[int] | int | None = None,
 ) -> list[Value]:
     axes = list(range(self.rank)) if dim is None else axes_of(node, dim, self.rank)
-    given = (
+    distances = (
         list(spacing) if isinstance(spacing, Sequence) else [1.0 if spacing is None else spacing] * len(axes)
     )
-    if len(given) != len(axes) or edge_order not in (1, 2) or self.dtype is BOOL8:
-        raise node.invalid(f"{len(given)} distances along {len(axes)} axes, edge order {edge_order}")
+    if len(distances) != len(axes) or edge_order not in (1, 2) or self.dtype is BOOL8:
+        raise node.invalid(f"{len(distances)} distances along {len(axes)} axes, edge order {edge_order}")
     if any(size <= edge_order for size in dims(self, axes)):
         raise node.invalid(f"a derivative of edge order {edge_order} of {list(dims(self))} elements")
-    found = []
-    for axis, at in zip(axes, given, strict=True):
+    slopes = []
+    for axis, at in zip(axes, distances, strict=True):
         gaps: Term | float
         if isinstance(at, Value):
             right, left = _pairs(_along(node, g, at, axis, self.rank), axis)
             gaps = right - left
         else:
             gaps = float(at)
-        found.append(_slope(term(node, g, self), gaps, axis, edge_order).value)
-    return found
+        slopes.append(_slope(term(node, g, self), gaps, axis, edge_order).value)
+    return slopes
