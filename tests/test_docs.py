@@ -41,7 +41,7 @@ ABOUT_THE_HOUSE = ("docs/adr/", "docs/architecture", "docs/adding-", "CONTRIBUTI
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page: str) -> None:
     # Paths start at the repository, the package or the page. A bare name may be a file of users.
-    names = set(re.findall(r"(?<![\w<>*/.-])(?:[\w.-]+/)*\w+\.py\b", (ROOT / page).read_text()))
+    names = set(re.findall(r"(?<![\w<>*/.-])(?:[\w.-]+/)*[a-z_]\w*\.py\b", (ROOT / page).read_text()))
     folders = (ROOT, ROOT / "xdlc", (ROOT / page).parent)
     files = {path.name for folder in CODE for path in (ROOT / folder).rglob("*.py")}
     for name in sorted(names):
@@ -49,6 +49,12 @@ def test_files_that_a_page_names_exist(page: str) -> None:
             assert any((folder / name).is_file() for folder in folders), name
         elif page.startswith(ABOUT_THE_HOUSE):
             assert name in files, name
+
+
+def test_the_page_of_the_benchmarks_has_a_row_for_each_script():
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "bench" / "README.md").read_text(), re.M)
+    scripts = sorted(path.name for path in (ROOT / "bench").glob("*.py"))
+    assert sorted(re.findall(r"\w+\.py", " ".join(rows))) == scripts
 
 
 def test_the_names_of_the_package_that_pages_use_exist() -> None:
