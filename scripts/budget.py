@@ -187,7 +187,7 @@ class History:
         for line in reversed(log.splitlines()):
             commit, *parents = line.split()
             excluded = [f"^{parent}" for parent in parents[:1]]
-            trailers = self._git("log", f"--format=%(trailers:key={TRAILER})", commit, *excluded)
+            trailers = self._git("log", f"--format=%(trailers:key={TRAILER},valueonly)", commit, *excluded)
             for kind, total in sums_of(self._git("show", f"{commit}:{CEILINGS}")).items():
                 is_paid = bool(trailers.strip()) and kind in PAID_BY_FEATURES
                 allowed[kind] = total if is_paid else min(total, allowed.get(kind, total))

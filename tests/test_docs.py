@@ -1,4 +1,4 @@
-"""Pages about the house: index of decisions, picture of the layers, modules that pages name."""
+"""Pages: the index of decisions, the picture of the layers, modules by name."""
 
 import importlib
 import re
@@ -40,8 +40,8 @@ ABOUT_THE_HOUSE = ("docs/adr/", "docs/architecture", "docs/adding-", "CONTRIBUTI
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page: str) -> None:
-    """A path is relative to the repository, the package or the page; other names are files of users."""
-    names = set(re.findall(r"(?<![\w<>*/.-])(?:[\w.-]+/)*\w+\.py\b", (ROOT / page).read_text()))
+    # Paths start at the repository, the package or the page. A bare name may be a file of users.
+    names = set(re.findall(r"(?<![\w<>*/.-])(?:[\w.-]+/)*[a-z_]\w*\.py\b", (ROOT / page).read_text()))
     folders = (ROOT, ROOT / "xdlc", (ROOT / page).parent)
     files = {path.name for folder in CODE for path in (ROOT / folder).rglob("*.py")}
     for name in sorted(names):
@@ -51,8 +51,14 @@ def test_files_that_a_page_names_exist(page: str) -> None:
             assert name in files, name
 
 
+def test_the_page_of_the_benchmarks_has_a_row_for_each_script():
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "bench" / "README.md").read_text(), re.M)
+    scripts = sorted(path.name for path in (ROOT / "bench").glob("*.py"))
+    assert sorted(re.findall(r"\w+\.py", " ".join(rows))) == scripts
+
+
 def test_the_names_of_the_package_that_pages_use_exist() -> None:
-    """A dotted name is a module, what one exports, or a literal of the package, as names of records are."""
+    # A dotted name is a module, what one exports, or a literal of the package, as names of records are.
     literals = "".join(path.read_text() for path in (ROOT / "xdlc").rglob("*.py"))
     names = {name for page in PAGES for name in re.findall(r"\bxdlc(?:\.\w+)+", (ROOT / page).read_text())}
     assert [name for name in sorted(names) if f'"{name}' not in literals and not _exists(name)] == []

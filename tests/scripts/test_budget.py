@@ -59,6 +59,8 @@ def test_a_raise_needs_a_feature(repository: Repository) -> None:
     assert "code rose from 100 to 101" in error
     assert "Pays-for" in error
     assert not notices
+    (error,), _ = repository.raised(repository.commit("area: change\n\nPays-for:", code=102, names=50))
+    assert "code rose from 100 to 102" in error
     assert repository.raised(repository.commit(PAID, code=110, names=50)) == ([], [])
     assert repository.raised(repository.commit(code=109, names=50)) == ([], [])
 
