@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
+from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
 
-_convert = deferred("xdlc.converter.caffe.convert", "convert")
 FRONTEND = Frontend(
     framework="caffe",
     model="a Caffe net",
     tool="xconv-caffe-to-dlc",
     recognizes=reads(formats.CAFFE),
-    convert=_convert,
+    read=reader("caffe"),
     options=(
         FrontendOption(
             "weights",
@@ -22,5 +21,4 @@ FRONTEND = Frontend(
         ),
     ),
     spellings={"--input_network": ("-c", "--caffe_txt"), "--output_path": ("--dlc",)},
-    uncovered=drafted(_convert),
 )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
+from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
 
-_convert = deferred("xdlc.converter.caffe2.convert", "convert")
 FRONTEND = Frontend(
     framework="caffe2",
     model="a Caffe2 net",
     tool="xconv-caffe2-to-dlc",
     recognizes=reads(formats.CAFFE2),
-    convert=_convert,
+    read=reader("caffe2"),
     options=(
         FrontendOption(
             "weights",
@@ -22,5 +21,4 @@ FRONTEND = Frontend(
         ),
     ),
     spellings={"--input_network": ("-p", "--predict_net"), "--output_path": ("--dlc",)},
-    uncovered=drafted(_convert),
 )

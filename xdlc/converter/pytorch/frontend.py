@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import DEFINE_SYMBOL, Frontend, FrontendOption, deferred, drafted, reads
+from xdlc.converter.frontends import DEFINE_SYMBOL, Frontend, FrontendOption, reader, reads
 
-_convert = deferred("xdlc.converter.pytorch.convert", "convert")
 FRONTEND = Frontend(
     framework="pytorch",
     model="a PyTorch program",
     tool="xconv-pytorch-to-dlc",
     recognizes=reads(formats.TORCH_EXPORT, formats.TORCH_SCRIPT),
-    convert=_convert,
+    read=reader("pytorch"),
     options=(
         DEFINE_SYMBOL,
         FrontendOption(
@@ -36,5 +35,4 @@ FRONTEND = Frontend(
         ),
         FrontendOption("trust", "switch", "Let torch load the file, which executes code that it may hold."),
     ),
-    uncovered=drafted(_convert),
 )

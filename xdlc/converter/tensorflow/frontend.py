@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
+from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
 
-_convert = deferred("xdlc.converter.tensorflow.convert", "convert")
 FRONTEND = Frontend(
     framework="tensorflow",
     model="a TensorFlow model",
     tool="xconv-tensorflow-to-dlc",
     recognizes=reads(formats.GRAPH_DEF, formats.META_GRAPH, formats.SAVED_MODEL),
-    convert=_convert,
+    read=reader("tensorflow"),
     options=(
         FrontendOption(
             "out_node",
@@ -36,5 +35,4 @@ FRONTEND = Frontend(
             "show_unconsumed_nodes", "switch", "List the nodes of the graph that no output needs."
         ),
     ),
-    uncovered=drafted(_convert),
 )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from xdlc.converter import formats
-from xdlc.converter.frontends import Frontend, FrontendOption, deferred, drafted, reads
+from xdlc.converter.frontends import Frontend, FrontendOption, reader, reads
 
-_convert = deferred("xdlc.converter.tflite.convert", "convert")
 FRONTEND = Frontend(
     framework="tflite",
     model="a TFLite model",
     tool="xconv-tflite-to-dlc",
     recognizes=reads(formats.TFLITE),
-    convert=_convert,
+    read=reader("tflite"),
     options=(
         FrontendOption(
             "signature_name",
@@ -32,5 +31,4 @@ FRONTEND = Frontend(
             "Dequantize a quantized TFLite model: weights and activations become float32, without encodings.",
         ),
     ),
-    uncovered=drafted(_convert),
 )
