@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xdlc.converter.onnx.frontend import FRONTEND
+from xdlc.converter.onnx import FRONTEND
 from xdlc.ir import DType, Graph, Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo

@@ -191,9 +191,9 @@ def test_a_file_format(overlay: Overlay, tmp_path: Path) -> None:
 
 
 def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
-    overlay.add("converter/reludef/__init__.py", '"""Importer of a made-up format."""\n')
     overlay.add(
-        "converter/reludef/frontend.py",
+        "converter/reludef/__init__.py",
+        '"""Importer of a made-up format."""\n'
         "from xdlc.converter.frontends import Frontend, FrontendOption, reader\n"
         "def recognizes(path, found):\n"
         '    return path.is_file() and path.read_bytes().startswith(b"reludef")\n'
@@ -221,7 +221,7 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "cli/tools/reludef_to_dlc.py",
         "from xdlc.cli.convert_options import converter_tool\n"
-        "from xdlc.converter.reludef.frontend import FRONTEND\n"
+        "from xdlc.converter.reludef import FRONTEND\n"
         "main = converter_tool(FRONTEND.tool, FRONTEND)\n",
     )
     source, target = tmp_path / "m.txt", tmp_path / "m.dlc"

@@ -40,7 +40,7 @@ def sample(tensor, rng):
 def test_networks_compute_what_their_source_computes(corpus: Path, name: str, rng):
     import onnxruntime
 
-    from xdlc.converter.onnx.frontend import FRONTEND
+    from xdlc.converter.onnx import FRONTEND
 
     (path,) = (corpus / "onnx" / name).glob("*.onnx")
     model = FRONTEND.convert(path, input_dims=MODELS[name] or None)

@@ -57,9 +57,9 @@ DEFINE_SYMBOL = FrontendOption(
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """An importer: the object ``FRONTEND`` of the module ``xdlc.converter.<framework>.frontend``.
+    """An importer: the object ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
 
-    That module imports the importer itself only where it reads a file, for tools list all frontends.
+    The package imports its modules only where it reads a file, for tools list all frontends.
 
     Attributes:
         framework: Name of the framework, which is that of the package.
@@ -164,13 +164,9 @@ def reader(framework: str) -> Callable[..., Any]:
 @cache
 def frontends() -> Mapping[str, Frontend]:
     """Return the frontend of each package of importers that has one, by framework."""
-    found: dict[str, Frontend] = {}
-    for package in pkgutil.iter_modules(converter.__path__):
-        places = [os.path.join(place, package.name) for place in converter.__path__]
-        if package.ispkg and any(module.name == "frontend" for module in pkgutil.iter_modules(places)):
-            frontend = import_module(f"xdlc.converter.{package.name}.frontend").FRONTEND
-            found[frontend.framework] = frontend
-    return found
+    packages = [package.name for package in pkgutil.iter_modules(converter.__path__) if package.ispkg]
+    modules = [import_module(f"xdlc.converter.{name}") for name in packages]
+    return {module.FRONTEND.framework: module.FRONTEND for module in modules if hasattr(module, "FRONTEND")}
 
 
 def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:

@@ -7,7 +7,7 @@ import numpy as np
 
 import xdlc
 from xdlc import ir
-from xdlc.converter.caffe2.frontend import FRONTEND
+from xdlc.converter.caffe2 import FRONTEND
 from xdlc.converter.caffe2.registry import operator
 from xdlc.converter.importer import SourceModel
 from xdlc.converter.session.context import Source

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.custom_ops import custom, my_node, onnx_model, place
 from xdlc.converter.checking import uncovered
-from xdlc.converter.onnx.frontend import FRONTEND
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import UsageError
 from xdlc.ir import TensorData
 from xdlc.ir.dtype import FLOAT32, INT64, UINT8

@@ -9,7 +9,7 @@ from tests.converter.tensorflow.tf_models import FLOAT, Graph, Shape
 from tests.custom_ops import custom, like_first, param, place
 from xdlc import api
 from xdlc.converter.checking import uncovered
-from xdlc.converter.tensorflow.frontend import FRONTEND
+from xdlc.converter.tensorflow import FRONTEND
 from xdlc.errors import UsageError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import UdoSet

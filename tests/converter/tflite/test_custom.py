@@ -11,8 +11,8 @@ import xdlc
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.converter.checking import uncovered
+from xdlc.converter.tflite import FRONTEND
 from xdlc.converter.tflite.flexbuffers import decoded
-from xdlc.converter.tflite.frontend import FRONTEND
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.udo import Plugin
 from xdlc.udo.plugin import Int, Str, with_shape

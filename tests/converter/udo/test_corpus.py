@@ -10,7 +10,7 @@ import pytest
 
 import xdlc
 from tests.custom_ops import custom, like_first, param, place
-from xdlc.converter.onnx.frontend import FRONTEND
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import XdlcError
 from xdlc.ir import Model
 from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, STRING, UINT32

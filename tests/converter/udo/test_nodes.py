@@ -13,7 +13,7 @@ from onnx import helper
 
 from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
 from xdlc.container import udo
-from xdlc.converter.onnx.frontend import FRONTEND
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
 from xdlc.ir.dtype import (
