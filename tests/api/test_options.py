@@ -158,7 +158,7 @@ def keyword_only(function: Callable[..., Any]) -> set[str]:
 
 
 def test_signatures_state_every_option_of_what_they_call() -> None:
-    from xdlc.converter.onnx.convert import convert
+    from xdlc.converter.frontends import Frontend
     from xdlc.converter.pipeline import Options
     from xdlc.prepare.edit import edit
     from xdlc.prepare.htp import prepare_all
@@ -167,7 +167,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.runtime.export import export
     from xdlc.udo.udo_set import udo_set
 
-    options = {field.name for field in fields(QuantOptions)}
+    convert, options = Frontend.convert, {field.name for field in fields(QuantOptions)}
     shared = {field.name: field.default for field in fields(Options)}
     del shared["udos"], shared["input_dims"], shared["boundary"], shared["failed_passes"]
     own = {"diagnostics"}
@@ -189,7 +189,9 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
                 if each.name in stated and each.kind is each.KEYWORD_ONLY and is_same:
                     assert stated[each.name].default == each.default, (name, each.name)
     for name, default in shared.items():
-        assert of_verb("convert")[name].default == (None if name == "define_symbol" else default), name
+        assert of_verb("convert")[name].default == (
+            None if name in ("define_symbol", "set_inputs") else default
+        ), name
     defaults = QuantOptions()
     unlike = {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of", "output_kind"}
     for name in options - unlike:

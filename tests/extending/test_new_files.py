@@ -265,32 +265,37 @@ def test_a_file_format(overlay: Overlay, tmp_path: Path) -> None:
 
 
 def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
-    overlay.add("converter/reludef/__init__.py", '"""Importer of a made-up format."""\n')
     overlay.add(
-        "converter/reludef/frontend.py",
-        "from xdlc.converter.frontends import Frontend, FrontendOption\n"
-        "def convert(path, *, slope=0, udos=None, input_dims=None, notify=None, **options):\n"
-        "    from xdlc.ir import Graph, Model, Op, Tensor\n"
-        "    from xdlc.ir.dtype import FLOAT32\n"
-        '    graph = Graph(f"net{slope}")\n'
-        '    x, y = (Tensor(name, (1, 3), FLOAT32) for name in "xy")\n'
-        "    graph.add_input(x)\n"
-        '    graph.append(Op("Relu", [x], [y], name="n"))\n'
-        "    graph.add_output(y)\n"
-        "    model = Model()\n"
-        "    model.add_graph(graph)\n"
-        "    return model\n"
+        "converter/reludef/__init__.py",
+        '"""Importer of a made-up format."""\n'
+        "from xdlc.converter.frontends import Frontend, FrontendOption, reader\n"
         "def recognizes(path, found):\n"
         '    return path.is_file() and path.read_bytes().startswith(b"reludef")\n'
         "FRONTEND = Frontend(\n"
-        '    "reludef", "a reludef model", "xconv-reludef-to-dlc", recognizes, convert,\n'
+        '    "reludef", "a reludef model", "xconv-reludef-to-dlc", recognizes, reader("reludef"),\n'
         '    (FrontendOption("slope", "text", "Slope of the function."),),\n'
         ")\n",
     )
     overlay.add(
+        "converter/reludef/reader.py",
+        "from xdlc.converter.importer import SourceModel\n"
+        "from xdlc.converter.operators.registry import Handlers\n"
+        "from xdlc.converter.session.context import Source\n"
+        "from xdlc.converter.session.node import GraphInput, Node, SourceGraph\n"
+        "from xdlc.ir.dtype import FLOAT32\n"
+        "handler = Handlers()\n"
+        '@handler("Bend")\n'
+        "def bend(node, g):\n"
+        '    return g("Relu", node.inputs)\n'
+        "def read(path, options, *, slope=0):\n"
+        '    nodes = [Node("Bend", ["x"], ["y"], {}, "n")]\n'
+        '    graph = SourceGraph([GraphInput("x", FLOAT32, [1, 3])], ["y"], nodes)\n'
+        '    return SourceModel(Source("reludef", str(path), f"net{slope}"), graph, handler, options)\n',
+    )
+    overlay.add(
         "cli/tools/reludef_to_dlc.py",
         "from xdlc.cli.convert_options import converter_tool\n"
-        "from xdlc.converter.reludef.frontend import FRONTEND\n"
+        "from xdlc.converter.reludef import FRONTEND\n"
         "main = converter_tool(FRONTEND.tool, FRONTEND)\n",
     )
     source, target = tmp_path / "m.txt", tmp_path / "m.dlc"

@@ -14,7 +14,7 @@ from tests.converter.snpe.test_layers import Net
 from xdlc.container import load
 from xdlc.container.archive import read_entries
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.converter.snpe import translate
+from xdlc.converter.snpe.translate import translate
 from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import MappedFile, ScaleOffset, i32, static, string
 from xdlc.ir.dtype import INT32

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from xdlc.converter.onnx.convert import convert
+from xdlc.converter.onnx import FRONTEND
 from xdlc.ir import DType, Graph, Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
@@ -117,7 +117,7 @@ def converted(folder: Path, model: Any, *ops: Udo, **options: Any) -> Model:
     path = folder / "model.onnx"
     onnx.save(model, path)
     shapes = options.pop("shapes", {})
-    return convert(path, udos=UdoSet(ops, {}, shapes), **options)
+    return FRONTEND.convert(path, udos=UdoSet(ops, {}, shapes), **options)
 
 
 def custom_op(model: Model) -> Op:

@@ -386,19 +386,20 @@ def draft_udo_config(
         ModelError: If the file is not a valid model, or the package's name is not valid in a definition.
         StorageError: If the file cannot be read.
     """
+    from xdlc.converter.checking import uncovered
     from xdlc.udo.config.convert import drafted
     from xdlc.udo.udo_set import configured_ops
 
     frontend = find_frontend(path)
-    if frontend.uncovered is None:
+    if not frontend.has_drafts:
         raise UsageError(
             f"no definitions are drafted for {frontend.model}", where=str(path), fix="write them, or a plugin"
         )
     own = {"weights": checked_path(weights, _WEIGHTS)} if weights is not None else {}
     check_own_options(frontend, {}, own)
     known = configured_ops(udo_config_paths)
-    nodes, others = frontend.uncovered(
-        path, input_dims=checked_dims(input_dims), udos=known, operators=operators, **own
+    nodes, others = uncovered(
+        frontend, path, input_dims=checked_dims(input_dims), udos=known, operators=operators, **own
     )
     return drafted(
         nodes,

@@ -85,7 +85,7 @@ def executable(model: Model | PathLike) -> Model:
         ConstraintError: If a branch or a loop breaks a rule of control flow, or an op lacks an operand.
         XdlcError: As ``load`` does.
     """
-    from xdlc.converter.snpe import has_layers, translate
+    from xdlc.converter.snpe.translate import has_layers, translate
     from xdlc.opdefs.control_flow_rules import verify_control_flow
     from xdlc.opdefs.verify import verify_arity
 

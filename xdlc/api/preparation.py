@@ -148,7 +148,7 @@ def preprocess(
 
 def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
     """Apply the options that edit the model, take them out of ``options``, and return the model."""
-    from xdlc.converter.snpe import has_layers
+    from xdlc.converter.snpe.translate import has_layers
     from xdlc.prepare.edit import edit
 
     changes = {name: options.pop(name) for name in keywords(edit) if name in options}

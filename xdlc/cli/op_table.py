@@ -50,7 +50,7 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
 def _of_layers(model: Model) -> dict[str, str]:
     """Return the letters of each layer of SNPE 1: those of all ops that it becomes, where it becomes some."""
     from xdlc import api
-    from xdlc.converter.snpe import has_layers
+    from xdlc.converter.snpe.translate import has_layers
 
     found: dict[str, set[str]] = {}
     if has_layers(model):

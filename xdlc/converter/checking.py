@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from xdlc import ir
 from xdlc.converter.frontends import Frontend
+from xdlc.converter.importer import import_model
 from xdlc.converter.report import Report, make_report
 from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.values import Spec
 from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Model
-from xdlc.opdefs.source_match import UncoveredNode
+from xdlc.opdefs.source_match import Operand, UncoveredNode
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.htp.support import Verdict, judge
+from xdlc.runtime.onnx_evaluator import limited
 from xdlc.targets import find_soc
 
 
@@ -56,7 +61,7 @@ def check(
 
 
 def uncovered(
-    convert: Callable[..., Model],
+    frontend: Frontend,
     path: str | os.PathLike[str],
     *,
     operators: Sequence[str] = (),
@@ -65,7 +70,7 @@ def uncovered(
     """Return the nodes whose operators have no mapping, and the other problems that there are.
 
     Args:
-        convert: Converts a file of the framework.
+        frontend: The importer.
         path: The file.
         operators: Operators whose nodes count as uncovered even if they have a mapping.
         **options: Options of ``convert``.
@@ -74,28 +79,42 @@ def uncovered(
         XdlcError: If there is nothing to look at: no such file, no valid model, a wrong option.
     """
     diagnostics = Diagnostics(requested=frozenset(operators))
-    try:
-        convert(path, diagnostics=diagnostics, unroll_loops=0, **options)
-    except XdlcError:
-        if not diagnostics.problems:
-            raise
-    places = {problem.where for problem in diagnostics.problems}
-    nodes = distinct([node for node in diagnostics.uncovered if node.where in places])
+    with limited():
+        model = frontend.source_model(path, unroll_loops=0, **options)
+        import_model(model, frontend.tool, diagnostics)
+        places = {problem.where for problem in diagnostics.problems}
+        nodes = _distinct([node for node in diagnostics.uncovered if node.where in places])
+        specs = model.declared.inferred() if nodes else {}
     types = {node.type for node in nodes}
     for name in operators:
         if name not in types:
-            held = sorted({node.type for node in diagnostics.nodes})
-            near = nearest_names(name, held)
+            known = {node.type for node in model.graph.all_nodes()}
+            known.update(type for _, type in model.handlers.inner_types())
             problem = f"no node of the model is a {name} that nothing defines"
-            if name in held and diagnostics.problems:
-                problem = f"the inputs of {name} are unknown: the nodes before it have problems"
-                near = "first draft what nothing maps, and give that with --udo_config_paths"
-            raise UsageError(problem, where=str(path), fix=near or "omit it")
+            raise UsageError(problem, where=str(path), fix=nearest_names(name, sorted(known)) or "omit it")
     listed = {node.where for node in nodes}
-    return nodes, [problem for problem in diagnostics.problems if problem.where not in listed]
+    others = [problem for problem in diagnostics.problems if problem.where not in listed]
+    return [_completed(node, specs) for node in nodes], others
 
 
-def distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:
+def _completed(node: UncoveredNode, specs: Mapping[str, Spec]) -> UncoveredNode:
+    """Return a node with what inference finds after unknown operators, such as the type of a Cast."""
+
+    def full(operand: Operand | None) -> Operand | None:
+        if operand is None or operand.odd or operand.name not in specs:
+            return operand
+        spec = specs[operand.name]
+        shape = spec.shape if operand.shape is None else operand.shape
+        try:
+            dtype = ir.dtype.from_numpy(spec.dtype) if operand.dtype is None and spec.dtype else operand.dtype
+        except TypeError:
+            return operand
+        return replace(operand, shape=shape, dtype=dtype)
+
+    return replace(node, inputs=tuple(map(full, node.inputs)), outputs=tuple(map(full, node.outputs)))
+
+
+def _distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:
     """Return the nodes without repetitions of an attempt that was made again later."""
     found = {(node.where, tuple(one.name for one in node.outputs if one)): node for node in nodes}
     return list(found.values())

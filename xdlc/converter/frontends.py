@@ -6,19 +6,20 @@ import os
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass, field, fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from xdlc import converter
 from xdlc.converter.formats import Format, looks_like, recognize
-from xdlc.errors import ModelError, StorageError, UsageError, XdlcError, nearest_names
+from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
 
 if TYPE_CHECKING:
+    from xdlc.converter.importer import SourceModel
+    from xdlc.converter.session.diagnostics import Diagnostics
     from xdlc.ir import Model
-    from xdlc.opdefs.source_match import UncoveredNode
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -56,10 +57,9 @@ DEFINE_SYMBOL = FrontendOption(
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """An importer: the object ``FRONTEND`` of the module ``xdlc.converter.<framework>.frontend``.
+    """An importer: the object ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
 
-    That module imports the importer itself only inside the functions that it states, for tools list all
-    frontends.
+    The package imports its modules only where it reads a file, for tools list all frontends.
 
     Attributes:
         framework: Name of the framework, which is that of the package.
@@ -67,22 +67,84 @@ class Frontend:
         tool: Name of its tool, which is noted in the models that it makes.
         recognizes: Whether a path is a model of the framework, by content; gets the path and the format
             that ``xdlc.converter.formats`` finds there, if any.
-        convert: Returns the model of a file: ``xdlc.convert`` without its options about UDOs, which come as
-            ``udos``, and with ``diagnostics``.
+        read: Returns the ``importer.SourceModel`` of a path, for ``pipeline.Options`` and the options that
+            only this importer has.
         options: Options that only this importer has.
         spellings: Further flags in its tool of options that all importers have, by their long flag.
-        uncovered: Returns the nodes of a file that nothing covers, and the other problems; None if UDO
-            configurations cannot be drafted for the framework.
+        has_drafts: Whether UDO configurations can be drafted for the framework.
     """
 
     framework: str
     model: str
     tool: str
     recognizes: Callable[[Path, Format | None], bool]
-    convert: Callable[..., Model]
+    read: Callable[..., SourceModel]
     options: Sequence[FrontendOption] = ()
     spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    uncovered: Callable[..., tuple[list[UncoveredNode], list[XdlcError]]] | None = None
+    has_drafts: bool = True
+
+    def convert(
+        self,
+        path: StrPath,
+        *,
+        diagnostics: Diagnostics | None = None,
+        notify: Callable[[str], None] | None = None,
+        step: Callable[[str, int, int], None] | None = None,
+        **options: Any,
+    ) -> Model:
+        """Return the model of a file; weights stay in the file until they are written or used.
+
+        If a pass fails, the model is imported again without it.
+
+        Args:
+            path: The file or folder.
+            diagnostics: Collects the problems of nodes and ops, which are then not raised: the result holds
+                what could be converted, and is no whole model if there are any.
+            notify: Called with each notice; default: the log.  Not with ``diagnostics``, which collects them.
+            step: Progress callback.
+            **options: Options of every conversion (``pipeline.Options``), and those of the importer.
+
+        Raises:
+            XdlcError: Every problem found; several make a ProblemList.
+        """
+        from xdlc.converter.importer import import_model
+        from xdlc.converter.pipeline import finish
+        from xdlc.converter.session.diagnostics import Diagnostics
+        from xdlc.passes import FailedPass
+        from xdlc.runtime.onnx_evaluator import limited
+
+        failed: dict[str, str] = {}
+        collects = diagnostics is not None
+        session = diagnostics or Diagnostics()
+        while True:
+            try:
+                with limited():
+                    model = self.source_model(path, failed_passes=failed, **options)
+                    imported = import_model(model, self.tool, session, step)
+                    return finish(
+                        imported, session, model.options, collects=collects, notify=notify, step=step
+                    )
+            except FailedPass as failure:
+                if failure.name in failed or not failure.is_avoidable:
+                    raise
+                failed[failure.name] = str(failure)
+            session.reset()
+
+    def source_model(self, path: StrPath, **options: Any) -> SourceModel:
+        """Return a file as the reader of the framework returns it, for options as of ``convert``.
+
+        Raises:
+            XdlcError: If it cannot be read, or options do not fit.
+        """
+        from xdlc.converter.pipeline import Options
+
+        stated = {name: value for name, value in options.items() if value is not None}
+        shared = {
+            name: stated.pop(name) for name in stated.keys() & {entry.name for entry in fields(Options)}
+        }
+        chosen = Options(**shared)
+        chosen.check()
+        return self.read(path, chosen, **stated)
 
 
 def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
@@ -90,47 +152,21 @@ def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
     return lambda _path, found: found in known
 
 
-def deferred(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of an importer that is imported at the first call: tools list all frontends.
+def reader(framework: str) -> Callable[..., Any]:
+    """Return the function ``read`` of an importer, whose module is imported at the first call."""
 
-    If a pass fails, the model is imported again without it.
-    """
+    def read(*arguments: Any, **options: Any) -> Any:
+        return import_module(f"xdlc.converter.{framework}.reader").read(*arguments, **options)
 
-    def call(*arguments: Any, **options: Any) -> Any:
-        from xdlc.passes import FailedPass
-        from xdlc.runtime.onnx_evaluator import limited
-
-        failed: dict[str, str] = {}
-        while True:
-            try:
-                with limited():
-                    return getattr(import_module(module), name)(*arguments, **options)
-            except FailedPass as failure:
-                if failure.name in failed or not failure.is_avoidable:
-                    raise
-                failed[failure.name] = str(failure)
-            options["failed_passes"] = failed
-            if options.get("diagnostics") is not None:
-                options["diagnostics"].reset()
-
-    return call
-
-
-def drafted(convert: Callable[..., Model]) -> Callable[..., Any]:
-    """Return the ``uncovered`` of a frontend whose importer stands on ``converter.importer``."""
-    return partial(deferred("xdlc.converter.checking", "uncovered"), convert)
+    return read
 
 
 @cache
 def frontends() -> Mapping[str, Frontend]:
     """Return the frontend of each package of importers that has one, by framework."""
-    found: dict[str, Frontend] = {}
-    for package in pkgutil.iter_modules(converter.__path__):
-        places = [os.path.join(place, package.name) for place in converter.__path__]
-        if package.ispkg and any(module.name == "frontend" for module in pkgutil.iter_modules(places)):
-            frontend = import_module(f"xdlc.converter.{package.name}.frontend").FRONTEND
-            found[frontend.framework] = frontend
-    return found
+    packages = [package.name for package in pkgutil.iter_modules(converter.__path__) if package.ispkg]
+    modules = [import_module(f"xdlc.converter.{name}") for name in packages]
+    return {module.FRONTEND.framework: module.FRONTEND for module in modules if hasattr(module, "FRONTEND")}
 
 
 def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:

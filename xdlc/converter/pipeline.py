@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.boundary.options import Options as BoundaryOptions
@@ -16,9 +16,9 @@ from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
 from xdlc.converter.operators.control_flow.unread import drop_unread
 from xdlc.converter.operators.random_inputs import AS_INPUT
-from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
-from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.session.weight_factors import weight_factors
+from xdlc.converter.session.boundary import blame_bindings, open_symbols
+from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
+from xdlc.converter.session.node import GraphInput, Labels
 from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
 from xdlc.converter.udo.diagnostics import broken_rules, notices
 from xdlc.converter.udo.native_ops import (
@@ -52,6 +52,8 @@ class Options:
         input_dims: Shapes by input name, batch included; needed for dynamic dimensions.
         define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
+        set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
+            ``.npy`` files.  One number fills a shape whose dimensions are all known.
         out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
@@ -67,6 +69,7 @@ class Options:
     input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
     define_symbol: Mapping[str, int] = field(default_factory=dict)
     batch: int | None = None
+    set_inputs: Mapping[str, Any] = field(default_factory=dict)
     out_name: Sequence[str] | None = None
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
@@ -133,7 +136,7 @@ class Imported:
     model: ir.Model
     path: str | os.PathLike[str]
     tool: str
-    inputs: Sequence[DeclaredInput] = ()
+    inputs: Sequence[GraphInput] = ()
     outputs: Mapping[str, Labels] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     encoded_io: bool = False
@@ -141,7 +144,8 @@ class Imported:
 
     def labels(self) -> dict[str, Labels]:
         """Return the dimensions that the source states of its inputs and outputs, by name."""
-        return {name: dims for name, dims, _ in self.inputs if dims is not None} | dict(self.outputs)
+        inputs = {entry.name: entry.dims for entry in self.inputs if entry.dims is not None}
+        return inputs | dict(self.outputs)
 
 
 def finish(

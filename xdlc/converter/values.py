@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType, Tensor
@@ -45,6 +46,19 @@ def inverse(order: Sequence[int]) -> Order:
     for position, axis in enumerate(order):
         result[axis] = position
     return tuple(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of a value before the graph runs.
+
+    Attributes:
+        shape: Dims, None for one that is open; None as a whole if even the rank is.
+        dtype: numpy dtype, or None if it is no tensor of plain numbers.
+    """
+
+    shape: Dims | None
+    dtype: Any
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import pytest
 
 import xdlc
 from xdlc.container.read3 import PACKAGE
-from xdlc.converter.snpe import has_layers, translate
+from xdlc.converter.snpe.translate import has_layers, translate
 from xdlc.errors import ProblemList, UnsupportedOp
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor, b8, f32, i32, static, string
 from xdlc.ir.dtype import FLOAT32, UFIXED8

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.converter.toy.toy import convert, handler
+from tests.converter.toy.toy import TOY, handler
 from tests.support.custom_ops import custom, like_first, param, place
 from xdlc.converter.checking import check
-from xdlc.converter.frontends import Frontend
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import UdoSet
 
 X = np.asarray([-1, 2, -3], np.float32)
-TOY = Frontend("toy", "a toy model", "toy-to-dlc", lambda path, found: True, convert)
+convert = TOY.convert
 
 
 @pytest.fixture

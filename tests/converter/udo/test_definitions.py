@@ -13,7 +13,7 @@ from onnx import helper
 from tests.support.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
 from xdlc.container import load, udo
 from xdlc.converter.checking import check
-from xdlc.converter.onnx.frontend import FRONTEND
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.op_view import OpView

@@ -22,7 +22,7 @@ from tests.support.custom_ops import (
     place,
 )
 from xdlc.container import udo
-from xdlc.converter.onnx.convert import convert
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
 from xdlc.ir.dtype import (
@@ -361,7 +361,7 @@ def test_of_two_packages_the_one_of_the_nodes_domain_is_taken(tmp_path: Path) ->
         for op, domain in zip(ops, ("other", "my.domain"), strict=True)
     }
     onnx.save(scale_model(), tmp_path / "m.onnx")
-    model = convert(tmp_path / "m.onnx", udos=UdoSet(tuple(ops), packages), notify=[].append)
+    model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet(tuple(ops), packages), notify=[].append)
     assert [op.package for op in model.main.ops] == ["B"]
 
 
@@ -441,7 +441,7 @@ def test_types_that_differ_between_cores_are_all_allowed(tmp_path: Path) -> None
     )
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    model = convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
+    model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     at = custom_op(model).inputs[1]
     assert at is not None
     assert at.dtype is INT32
@@ -479,7 +479,7 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
         table = SupplementTable("CPU", frozenset({"Mix"}), {"Mix": (row,)})
         packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), (table,))}
         onnx.save(given, tmp_path / "m.onnx")
-        model = convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
+        model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     else:
         model = converted(tmp_path, given, op)
     weight = custom_op(model).inputs[1]
@@ -552,7 +552,7 @@ def test_each_side_between_roundings_is_as_one_backend_has_it(
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights, infos={"b": (F32, [2])})
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    made = custom_op(convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages)))
+    made = custom_op(FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages)))
     read, weight = made.inputs
     assert read is not None
     assert weight is not None

@@ -16,9 +16,8 @@ from xdlc import ir
 from xdlc.converter.caffe.params import Layer
 from xdlc.converter.caffe.versions import current_layers
 from xdlc.converter.caffe.weights_file import WeightsFile
-from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.protobuf_text import Message, Word, flattened, readable
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
 from xdlc.ir.names import FreeNames
 

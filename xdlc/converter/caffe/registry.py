@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.converter.operators.handlers import Handlers
+from xdlc.converter.operators.registry import Handlers
 
 _WITHOUT_EFFECT = ("engine", "force_nd_im2col", "share_in_parallel")
 """Parameters of any layer that choose an implementation."""

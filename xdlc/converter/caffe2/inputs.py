@@ -11,7 +11,7 @@ from shlex import quote
 
 from xdlc.converter.caffe2.fills import dims_of, fill_dtype, is_constant
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
-from xdlc.converter.importer import GraphInput
+from xdlc.converter.session.node import GraphInput
 from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
 from xdlc.ir import dtype as types

@@ -17,9 +17,8 @@ from typing import Any
 from xdlc.converter.caffe2.fills import INT8, MOST_CONSTANT, filled, is_constant
 from xdlc.converter.caffe2.inputs import find_inputs
 from xdlc.converter.caffe2.netdef import NetDef, OperatorDef
-from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.context import Allowance, Source
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, UsageError, XdlcError
 
 _SECONDS = frozenset(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, SourceGraph
+from xdlc.converter.importer import SourceModel
 from xdlc.converter.keras.archive import KerasFile
 from xdlc.converter.keras.calls import Call, Ref, invalid, is_leaf, tensors
-from xdlc.converter.keras.handling import DTYPES, Operand
+from xdlc.converter.keras.handling import DTYPES, Operand, handler
 from xdlc.converter.keras.layers import EXPORT, INPUT, Layer, Parser
 from xdlc.converter.keras.masks import with_masks
 from xdlc.converter.keras.names import Names
 from xdlc.converter.keras.options import arguments_of, described, options_of
 from xdlc.converter.keras.weights import bind, check_policy
+from xdlc.converter.pipeline import Options
 from xdlc.converter.session.boundary import UNNAMED
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.context import Source
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.names import FreeNames
 
@@ -24,8 +27,8 @@ _NODES = 1 << 16
 """Most nodes that calls of models inside models may expand to."""
 
 
-def read(path: Any) -> tuple[SourceGraph, list[str], int]:
-    """Return the graph of a file, notices, and the number of bytes of the weights.
+def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
+    """Return the graph of a ``.keras`` or ``.h5`` file.
 
     Raises:
         ModelError: If the file is damaged or contradicts itself.
@@ -48,7 +51,15 @@ def read(path: Any) -> tuple[SourceGraph, list[str], int]:
         f"layer {name!r} and others compute in {policy}: the DLC computes in float32"
         for policy, name in policies.items()
     ]
-    return graph, [*notices, *building.notices], file.weights.size
+    return SourceModel(
+        Source("keras", str(path), unit="layer", channels="last"),
+        graph,
+        handler,
+        options,
+        nbytes=lambda: file.weights.size,
+        notices=[*notices, *building.notices],
+        batch_of_one=True,
+    )
 
 
 def _restate(config: dict[str, Any]) -> None:

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.protobuf import INT64
-from xdlc.converter.session.context import DENSE_BYTES
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import TensorData
 
 if TYPE_CHECKING:
-    from xdlc.converter.onnx.source import OnnxFile
+    from xdlc.converter.onnx.reader import OnnxFile
     from xdlc.ir.data import Array
+
+DENSE_BYTES = 1 << 30
+"""Most bytes of the sparse tensors of a model when they are dense."""
 
 
 def too_large(where: str) -> UnsupportedOp:

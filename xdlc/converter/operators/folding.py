@@ -81,12 +81,11 @@ class Folding:
     def _left(self) -> int:
         return _START + _PER_BYTE * self._nbytes() - self._used
 
-    def evaluate(self, folded: Node, opset: int) -> list[Array | None] | None:
+    def evaluate(self, folded: Node) -> list[Array | None] | None:
         """Return the outputs of a node, by onnxruntime, or where it has no kernel by ONNX's reference.
 
         Args:
             folded: A node of the default domain, whose inputs are all static.
-            opset: Version of the default domain.
 
         Returns:
             The outputs, or None if the node is not valid, that is too much work, or nobody knows how much
@@ -109,7 +108,7 @@ class Folding:
         if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
             return None
         try:
-            results = self._computed(node, opset, given)
+            results = self._computed(node, folded.opset, given)
         except RefusedError as error:
             raise ModelError(
                 f"its inputs are constant, but it cannot be evaluated: {error}",

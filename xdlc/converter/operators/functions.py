@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from xdlc.converter.operators.messages import as_proto
-from xdlc.converter.operators.protobuf import plain_domain
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.errors import ModelError
@@ -125,29 +124,6 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
         raise ModelError(
             f"its inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
         ) from error
-
-
-def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
-    """Return the version of each operator domain that a model or a function imports.
-
-    Raises:
-        ModelError: If a version is none, or a domain has two.
-    """
-    found: dict[str, int] = {}
-    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
-        domain, version = plain_domain(entry.domain), entry.version
-        if version == 0 and domain in found:
-            continue
-        if not 0 < version <= EXTENT_LIMIT or found.setdefault(domain, version) != version:
-            raise ModelError(
-                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
-                + (
-                    f" beside opset {found[domain]}" if domain in found else "; versions have 31 bits, from 1"
-                ),
-                where=where,
-                fix="check the file with onnx.checker",
-            )
-    return found
 
 
 def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:

@@ -13,10 +13,9 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.inference import Spec
 from xdlc.converter.operators.registry import ML, Node
 from xdlc.converter.operators.upgrades import upgraded
-from xdlc.converter.values import Value, open_tensor
+from xdlc.converter.values import Spec, Value, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, Param, Scalar, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT64, INT64

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, ML, Node
-from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Value
+from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Spec, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 
 Rank = Callable[[Sequence[Value | None]], int | None]
 """Rank of an output for the inputs of a node, None if it is not known."""
 _VALUE_LIMIT = 1 << 10  # elements of an input whose values may decide a shape
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What is known of a value before the graph runs.
-
-    Attributes:
-        shape: Dims, None for one that is open; None as a whole if even the rank is.
-        dtype: numpy dtype, or None if it is no tensor of plain numbers.
-    """
-
-    shape: Dims | None
-    dtype: Any
 
 
 def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.protobuf_text import text_of
+from xdlc.converter.values import EXTENT_LIMIT
 from xdlc.errors import BackendError, ModelError
 from xdlc.ir.dtype import from_numpy
 from xdlc.opdefs.op_view import TensorSpec
@@ -214,26 +215,6 @@ def node_count(graph: Any) -> int:
     return sum(1 for _ in all_nodes(graph))
 
 
-def read_names(node: Any) -> Iterator[str]:
-    """Iterate over the names of the values that a node and the graphs inside it read."""
-    for found in (node, *inner_nodes(node)):
-        yield from found.input
-        for graph in inner_graphs(found):
-            yield from (output.name for output in graph.output)
-
-
-def needed_names(node: Any) -> list[str]:
-    """Return the names that a node reads, those among them that the graphs inside it read from outside."""
-    names = list(node.input)
-    for graph in inner_graphs(node):
-        made = {entry.name for entry in (*graph.input, *graph.initializer)}
-        made.update(name for inner in graph.node for name in inner.output)
-        read = [name for inner in graph.node for name in needed_names(inner)]
-        read.extend(output.name for output in graph.output)
-        names.extend(name for name in dict.fromkeys(read) if name not in made)
-    return names
-
-
 def check_texts(model: Any, where: str) -> None:
     """Refuse a ``ModelProto`` with names that are no text, which protobuf returns as bytes.
 
@@ -287,3 +268,26 @@ def check_names(graph: Any, where: str) -> None:
     for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
         if not type.isprintable():
             raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
+
+
+def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
+    """Return the version of each operator domain that a model or a function imports.
+
+    Raises:
+        ModelError: If a version is none, or a domain has two.
+    """
+    found: dict[str, int] = {}
+    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
+        domain, version = plain_domain(entry.domain), entry.version
+        if version == 0 and domain in found:
+            continue
+        if not 0 < version <= EXTENT_LIMIT or found.setdefault(domain, version) != version:
+            raise ModelError(
+                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
+                + (
+                    f" beside opset {found[domain]}" if domain in found else "; versions have 31 bits, from 1"
+                ),
+                where=where,
+                fix="check the file with onnx.checker",
+            )
+    return found

@@ -8,7 +8,8 @@ from typing import Any
 
 from xdlc.converter.pytorch.exported import Program
 from xdlc.converter.pytorch.symbols import Bindings, Unknown, evaluate, shown, symbols_of
-from xdlc.converter.session.boundary import DeclaredInput, input_shapes
+from xdlc.converter.session.boundary import input_shapes
+from xdlc.converter.session.node import GraphInput
 from xdlc.errors import UsageError
 
 
@@ -95,8 +96,9 @@ def _given_shapes(
     used = {symbol for dims in sizes.values() for size in dims for symbol in symbols_of(size)}
     plain = {shown(size) for dims in sizes.values() for size in dims}
     declared = [
-        DeclaredInput(
+        GraphInput(
             name,
+            None,
             [
                 shown(size)
                 if bindings.number(size) is None or shown(size) in symbols

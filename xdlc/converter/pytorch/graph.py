@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
 from xdlc.converter.pytorch.calls import Call, CallGraph, Meta, Ref, ScalarType, SymbolRef
 from xdlc.converter.pytorch.exported import Program, understood
 from xdlc.converter.pytorch.functional import functional
@@ -18,8 +17,8 @@ from xdlc.converter.pytorch.parameters import frozen_names
 from xdlc.converter.pytorch.registry import AtenNode, Slot, aten, stated_dtype
 from xdlc.converter.pytorch.symbols import Bindings, shown
 from xdlc.converter.pytorch.tensors import dtype_of
-from xdlc.converter.session.node import Node, TypeName
-from xdlc.converter.udo.nodes import Undeclared
+from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph, TypeName
+from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.ir.names import FreeNames
@@ -32,7 +31,7 @@ _FLOAT64 = 7
 _COMPLEX = (8, 9, 10)
 
 
-class Shapes(Undeclared):
+class Shapes(Declarations):
     """What a program states of its values, for user-defined operations.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from xdlc import ir
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.operators.handlers import Handler, Handlers
+from xdlc.converter.operators.registry import Handler, Handlers
 from xdlc.converter.pytorch.calls import ScalarType
 from xdlc.converter.pytorch.schemas import schema
 from xdlc.converter.pytorch.tensors import dtype_of

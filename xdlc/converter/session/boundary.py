@@ -5,38 +5,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
-from typing import NamedTuple
 
 from xdlc import ir
 from xdlc.converter.session.context import REPORT, ImportContext
 from xdlc.converter.session.diagnostics import COPY
-from xdlc.converter.session.node import CONTRADICTION
+from xdlc.converter.session.node import CONTRADICTION, GraphInput, Labels
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
 
 UNNAMED = "?"
 """Label of a dynamic dimension without a symbol."""
-Labels = Sequence[int | str]
-"""Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
-
-
-class DeclaredInput(NamedTuple):
-    """An input as a model declares it.
-
-    Attributes:
-        name: Its name.
-        dims: Its dimensions; None if the model states none.
-        is_tensor: Whether it is a tensor; the import refuses others.
-    """
-
-    name: str
-    dims: Labels | None
-    is_tensor: bool = True
 
 
 def input_shapes(
-    inputs: Sequence[DeclaredInput],
+    inputs: Sequence[GraphInput],
     where: str,
     *,
     input_dims: Mapping[str, Sequence[int]],
@@ -70,15 +53,10 @@ def input_shapes(
                 )
             )
     used = {
-        label
-        for entry in inputs
-        for label in entry.dims or ()
-        if isinstance(label, str) and label != UNNAMED and entry.is_tensor
+        label for entry in inputs for label in entry.dims or () if isinstance(label, str) and label != UNNAMED
     }
     shapes: dict[str, tuple[int | None, ...]] = {}
-    for name, labels, is_tensor in inputs:
-        if not is_tensor:
-            continue
+    for name, _, labels in inputs:
         given = input_dims.get(name)
         if given is not None and labels is not None and len(given) != len(labels):
             problems.append(
@@ -132,7 +110,7 @@ def input_shapes(
     return shapes
 
 
-def with_batch_of_one(inputs: Sequence[DeclaredInput], notices: list[str]) -> list[DeclaredInput]:
+def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[GraphInput]:
     """Return inputs whose open first dimension is 1, if nothing else is open.
 
     Args:
@@ -174,7 +152,7 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
 
 def blame_bindings(
     problems: Sequence[XdlcError],
-    inputs: Sequence[DeclaredInput],
+    inputs: Sequence[GraphInput],
     input_dims: Mapping[str, Sequence[int]],
     *,
     is_bound: bool,
@@ -218,10 +196,10 @@ def blame_bindings(
 
 
 def _changed(
-    inputs: Sequence[DeclaredInput], input_dims: Mapping[str, Sequence[int]]
+    inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Labels, Sequence[int]]]:
     """Yield the inputs that get other dimensions than the model states: name, labels, and dimensions."""
-    for name, labels, _ in inputs:
+    for name, _, labels in inputs:
         dims = input_dims.get(name, ())
         if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
             yield name, labels, dims

@@ -1,17 +1,18 @@
-"""Nodes of a source graph, as importers and handlers get them, and the graphs inside them."""
+"""Source graphs, their nodes as importers and handlers get them, and the graphs inside these."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xdlc import ir
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import ModelError, UnsupportedOp, nearest_names
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir.data import Array
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _MOST_INTEGERS = 1 << 16
 """Most numbers of a shape, of axes, of sizes: no tensor has more axes or parts."""
 _MOST_SHOWN = 16
 """Unread attributes that an error names."""
+Labels = Sequence[int | str]
+"""Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
 
 
 class TypeName(str):
@@ -39,16 +42,16 @@ class Node:
         names: Names of its inputs; empty for an omitted input.
         outputs: Names of its outputs; empty for an omitted output.
         attributes: Attribute values as Python objects: strings as str, tensors as lazy data, graphs as
-            ``Body``.
+            ``SourceGraph``, which are ``Body`` during the import of the node.
         own_name: Its name, or one made from its first output.
         domain: Operator domain; the default one is ``""``.
-        opset: Version of the domain that the model imports; 0 for frameworks without versions.
+        opset: Version of the domain of a canonical operator; 0 for the operators of other frameworks.
         name: Name of the node of the source that it belongs to: its own, outside of functions.
         inputs: Values by position; None for an omitted input.  Sequences and optionals are among them only
             where the operator runs graphs or is on sequences or optionals itself.
         read: Names of the attributes that the importer has read.
-        load: Reads the attributes at the moment of the import; with False, an attribute without a plain value
-            is the message itself instead of an error.
+        load: Reads the attributes at the moment of the import, before which only graphs are among them; with
+            False, an attribute without a plain value is the message itself instead of an error.
         message: The ``NodeProto`` that the node comes from, or was made into.
         recorded: Names that xdlc recorded in the source for the op of this node, if any.
         stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
@@ -80,6 +83,33 @@ class Node:
     def full_type(self) -> str:
         """The operator, prefixed with its domain where that is not the default one."""
         return f"{self.domain}::{self.type}" if self.domain else self.type
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether it is an operator of ONNX, which needs no handler of its framework."""
+        return bool(self.opset)
+
+    def graphs(self) -> Iterator[SourceGraph]:
+        """Iterate over the graphs inside the node, without those inside them."""
+        for value in self.attributes.values():
+            if isinstance(value, SourceGraph):
+                yield value
+            elif isinstance(value, list) and value and isinstance(value[0], SourceGraph):
+                yield from value
+
+    def reads(self) -> Iterator[str]:
+        """Iterate over the names that the node and the graphs inside it read of the graph around it."""
+        yield from self.names
+        for graph in self.graphs():
+            yield from graph.reads()
+
+    def all_reads(self) -> Iterator[str]:
+        """Iterate over all names that the node and the graphs inside it read, wherever they are bound."""
+        yield from self.names
+        for graph in self.graphs():
+            yield from graph.outputs
+            for node in graph.nodes:
+                yield from node.all_reads()
 
     def input(self, index: int) -> Value | None:
         """Return an input, or None where it is omitted."""
@@ -224,6 +254,75 @@ class Node:
         return ModelError(text, fix=CONTRADICTION)
 
 
+class GraphInput(NamedTuple):
+    """An input of a source graph.
+
+    Attributes:
+        name: Its name.
+        dtype: Its data type; None if it is no tensor that a DLC holds.
+        dims: Its dimensions, symbols for dynamic ones; None if the source states none.
+    """
+
+    name: str
+    dtype: ir.DType | None
+    dims: Labels | None = None
+
+
+class GraphState(NamedTuple):
+    """A variable of a source graph, which becomes an input and an output of the model.
+
+    Attributes:
+        name: Its name.
+        read: Name of the input that holds its value before a run.
+        written: Name of the value that it has after a run.
+        initial: Its value before the first run: a number, or nested lists.
+    """
+
+    name: str
+    read: str
+    written: str
+    initial: Any = 0
+
+
+@dataclass(slots=True)
+class SourceGraph:
+    """A graph as the reader of a framework returns it.
+
+    Attributes:
+        inputs: Its inputs, those of states and those with a stored value among them.
+        outputs: Names of its outputs.
+        nodes: Its nodes in any order.
+        constants: Stored tensors by name, lazy.
+        states: Its variables.
+        problems: Errors by the name that has no value for it.
+        aliases: Names of values by further names that the source has for them.
+        output_dims: Dimensions that the source states of its outputs, by name.
+    """
+
+    inputs: Sequence[GraphInput]
+    outputs: Sequence[str]
+    nodes: Sequence[Node]
+    constants: Mapping[str, ir.TensorData] = field(default_factory=dict)
+    states: Sequence[GraphState] = ()
+    problems: Mapping[str, XdlcError] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    output_dims: Mapping[str, Labels] = field(default_factory=dict)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Iterate over the nodes, and over those of the graphs inside them."""
+        for node in self.nodes:
+            yield node
+            for graph in node.graphs():
+                yield from graph.all_nodes()
+
+    def reads(self) -> Iterator[str]:
+        """Iterate over the names that the graph reads of the graphs around it."""
+        bound = {"", *(entry.name for entry in self.inputs), *self.constants}
+        bound.update(name for node in self.nodes for name in node.outputs)
+        names = dict.fromkeys(name for node in self.nodes for name in node.reads())
+        yield from (name for name in (names | dict.fromkeys(self.outputs)) if name not in bound)
+
+
 class Body(ABC):
     """A graph inside a node; the framework defines how its nodes are imported into the scope at hand.
 
@@ -257,6 +356,10 @@ class Body(ABC):
         part = copy.copy(self)
         part.outputs = [self.outputs[position] for position in positions]
         return part
+
+    def reads(self) -> Sequence[str]:
+        """Return the names that it reads of the graphs around it, as far as they are known."""
+        return ()
 
     def producer(self, name: str) -> Node | None:
         """Return the node that computes a value; None if there is none, or it is unknown."""

@@ -12,9 +12,8 @@ from shlex import quote
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.session.boundary import UNNAMED, Labels
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.boundary import UNNAMED
+from xdlc.converter.session.node import GraphInput, Labels, Node, SourceGraph
 from xdlc.converter.tensorflow.content import Content, needed_nodes
 from xdlc.converter.tensorflow.graphs import Flat
 from xdlc.converter.tensorflow.nodes import data_inputs, port, text

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.converter.tensorflow.content import DEPTH, Content, body_port, needed_nodes, waits_for
 from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdlc.converter.operators.handlers import F, Handlers
+from xdlc.converter.operators.registry import F, Handlers
 from xdlc.converter.session.ordering import SOURCE
 
 _RESTATING = """

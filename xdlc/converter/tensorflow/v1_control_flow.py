@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xdlc.converter.importer import SourceGraph
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import Node, SourceGraph
 from xdlc.converter.tensorflow.v1_loops import DEPTH, FIX, Loops, all_graphs, prune, reads, substitute
 from xdlc.errors import ModelError
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.errors import ModelError
 
 DEPTH = 64

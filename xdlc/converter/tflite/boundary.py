@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdlc.converter.importer import GraphInput, SourceGraph
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.errors import UsageError, nearest_names

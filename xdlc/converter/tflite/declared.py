@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import OTHERS, TensorInfo
+from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Dims
 
 
-class DeclaredTensors:
+class DeclaredTensors(Declarations):
     """Tensors of a file by name; a name that sub-graphs share counts as not stated.
 
     Args:
@@ -40,7 +39,3 @@ class DeclaredTensors:
         """Return what a value is that no DLC holds, like ``string``; empty for tensors of numbers."""
         tensor = self._held.get(name)
         return "" if tensor is None else OTHERS.get(tensor.type, "")
-
-    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield nothing: files state shapes that their operators contradict."""
-        yield from ()

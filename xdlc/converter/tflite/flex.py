@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.converter.operators.applying import Operators
-from xdlc.converter.operators.handlers import Handler
+from xdlc.converter.operators.registry import Handler
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.nodes import attribute_messages, attributes

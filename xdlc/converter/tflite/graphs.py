@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, SourceGraph
 from xdlc.converter.session.context import DEPTH, UNROLLED_NODES, Source
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 from xdlc.converter.tflite.builtins import NAMES, options_of
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.flex import FLEX, node_attributes

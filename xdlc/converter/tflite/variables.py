@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, GraphState, SourceGraph
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph
 from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.errors import ModelError, UnsupportedOp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from xdlc.converter.protobuf_text import Octets, Word
 from xdlc.converter.session.context import ImportContext
@@ -13,15 +13,18 @@ from xdlc.converter.udo.definitions import merged
 from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
 from xdlc.converter.udo.lowering import lower, misfits
 from xdlc.converter.udo.output_inference import Declared
-from xdlc.converter.values import AnyValue, Dims, Value
+from xdlc.converter.values import AnyValue, Dims, Spec, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import Operand, SourceNode, Udo, UdoSet, UncoveredNode
 
 
-class Declarations(Protocol):
-    """Types that a source model states of its values."""
+class Declarations:
+    """Types that a source model states of its values; this one states none."""
+
+    def bind(self, shapes: Mapping[str, Sequence[int | None]], fixed: Mapping[str, Any]) -> None:
+        """Take the shapes of the inputs, and the values of those that options fix."""
 
     def find(self, name: str) -> Declared:
         """Return what is stated of a value.
@@ -29,28 +32,19 @@ class Declarations(Protocol):
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
         """
-
-    def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
-
-    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield values that have another shape than stated: name, stated dimensions, those found."""
-
-
-class Undeclared:
-    """The declarations of a model that states no types of its values."""
-
-    def find(self, name: str) -> Declared:
-        """Return that nothing is stated."""
         return Declared(read=bool(name))
 
     def oddity(self, name: str) -> str:
-        """Return an empty text."""
+        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
         return ""
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield nothing."""
+        """Yield values that have another shape than stated: name, stated dimensions, those found."""
         yield from ()
+
+    def inferred(self) -> Mapping[str, Spec]:
+        """Return what is known of values from the source as a whole, by name."""
+        return {}
 
 
 class UdoNodes:
@@ -64,7 +58,7 @@ class UdoNodes:
         context: The import; the framework is that of its source.
         udos: The definitions.
         is_native: Whether xdlc imports an operator itself, by domain and name.
-        declared: Returns what the model states of its values.
+        declared: What the model states of its values.
         types: Domain and name of all operators of the model.
         is_optional: Whether an attribute of any node has no meaning at inference.
     """
@@ -74,7 +68,7 @@ class UdoNodes:
         context: ImportContext,
         udos: UdoSet,
         is_native: Callable[[str, str], bool],
-        declared: Callable[[], Declarations],
+        declared: Declarations,
         types: Iterable[tuple[str, str]] = (),
         is_optional: Callable[[str], bool] = lambda _: False,
     ) -> None:
@@ -137,10 +131,10 @@ class UdoNodes:
         return Operand(name, value.dims, value.dtype, value.is_static)
 
     def _stated(self, name: str) -> Operand:
-        odd = self._declared().oddity(name)
+        odd = self._declared.oddity(name)
         if odd:
             return Operand(name, odd=odd)
-        found = self._declared().find(name)
+        found = self._declared.find(name)
         return Operand(name, found.shape, found.dtype)
 
     def _elsewhere(self, domain: str, type: str) -> str:
@@ -172,7 +166,7 @@ class UdoNodes:
         if udo.definition.package == source.domain:  # xdlc has written it: it has the op's own form
             udo = replace(udo, hooks=None)
         values = _tensors(node)
-        declared = [self._declared().find(name) for name in node.outputs]
+        declared = [self._declared.find(name) for name in node.outputs]
         results: Sequence[AnyValue] = lower(
             self._context.builder,
             source,
@@ -193,7 +187,7 @@ class UdoNodes:
             return
         values = ((name, value) for name, value in self._context.values.items() if isinstance(value, Value))
         shapes = {name: shape for name, value in values if (shape := value.dims) is not None}
-        found = list(self._declared().contradicted(shapes))
+        found = list(self._declared.contradicted(shapes))
         if found:
             name, stated, shape = found[0]
             more = f", and {len(found) - 1} more are not as stated" if len(found) > 1 else ""

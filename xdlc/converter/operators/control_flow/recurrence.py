@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xdlc.converter.operators.control_flow.recurrent_forms import ROW, Form, Reader
 from xdlc.converter.operators.control_flow.steps import known
-from xdlc.converter.operators.control_flow.sub_graph import Importer, SubGraph
+from xdlc.converter.operators.control_flow.sub_graph import SubGraph
 from xdlc.converter.values import AnyValue, Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 _MOST_ELEMENTS = 1 << 22
 """Most elements of the values with which an iteration is tried."""
@@ -138,7 +141,7 @@ def _new_gate(number: int, form: Form) -> tuple[Form, Form, Form, bool] | None:
 
 
 def recurrence(
-    importer: Importer,
+    importer: Operators,
     sub: SubGraph,
     tensors: Mapping[int, Tensor],
     results: Mapping[int, Value],
@@ -237,7 +240,7 @@ def _written(
     return next(iter(sorted(kinds)), "")
 
 
-def _applied(importer: Importer, cell: Cell, sequence: Value, states: Mapping[int, AnyValue]) -> list[Value]:
+def _applied(importer: Operators, cell: Cell, sequence: Value, states: Mapping[int, AnyValue]) -> list[Value]:
     """Return all hidden states [T, B, units] and the last of each state, of a canonical operator."""
     hidden = cell.states[0]
     start = states[hidden]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
@@ -17,52 +17,7 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.control_flow.while_loop import Assumed
-
-
-class Importer(Protocol):
-    """The canonical operators, as importers of control flow and of sequences apply them.
-
-    Attributes:
-        context: The import.
-        unroll_loops: Most iterations of a loop that are unrolled.
-        assumptions: What is assumed of the states of a loop, by its path.
-    """
-
-    context: ImportContext
-    unroll_loops: int
-    assumptions: dict[tuple[str, ...], Assumed]
-
-    @property
-    def builder(self) -> Builder:
-        """Adds to the graph under construction."""
-
-    def __call__(self, type: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Apply an operator with one output."""
-
-    def apply(
-        self,
-        type: str,
-        inputs: Sequence[Value | None],
-        attributes: Mapping[str, Any] | None = None,
-        outputs: int = 1,
-        *,
-        domain: str = "",
-        names: Sequence[str] = (),
-    ) -> list[Value]:
-        """Apply an operator."""
-
-    def apply_any(
-        self,
-        type: str,
-        inputs: Sequence[AnyValue | None],
-        attributes: Mapping[str, Any] | None = None,
-        outputs: int = 1,
-        *,
-        domain: str = "",
-        names: Sequence[str] = (),
-    ) -> list[AnyValue]:
-        """Apply an operator whose results may be sequences or optionals."""
+    from xdlc.converter.operators.applying import Operators
 
 
 class SubGraph:
@@ -204,13 +159,13 @@ def inline(
         return [context.values[name] for name in body.outputs]
 
 
-def graph_name(importer: Importer, node: Node, key: str) -> str:
+def graph_name(importer: Operators, node: Node, key: str) -> str:
     """Return a name that sorts after the main graph's and that other tools take as it is."""
     main = next(iter(importer.context.graphs))
     return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
 
 
-def commit(importer: Importer, subs: Sequence[SubGraph], keys: Sequence[str]) -> dict[str, ir.Param]:
+def commit(importer: Operators, subs: Sequence[SubGraph], keys: Sequence[str]) -> dict[str, ir.Param]:
     """Add graphs to the model under free names; return the parameters that name them."""
     params: dict[str, ir.Param] = {}
     for sub, key in zip(subs, keys, strict=True):

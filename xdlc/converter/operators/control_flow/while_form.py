@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.recurrence import recurrence
 from xdlc.converter.operators.control_flow.steps import ints, known, scalar
-from xdlc.converter.operators.control_flow.sub_graph import Importer, graph_name, inline, sub_graph
+from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, sub_graph
 from xdlc.converter.session.context import UNROLLED_NODES, Unresolved
 from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import FLOAT32
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 _PASSING = {"Identity", "clone"}
 _MONOTONE = {"less", "lt", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}
@@ -21,7 +25,7 @@ _DEPTH = 1 << 16
 
 
 def apply_while(
-    importer: Importer,
+    importer: Operators,
     condition: Body,
     body: Body,
     states: Sequence[AnyValue],
@@ -77,7 +81,7 @@ def apply_while(
 
 
 def _recurrence(
-    importer: Importer,
+    importer: Operators,
     body: Body,
     varying: Sequence[int],
     initial: Sequence[AnyValue],
@@ -158,14 +162,14 @@ def _origin(body: Body, name: str) -> str:
     return name
 
 
-def can_unroll(importer: Importer, body: Body, trips: int | None) -> bool:
+def can_unroll(importer: Operators, body: Body, trips: int | None) -> bool:
     """Return whether a loop that runs a number of times may be unrolled."""
     if trips is None or trips > importer.unroll_loops:
         return False
     return importer.context.budget.unrolled_nodes.used + trips * body.size <= UNROLLED_NODES
 
 
-def trip_count(importer: Importer, condition: Body, body: Body, states: Sequence[AnyValue]) -> int | None:
+def trip_count(importer: Operators, condition: Body, body: Body, states: Sequence[AnyValue]) -> int | None:
     """Return how often a loop runs, if that depends on known states only; else None.
 
     The states that decide are computed step by step as long as the loop may be unrolled.  After that the
@@ -193,7 +197,7 @@ def _number(value: AnyValue) -> bool:
 
 
 def _counted(
-    importer: Importer,
+    importer: Operators,
     condition: Body,
     body: Body,
     deciding: Sequence[int],

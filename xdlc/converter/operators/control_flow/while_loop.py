@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.repeat import Repeat
 from xdlc.converter.operators.control_flow.steps import (
@@ -23,7 +24,6 @@ from xdlc.converter.operators.control_flow.steps import (
     wider,
 )
 from xdlc.converter.operators.control_flow.sub_graph import (
-    Importer,
     SubGraph,
     boundary,
     commit,
@@ -39,6 +39,9 @@ from xdlc.converter.values import AnyValue, Dims, Value, identity
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import WHILE
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ class Assumed:
     condition: bool = False
 
 
-def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
+def looped(importer: Operators, loop: Repeat) -> list[AnyValue]:
     """Return the results of a ``While``, whose states must be tensors.
 
     Raises:
@@ -80,7 +83,7 @@ def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
         assumed = importer.assumptions[importer.context.path(loop.node)] = other
 
 
-def _first_assumption(importer: Importer, loop: Repeat) -> Assumed:
+def _first_assumption(importer: Operators, loop: Repeat) -> Assumed:
     """Return what earlier imports of the node have found out, widened by its initial values now."""
     states = loop.tensors(loop.states)
     held = importer.assumptions.setdefault(
@@ -105,7 +108,7 @@ class _Body:
         elements: Its results for the scan outputs.
     """
 
-    importer: Importer
+    importer: Operators
     loop: Repeat
     assumed: Assumed
     kinds: list[Kind] = field(default_factory=list)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 
 def given(node: Node, index: int) -> AnyValue:
@@ -60,14 +63,14 @@ def position(node: Node, index: int, length: int, last: int) -> int:
     return position + length if position < 0 else position
 
 
-def sequence(importer: Importer, node: Node, elements: Iterable[Value]) -> SequenceValue:
+def sequence(importer: Operators, node: Node, elements: Iterable[Value]) -> SequenceValue:
     """Return a sequence, whose elements are counted."""
     made = SequenceValue(tuple(elements))
     count_listed(importer, node, len(made.elements))
     return made
 
 
-def count_listed(importer: Importer, node: Node, count: int) -> None:
+def count_listed(importer: Operators, node: Node, count: int) -> None:
     """Count elements that a node lists.
 
     Raises:
@@ -80,7 +83,7 @@ def count_listed(importer: Importer, node: Node, count: int) -> None:
         )
 
 
-def spend(importer: Importer, node: Node, nodes: int, what: str) -> None:
+def spend(importer: Operators, node: Node, nodes: int, what: str) -> None:
     """Count nodes that replace one node.
 
     Raises:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.importer import convert_graph
+from xdlc.converter.importer import SourceModel, import_model
+from xdlc.converter.pipeline import Options, finish
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, understood
-from xdlc.converter.pytorch.frontend import FRONTEND
 from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.pickled import Record, StoredTensor
 from xdlc.converter.pytorch.registry import aten
@@ -29,8 +29,10 @@ from xdlc.converter.pytorch.script.types import INT64
 from xdlc.converter.pytorch.script.values import Tensor
 from xdlc.converter.pytorch.symbols import Bindings
 from xdlc.converter.pytorch.unpickling import unpickle
-from xdlc.converter.session.boundary import DeclaredInput, input_shapes
+from xdlc.converter.session.boundary import input_shapes
 from xdlc.converter.session.context import Source
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.session.node import GraphInput
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError
 
 _MOST_CALLS = 5
@@ -109,7 +111,7 @@ class _Reader:
     ) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the inputs that are tensors."""
         declared = [
-            DeclaredInput(each.name, each.shape)
+            GraphInput(each.name, None, each.shape)
             for each in self._inputs
             if each.kind == "Tensor" or (each.kind == "Optional[Tensor]" and each.name in input_dims)
         ]
@@ -182,8 +184,9 @@ def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
     names = [*program.outputs, *(f"{path}_next" for path in kept)]
     frozen: Program = replace(program, graph=graph, outputs=names, written={}, notices=[])
     made, _ = source_graph(frozen, Bindings(), frozen=True)
-    source = Source("pytorch", program.path, unit="call")
-    model = convert_graph(made, source, aten, FRONTEND.tool, {}, notify=lambda _: None)
+    session, source = Diagnostics(), Source("pytorch", program.path, unit="call")
+    imported = import_model(SourceModel(source, made, aten, Options()), "", session)
+    model = finish(imported, session, Options(), notify=lambda _: None)
     random = np.random.default_rng(0)
     feeds = {each.name: random.normal(size=each.shape).astype(each.dtype.numpy) for each in model.main.inputs}
     return dict(CpuSession(model, threads=1).run(feeds))

@@ -1,4 +1,4 @@
-"""Opened ONNX file: parsed messages, weights as lazy data."""
+"""Reader of ONNX files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter import weights
 from xdlc.converter.formats import ONNX, recognize
+from xdlc.converter.importer import SourceModel
+from xdlc.converter.onnx import sparse
+from xdlc.converter.onnx.roundtrip_metadata import recorded_names
+from xdlc.converter.onnx.value_info import DeclaredTypes
+from xdlc.converter.operators import protobuf
+from xdlc.converter.operators.messages import MessageReader, labels_of
+from xdlc.converter.operators.registry import CanonicalHandlers
+from xdlc.converter.pipeline import Options
 from xdlc.converter.protobuf_scan import Layout, without_blobs
+from xdlc.converter.session.context import Allowance, Source
+from xdlc.converter.session.node import GraphInput, Node
 from xdlc.errors import ModelError, UnsupportedOp
 
 _EXTERNAL = 1
@@ -33,6 +43,33 @@ LAYOUT = Layout(
 """Fields of onnx.proto on the way to ``raw_data``."""
 
 
+def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
+    """Return the graph of an ONNX file; external data are in its folder.
+
+    Raises:
+        XdlcError: If it is damaged, or of another format.
+    """
+    file = OnnxFile(path)
+    message, declared = file.proto.graph, DeclaredTypes(file.proto)
+    reader = FileReader(file, declared)
+    graph = reader.graph(message)
+    graph.inputs = [GraphInput(entry.name, _dtype(entry), labels_of(entry)) for entry in message.input]
+    graph.output_dims = {entry.name: labels_of(entry) or () for entry in message.output}
+    graph.problems = {
+        entry.name: _no_input(entry, str(path))
+        for entry, (name, dtype, _) in zip(message.input, graph.inputs, strict=True)
+        if dtype is None and name not in graph.constants
+    }
+    return SourceModel(
+        Source("onnx", str(path), message.name or "main", has_opsets=True, checker="onnx.checker"),
+        graph,
+        _handlers(file.proto, reader),
+        options,
+        nbytes=lambda: file.nbytes,
+        declared=declared,
+    )
+
+
 class OnnxFile:
     """An ONNX model whose large data stay in the file.
 
@@ -44,8 +81,6 @@ class OnnxFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         from google.protobuf.message import DecodeError
-
-        from xdlc.converter.operators import protobuf
 
         self.path = Path(path)
         if self.path.is_dir():
@@ -104,8 +139,6 @@ class OnnxFile:
         return self._small(tensor, shape, where)
 
     def _numpy_dtype(self, tensor: Any, where: str) -> Any:
-        from xdlc.converter.operators import protobuf
-
         if tensor.data_type == protobuf.STRING:
             raise UnsupportedOp(
                 "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
@@ -140,8 +173,6 @@ class OnnxFile:
         return weights.mapped(source, offset, length, shape, dtype, where)
 
     def _small(self, tensor: Any, shape: tuple[int, ...], where: str) -> ir.TensorData:
-        from xdlc.converter.operators import protobuf
-
         try:
             return ir.ArrayData(protobuf.to_array(tensor).reshape(shape))
         except (ValueError, TypeError, RuntimeError) as error:
@@ -184,9 +215,7 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
     Raises:
         ModelError: If a version is none or unknown, or a domain has two.
     """
-    from xdlc.converter.operators.functions import opsets
-
-    found = opsets(imports, where)
+    found = protobuf.opsets(imports, where)
     newest = found.get("", 1)
     if newest > _SURE_OPSET:
         import onnx
@@ -199,3 +228,89 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
                 fix="pip install --upgrade onnx, or export the model for an older opset",
             )
     return found
+
+
+class FileReader(MessageReader):
+    """Reads the messages of a file, whose large tensors are lazy, and whose nodes record names.
+
+    Args:
+        file: The file.
+        declared: Types that the file states of its values.
+        function: The ``FunctionProto`` whose messages it reads; default: those of the graphs.
+        dense_bytes: Bytes of sparse tensors that may be made dense.
+    """
+
+    def __init__(
+        self,
+        file: OnnxFile,
+        declared: DeclaredTypes,
+        function: Any = None,
+        dense_bytes: Allowance | None = None,
+    ) -> None:
+        own = {} if function is None else protobuf.opsets(function.opset_import)
+        super().__init__({**file.opsets, **own}, str(file.path))
+        self._file = file
+        self._declared = declared
+        self._dense_bytes = dense_bytes or Allowance(sparse.DENSE_BYTES)
+
+    def inside(self, function: Any) -> FileReader:
+        """Return the reader of the messages of a ``FunctionProto``.
+
+        Raises:
+            ModelError: If it imports versions of operators that do not exist.
+        """
+        return FileReader(self._file, self._declared, function, self._dense_bytes)
+
+    def data(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``TensorProto`` as lazy data."""
+        return self._file.data(tensor)
+
+    def dense(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``SparseTensorProto``, whose size is limited."""
+        data = sparse.dense(self._file, tensor)
+        if not self._dense_bytes.take(data.nbytes):
+            raise sparse.too_large(f"{self._file.path}: sparse tensor {tensor.values.name!r}")
+        return data
+
+    def declare(self, function: Any, name: str) -> None:
+        """Take the types that a function states of its values, under a name for this use of it."""
+        if function.value_info:
+            self._declared.add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
+
+    def node(self, proto: Any) -> Node:
+        """Return the node of a ``NodeProto``, with the names that xdlc recorded for its op."""
+        node = super().node(proto)
+        if proto.metadata_props:
+            node.recorded = recorded_names(proto)
+        return node
+
+
+def _dtype(entry: Any) -> ir.DType | None:
+    """Return the data type of an input; None if it is no tensor that a DLC holds."""
+    try:
+        kind = entry.type.tensor_type.elem_type
+        return ir.dtype.from_numpy(protobuf.numpy_dtype(kind)) if entry.type.HasField("tensor_type") else None
+    except (TypeError, KeyError):
+        return None
+
+
+def _no_input(entry: Any, where: str) -> UnsupportedOp:
+    """Return the problem of an input that is no tensor that a DLC holds."""
+    reason = f"data type {entry.type.tensor_type.elem_type}"
+    if not entry.type.HasField("tensor_type"):
+        kind = str(entry.type.WhichOneof("value")).removesuffix("_type").replace("_", " ")
+        reason = f"it is of type {kind}, but a DLC holds tensors only"
+    return UnsupportedOp(
+        f"input {entry.name!r} cannot be a DLC input: {reason}",
+        where=where,
+        fix="export the model with tensor inputs of plain numbers",
+    )
+
+
+def _handlers(model: Any, reader: FileReader) -> CanonicalHandlers:
+    """Return the handlers of the functions that a model defines."""
+    if not model.functions:
+        return CanonicalHandlers()
+    from xdlc.converter.onnx.functions import ModelFunctions
+
+    return ModelFunctions(model, reader)

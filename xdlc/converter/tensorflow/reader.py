@@ -1,110 +1,92 @@
-"""Conversion of TensorFlow models to the IR."""
+"""Reader of TensorFlow models."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from xdlc import ir
 from xdlc.converter.formats import META_GRAPH, SAVED_MODEL, recognize
-from xdlc.converter.importer import SourceGraph, convert_graph
-from xdlc.converter.pipeline import Step
-from xdlc.converter.session.boundary import Labels
+from xdlc.converter.importer import SourceModel
+from xdlc.converter.pipeline import Options
 from xdlc.converter.session.context import Source
-from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.session.node import Labels, SourceGraph
 from xdlc.converter.tensorflow.boundary import source_graph
-from xdlc.converter.tensorflow.frontend import FRONTEND
 from xdlc.converter.tensorflow.graph_def import Loaded, graph_def
 from xdlc.converter.tensorflow.nodes import port
 from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.tensorflow.saved_model import meta_graph, saved_model
 from xdlc.converter.tensorflow.tensors import ir_dtype
-from xdlc.converter.udo.nodes import Undeclared
+from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
 
-def convert(
+def read(
     path: str | os.PathLike[str],
+    options: Options,
     *,
     saved_model_tag: str | None = None,
     saved_model_signature_key: str | None = None,
     show_unconsumed_nodes: bool = False,
     out_node: Sequence[str] = (),
-    out_name: Sequence[str] | None = None,
-    input_dims: Mapping[str, Sequence[int]] | None = None,
-    set_inputs: Mapping[str, Any] | None = None,
-    diagnostics: Diagnostics | None = None,
-    notify: Callable[[str], None] | None = None,
-    step: Step | None = None,
-    **options: Any,
-) -> ir.Model:
-    """Return the model of a TensorFlow file; weights stay in the file until they are written or used.
+) -> SourceModel:
+    """Return the graph of a TensorFlow model.
 
     Args:
         path: A GraphDef, a SavedModel's folder or the file in it, or a ``.meta`` file and a checkpoint.
+        options: Options of the conversion; a node that is no input becomes one if they name it.
         saved_model_tag: Tags of the graph of a SavedModel, separated by commas.
         saved_model_signature_key: Key of the signature whose inputs and outputs the model gets.
         show_unconsumed_nodes: Whether the nodes that no output needs are named in notices.
-        out_node: Nodes at which the graph ends; ``node:k`` is output k of one.
-        out_name: The same, as other importers call it.
-        input_dims: Shapes by input name; a node that is no input becomes one.
-        set_inputs: Values by name of inputs that become constants.
-        diagnostics: Collects the problems, which are then not raised.
-        notify: Called with each notice; default: the log.
-        step: Progress callback.
-        **options: Options of every conversion (``pipeline.Options``).
+        out_node: Nodes at which the graph ends, as ``out_name`` of other importers; ``node:k`` is output k of
+            one.
 
     Raises:
-        XdlcError: Every problem found; several make a ProblemList.
+        XdlcError: If it is damaged, or has no form in a DLC.
     """
     notices: list[str] = []
-    ends = [*out_node, *(out_name or ())]
+    ends = [*out_node, *(options.out_name or ())]
     own = {
         "out_node": ",".join(ends),
         "saved_model_tag": saved_model_tag or "",
         "saved_model_signature_key": saved_model_signature_key or "",
     }
     loaded = _load(Path(path), saved_model_tag, saved_model_signature_key, has_outputs=bool(ends))
-    given = {str(port(name)): dims for name, dims in (input_dims or {}).items()}
-    values = {str(port(name)): value for name, value in (set_inputs or {}).items()}
+    dims = {str(port(name)): shape for name, shape in options.input_dims.items()}
+    values = {str(port(name)): value for name, value in options.set_inputs.items()}
     graph = source_graph(
         loaded.content,
         loaded.boundary,
         out_names=ends,
-        input_names=[*given, *values],
+        input_names=[*dims, *values],
         variable=loaded.variables.find,
         notices=notices,
         lists_unused=show_unconsumed_nodes,
     )
-    if any(_contradicts(entry.dims, given.get(entry.name)) for entry in graph.inputs):
+    if any(_contradicts(entry.dims, dims.get(entry.name)) for entry in graph.inputs):
         for node in graph.nodes:
             node.stated = ()  # what the source states holds for its own dimensions
     notices += [
         f"variable {name!r} is not in the checkpoint: its initial value is used"
         for name in loaded.variables.initial
     ]
-    return convert_graph(
-        graph,
+    return SourceModel(
         Source("tensorflow", str(path), channels="last"),
+        graph,
         handler,
-        FRONTEND.tool,
-        {**options, "input_dims": given, "set_inputs": values},
-        nbytes=loaded.nbytes,
+        replace(options, input_dims=dims, set_inputs=values, out_name=None),
+        nbytes=lambda: loaded.nbytes,
         declared=_Stated(graph),
-        arguments={name: value for name, value in own.items() if value},
         notices=notices,
+        arguments={name: value for name, value in own.items() if value},
         batch_of_one=True,
-        diagnostics=diagnostics,
-        notify=notify,
-        step=step,
     )
 
 
-class _Stated(Undeclared):
+class _Stated(Declarations):
     """The declarations of a graph: dimensions of the outputs of its nodes, and their type where it is one."""
 
     def __init__(self, graph: SourceGraph) -> None:
