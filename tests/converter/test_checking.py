@@ -122,7 +122,7 @@ def test_a_failing_library_is_one_more_problem(models: Any, monkeypatch: pytest.
 
     monkeypatch.setattr(support, "_has_library", lambda: True)
     monkeypatch.setattr(process, "library_folder", lambda: models.folder)
-    monkeypatch.setattr(process, "worker_command", lambda: ["false"])
+    monkeypatch.setattr(process, "SERVICE", "no_module_of_this_name")
     report = xdlc.check(models.save(models.cnn()), target="sm8650")
     assert [each.kind for each in report.problems] == ["ChildDiedError"]
     assert report.exit_code == 7

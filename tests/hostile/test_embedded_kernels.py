@@ -64,7 +64,7 @@ def test_it_is_not_loaded_unasked(make: Callable[..., Model], tmp_path: Path) ->
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Plain") as caught:
         run(model, allow_embedded_kernels=False)
     assert "allow_embedded_kernels=True if you trust the DLC" in str(caught.value.fix)
-    with pytest.raises(BackendError, match="loading it ended its process with SIGABRT"):
+    with pytest.raises(BackendError, match="loading it ended with SIGABRT"):
         run(model)
 
 
@@ -87,7 +87,7 @@ def test_it_is_for_the_ops_that_it_names_only(make: Callable[..., Model]) -> Non
         ({"values": (2, 0.5, "", 7)}, "has the argument 7 for the letter 'o'"),
         ({"values": ("2", 0.5, "", np.zeros(2, np.float32))}, "has the argument '2' for the letter 'i'"),
         ({"values": (2, 0.5, ""), "arguments": "ifs"}, "the kernel returned XDLC_UDO_ERROR_INVALID_ARGUMENT"),
-        ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended its process with SIGSEGV"),
+        ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended with SIGSEGV"),
     ],
 )
 def test_what_is_wrong_with_it(make: Callable[..., Model], changes: dict[str, Any], said: str) -> None:

@@ -16,7 +16,7 @@ from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from onnx import ModelProto

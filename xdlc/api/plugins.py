@@ -18,7 +18,7 @@ from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 from xdlc.ir import Model
 from xdlc.ir.files import checked_path, replace_file, together
 from xdlc.json_fields import choice
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.worker.temporary import TemporaryFolder
 
 _MOST_ELEMENTS = 1 << 24
 _TRIES = 20

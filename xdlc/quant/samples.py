@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph
 from xdlc.ir.data import Array
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant.sample_files import FileSamples
-from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -236,7 +236,7 @@ def _placed(place: str) -> Iterator[None]:
         raise
 
 
-def write_samples(path: Path, samples: Sequence[Sample]) -> None:
+def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
     """Store a few samples in one file of plain arrays.
 
     Raises:
@@ -256,14 +256,16 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
                     fix="give a numpy array",
                 )
             stored[f"{index}/{place}"] = array
-    np.savez(path, allow_pickle=False, **stored)
+    np.savez(file, allow_pickle=False, **stored)
 
 
-def stored_samples(path: Path) -> Iterator[Sample]:
+def stored_samples(file: Path | IO[bytes]) -> Iterator[Sample]:
     """Iterate over the samples that ``write_samples`` stored."""
     import numpy as np
 
-    with np.load(path, allow_pickle=False) as arrays:
+    if not isinstance(file, Path):
+        file.seek(0)
+    with np.load(file, allow_pickle=False) as arrays:
         for index in range(sum("/" not in key for key in arrays)):
             names = arrays[f"{index}"]
             yield {str(name): arrays[f"{index}/{place}"] for place, name in enumerate(names)}

@@ -32,8 +32,8 @@ from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_session import EmulatedPartitions
-from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
+from xdlc.runtime.htp.process import ForkServer
 from xdlc.runtime.htp.worker_session import WorkerSession
 from xdlc.targets import find_soc
 

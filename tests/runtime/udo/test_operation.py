@@ -13,7 +13,7 @@ from tests.support.compilers import needs_cc
 from xdlc.ir import Graph, f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
-from xdlc.runtime.udo.worker_process import Process
+from xdlc.worker.process import Process
 
 RNG = np.random.default_rng(5)
 DATA = """\

@@ -12,7 +12,7 @@ from typing import Any
 from xdlc.converter.formats import TORCH_EXPORT, recognize
 from xdlc.converter.pytorch.live import INSTALL, check_surroundings, first_lines
 from xdlc.errors import UnsupportedOp, UsageError
-from xdlc.runtime.child import environment
+from xdlc.worker.process import environment
 
 _EXPORTERS = ("torch", "onnx")
 _MOST_SECONDS = 1800

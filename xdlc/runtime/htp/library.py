@@ -78,6 +78,23 @@ def library_folder() -> Path:
     return Path(folders[0])
 
 
+def check_folder(parent: str) -> None:
+    """Refuse to load other libraries than the process found that has started this one.
+
+    Args:
+        parent: The folder that it found.
+
+    Raises:
+        BackendError: If this process finds another one.
+    """
+    own = str(library_folder())
+    if own != parent:
+        raise BackendError(
+            f"a child process finds the package onnxruntime-qnn in {own}, this process in {parent}",
+            fix="put the folder of the package that is meant first in PYTHONPATH, not in sys.path",
+        )
+
+
 class Library:
     """The functions of one library's interface, called by name.
 

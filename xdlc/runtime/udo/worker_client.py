@@ -11,15 +11,20 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
-from xdlc.runtime.child import error_of, temporary_files
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.sources import Embedded, Offers, Source
-from xdlc.runtime.udo.worker_process import DiedError, Process
+from xdlc.worker.process import ChildDiedError, Process
+from xdlc.worker.temporary import temporary_files
+
+SERVICE = "xdlc.runtime.udo.service"
 
 LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """How often a child that died is replaced."""
+_LATE = "give it more time with --udo_timeout, or make it end"
+_EXIT = "let it return, and not end the process that it runs in"
+_WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 _log = logging.getLogger(__name__)
 
 
@@ -110,16 +115,17 @@ class Link:
         seconds = self.timeout if timeout is None else timeout
         try:
             answer = process.ask(request, files, timeout=seconds)
-        except DiedError as error:
+        except ChildDiedError as error:
             raise self._died(doing, error, place, origin) from error
+        except XdlcError as error:
+            _log_printed(process, ": ".join(filter(None, (place, origin))))
+            for problem in each_problem(error):
+                problem.where = ": ".join(filter(None, (place, problem.where or origin)))
+            raise
         except BaseException:
             self._process = None
             raise
         _log_printed(process, ": ".join(filter(None, (place, origin))))
-        problems = _errors(answer)
-        for problem in problems:
-            problem.where = ": ".join(filter(None, (place, problem.where or origin)))
-        raise_all(problems)
         return answer
 
     def give_up(self) -> None:
@@ -162,10 +168,9 @@ class Link:
             if process is None:
                 return
             try:
-                answer = process.close()
-            except DiedError as error:
+                process.close()
+            except ChildDiedError as error:
                 raise self._died("releasing all", error, "", self._names()) from error
-            raise_all(_errors(answer))
 
     # ------------------------------------------------------------------ starting
 
@@ -182,7 +187,7 @@ class Link:
                 where=self._names(),
                 fix="correct the kernels, then open the model again",
             )
-        self._process = process = Process()
+        self._process = process = Process(SERVICE)
         self._memories.clear()
         self.generation += 1
         try:
@@ -229,20 +234,22 @@ class Link:
         self, process: Process, request: Mapping[str, Any], files: Sequence[int], where: str
     ) -> dict[str, Any]:
         try:
-            answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
-        except DiedError as error:
+            return process.ask(request, files, timeout=max(self.timeout, LOADING))
+        except ChildDiedError as error:
             raise self._died("loading it", error, "", where) from error
-        _log_printed(process, where)
-        raise_all(_errors(answer))
-        return answer
+        finally:
+            if process.is_alive:
+                _log_printed(process, where)
 
     # ------------------------------------------------------------------ ending
 
-    def _died(self, doing: str, error: DiedError, place: str, origin: str) -> BackendError:
+    def _died(self, doing: str, error: ChildDiedError, place: str, origin: str) -> BackendError:
         self._process = None
         self._deaths += 1
         where = ": ".join(filter(None, (place, origin)))
-        return BackendError(f"{doing} {error.how}", where=where, fix=error.fix)
+        is_exit = error.status is not None and error.status >= 0
+        fix = _LATE if error.is_late else _EXIT if is_exit else _WRONG
+        return BackendError(f"{doing} {error.how}{error.tail}", where=where, fix=fix)
 
     def _release(self, process: Process) -> None:
         numbers = []
@@ -253,11 +260,12 @@ class Link:
         if not numbers:
             return
         try:
-            answer = process.ask({"do": "release", "ops": numbers}, timeout=self.timeout)
-        except DiedError as error:
+            process.ask({"do": "release", "ops": numbers}, timeout=self.timeout)
+        except ChildDiedError as error:
             raise self._died("releasing operations", error, "", self._names()) from error
-        for problem in _errors(answer):
-            _log.warning("%s", problem)
+        except XdlcError as error:
+            for problem in each_problem(error):
+                _log.warning("%s", problem)
 
     def _names(self) -> str:
         files = [str(source.path) for source in self._sources]
@@ -281,7 +289,3 @@ def _log_printed(process: Process, where: str) -> None:
     """Log the lines that a kernel has printed."""
     for line in process.printed():
         _log.warning("%s: printed: %s", where, line)
-
-
-def _errors(answer: Mapping[str, Any]) -> list[XdlcError]:
-    return [error_of(words) for words in answer.get("errors", ())]

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 
 from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
 from xdlc.ir.files import checked_path
-from xdlc.runtime.child import TemporaryFolder
 from xdlc.udo.generator.rendering import Rendered
+from xdlc.worker.temporary import TemporaryFolder
 
 MANIFEST = ".xdlc-udo.json"
 _MAX_MANIFEST = 16 << 20

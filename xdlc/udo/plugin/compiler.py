@@ -17,8 +17,8 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import udo as runtime_udo
-from xdlc.runtime.child import TemporaryFolder
 from xdlc.runtime.udo.sources import MACHINE
+from xdlc.worker.temporary import TemporaryFolder
 
 INCLUDE = Path(runtime_udo.__file__).parent / "include"
 CANDIDATES = ("cc", "gcc", "clang")

@@ -1,99 +1,82 @@
-"""Child process that loads the vendor's libraries: one SoC, one process.
-
-Started by ``process`` or ``worker_session``.  Its folder holds ``request.json`` (and ``arrays.npz``); it
-writes ``answer.json`` (and files that the answer names).  ``step`` records what it is about to do, so that
-the parent can report where it died.
-"""
+"""Service of ``xdlc.worker`` that loads the vendor's libraries: one SoC, one process."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import gc
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xdlc.errors import (
-    ConstraintError,
-    StorageError,
-    UsageError,
-    XdlcError,
-    each_problem,
-    nearest_names,
-    raise_all,
-)
-from xdlc.ir import Graph, Tensor
+from xdlc.container import load
+from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.ir import Graph, Model, Tensor
 from xdlc.opdefs.control_flow import reachable
-from xdlc.runtime.child import words_of
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id, reads_inputs
 from xdlc.runtime.htp.binary_info import BinaryDescription
-from xdlc.runtime.htp.forkserver import ForkLoop
-from xdlc.runtime.htp.graph_io import GraphIO, as_known, read_feeds, results_of
-from xdlc.runtime.htp.memory import watch
-from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.process import SHARED_CACHE
+from xdlc.runtime.htp.graph_io import GraphIO, as_known, stored_feeds
+from xdlc.runtime.htp.library import check_folder
+from xdlc.runtime.htp.options import SHARED_CACHE, CompileOptions
 from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
 from xdlc.targets import find_soc
+from xdlc.worker import content
+from xdlc.worker.content import words_of
+from xdlc.worker.limits import watch_memory
+from xdlc.worker.temporary import temporary_files
 
-if TYPE_CHECKING:
-    from xdlc.ir import Model
-
-
+Array = Any  # numpy.ndarray
 Step = Callable[[str], None]
-Command = Callable[[dict[str, Any], Path, Step], dict[str, Any]]
+Command = Callable[[dict[str, Any], list[int], Step], dict[str, Any]]
 
 
-def main(folder: Path) -> None:
-    """Serve the requests in ``folder`` and end the process.
-
-    There is one request, unless it names a pipe: then a byte through it reports each answer, and a
-    byte on standard input each further request.
-    """
-    note = os.open(folder / "step", os.O_WRONLY | os.O_CREAT)
-
-    def step(text: str) -> None:
-        written = os.pwrite(note, text.encode(), 0)
-        os.ftruncate(note, written)
-
-    commands = {**_COMMANDS, **_Graphs().commands()}
-    is_watched = False
-    while True:
-        request = json.loads((folder / "request.json").read_text())
-        if not is_watched and request["command"] != "fork":  # a copy starts a thread of its own
-            watch()
-            is_watched = True
-        try:
-            answer = commands[request["command"]](request, folder, step)
-        except XdlcError as error:
-            answer = {"errors": [words_of(problem) for problem in each_problem(error)]}
-        except OSError as error:
-            answer = {"errors": [words_of(_unwritten(error))]}
-        if "errors" in answer:
-            for unfinished in ("cache.bin", SHARED_CACHE):  # on a full disk the answer needs their room
-                (folder / unfinished).unlink(missing_ok=True)
-        part = folder / "answer.part"
-        part.write_text(json.dumps(answer))
-        part.rename(folder / "answer.json")
-        notify = request.get("notify")
-        if notify is None or not (os.write(notify, b".") and os.read(sys.stdin.fileno(), 1)):
-            break
-    os._exit(0)  # the libraries' clean-up at exit has crashed before and is of no use here
+def commands() -> dict[str, Any]:
+    """Return what the process does by request."""
+    service = _Service()
+    graphs = _Graphs()
+    by_name: dict[str, Command] = {
+        "build": _build,
+        "compile": _compile,
+        "validate": _validate,
+        "open": graphs.open,
+        "execute": graphs.execute,
+    }
+    return {"load": _load} | {name: service.watched(command) for name, command in by_name.items()}
 
 
-def _unwritten(error: OSError) -> StorageError:
-    return StorageError(
-        f"a temporary file cannot be written: {error.strerror or error}",
-        fix="free some space, or set TMPDIR to a folder with space",
-    )
+class _Service:
+    """What all requests need: the note of the current step, and the watch of the memory."""
+
+    def __init__(self) -> None:
+        self._note = -1
+        self._is_watched = False
+
+    def watched(self, command: Command) -> Callable[[dict[str, Any], list[int]], dict[str, Any]]:
+        """Return a command whose first file has the step that it is at, for the case that it dies."""
+
+        def run(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+            if not self._is_watched:  # a copy of the process starts a thread of its own
+                watch_memory()
+                self._is_watched = True
+            self._note, *others = files
+            try:
+                check_folder(request["library"])
+                with temporary_files():
+                    return command(request, others, self._step)
+            finally:
+                for file in files:
+                    os.close(file)
+
+        return run
+
+    def _step(self, text: str) -> None:
+        written = os.pwrite(self._note, text.encode(), 0)
+        os.ftruncate(self._note, written)
 
 
 def _model(request: dict[str, Any], step: Step) -> Model:
-    from xdlc.container import load
-
     step("reading the model")
     return load(request["model"])
 
@@ -133,7 +116,7 @@ def _objections(
     return {"unsupported": found, "problems": problems} if found or problems else None
 
 
-def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     from xdlc import passes
 
     model = _model(request, step)
@@ -143,17 +126,19 @@ def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, An
     return {"unsupported": found}
 
 
-def _build(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     return {"unsupported": [], "build": build_id()}
 
 
-def _fork(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    """Read a model and make copies of this process that work with it; one that cannot be read is theirs."""
+def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+    """Read a model, for copies of this process; the error of one that cannot be read is theirs."""
     with contextlib.suppress(XdlcError):
-        model = _model(request, step)
+        model = load(request["model"])
         _adapt(model.graphs.values())
         _READY[request["model"]] = model
-    ForkLoop(main).serve()
+    gc.collect()
+    gc.freeze()  # a collection in a copy would touch, and so copy, every page of it
+    return {}
 
 
 _READY: dict[str, Model] = {}
@@ -168,9 +153,8 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
     return _READY[request["model"]]
 
 
-def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    from xdlc.runtime.htp.binary_info import BinaryDescription
-
+def _compile(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+    folder = Path(request["folder"])
     model, options = _adapted(request, step), CompileOptions(**request["options"])
     arch = find_soc(request["soc_id"]).arch if options.arch_only else None
     htp = Htp(request["soc_id"], step, share_weights=options.share_weights, arch=arch)
@@ -198,15 +182,12 @@ class _Graphs:
     def __init__(self) -> None:
         self._loaded: LoadedModel | LoadedCache | None = None
 
-    def commands(self) -> dict[str, Command]:
-        """Return the commands that remember what was loaded."""
-        return {"open": self.open, "execute": self.execute}
-
-    def open(self, request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    def open(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
         """Load a cache, or compile a graph of a model."""
-        if "cache" in request:
-            path = Path(request["cache"])
-            self._loaded = LoadedCache(path.read_bytes(), request["soc_id"], step)
+        if files:
+            with open(files[0], "rb", closefd=False) as cache:
+                cache.seek(0)
+                self._loaded = LoadedCache(cache.read(), request["soc_id"], step)
             return {"unsupported": [], "contents": self._loaded.contents()}
         model = _model(request, step)
         graph = _chosen(model, request["graph"])
@@ -220,10 +201,17 @@ class _Graphs:
         self._loaded = LoadedModel(known, graph, htp.compile(graph, CompileOptions()))
         return {"unsupported": []}
 
-    def execute(self, request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-        """Run a graph that is loaded."""
+    def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
+        """Run a graph that is loaded on the arrays of a file, which get replaced by the results."""
         assert self._loaded is not None
-        return self._loaded.runner(request["graph"]).run(folder, request)
+        (file,) = files
+        feeds = dict(zip(request["inputs"], content.read_arrays(file, request["arrays"]), strict=True))
+        outputs = self._loaded.runner(request["graph"]).run(feeds, native=request["native"])
+        return {
+            "unsupported": [],
+            "outputs": list(outputs),
+            "arrays": content.write_arrays(file, outputs.values()),
+        }
 
 
 def _chosen(model: Model, wanted: str | None) -> Graph:
@@ -236,14 +224,6 @@ def _chosen(model: Model, wanted: str | None) -> Graph:
     return model.graphs[wanted]
 
 
-_COMMANDS: dict[str, Command] = {
-    "build": _build,
-    "compile": _compile,
-    "fork": _fork,
-    "validate": _validate,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Runner:
     """A graph with what callers know of its inputs and outputs."""
@@ -252,12 +232,18 @@ class Runner:
     inputs: Sequence[GraphIO]
     outputs: Sequence[GraphIO]
 
-    def run(self, folder: Path, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Run on the arrays in ``folder``, store the results there, and return the answer that names them."""
-        feeds = read_feeds(folder, self.inputs, request)
+    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
+        """Return the outputs by name, in the form that callers have.
+
+        Raises:
+            UsageError: If arrays are missing, left over, or do not fit.
+        """
         results = [io.empty() for io in self.outputs]
-        self.graph.execute(feeds, results)
-        return results_of(folder, self.outputs, results, request)
+        self.graph.execute(list(stored_feeds(self.inputs, feeds).values()), results)
+        return {
+            io.tensor.name: io.returned(array, native=native)
+            for io, array in zip(self.outputs, results, strict=True)
+        }
 
 
 class LoadedModel:
@@ -329,7 +315,3 @@ class LoadedCache:
 
 def _name(struct: Any) -> str:
     return (struct.name or b"").decode(errors="replace")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -10,7 +10,8 @@ import pytest
 
 from xdlc import errors
 from xdlc.errors import BackendError, ModelError, UsageError
-from xdlc.runtime.child import ending, environment, error_of, words_of
+from xdlc.worker.content import error_of, words_of
+from xdlc.worker.process import ending, environment
 
 
 @pytest.mark.parametrize("kind", [UsageError, ModelError, BackendError])
@@ -37,8 +38,8 @@ def test_the_environment_finds_this_xdlc(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     found = environment({"X": "1"})
     first, last = found["PYTHONPATH"].split(":")
-    assert errors.__file__.startswith(first)
-    assert (last, found["X"]) == ("/somewhere", "1")
+    assert errors.__file__.startswith(last)
+    assert (first, found["X"]) == ("/somewhere", "1")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -46,7 +47,7 @@ def test_the_environment_finds_this_xdlc(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_forked_process_leaves_the_folder(way: str) -> None:
     script = f"""
 import os, sys
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.worker.temporary import TemporaryFolder
 folder = TemporaryFolder()
 child = os.fork()
 if not child:

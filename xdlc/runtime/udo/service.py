@@ -1,29 +1,17 @@
-"""Worker: the child process that loads libraries and kernels of users, and runs them.
-
-Started by ``worker_process`` with the number of a socket, for requests and answers, and the id of the parent.
-It ends when the parent closes the socket or ends.
-"""
+"""Service of ``xdlc.worker`` that loads libraries and kernels of users, and runs them."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
 import resource
-import signal
-import socket
 import sys
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xdlc.errors import BackendError, XdlcError, each_problem
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.runtime.child import words_of
-from xdlc.runtime.udo import wire
 from xdlc.runtime.udo.descriptor import Dims, OpForm, words_of_specs
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
@@ -36,27 +24,15 @@ from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infers, Served
 Request = dict[str, Any]
 Files = list[int]
 Answer = dict[str, Any]
-_LOOK = 0.5  # seconds
 _LINE_BUFFERED = 1  # _IOLBF of the C library
 
 
-def main(line: socket.socket, parent: int) -> None:
-    """Serve requests until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    threading.Thread(target=_outlive_not, args=(parent,), daemon=True).start()
+def commands() -> dict[str, Callable[[Request, Files], Answer]]:
+    """Return what the process does by request."""
     sys.dont_write_bytecode = True  # folders of users stay as they are
     _print_at_once()
     _open_many_files()
-    worker = _Worker()
-    while True:
-        try:
-            request, files = wire.receive(line)
-        except (wire.ClosedError, ValueError):
-            os._exit(0)
-        answer = worker.answer(request, files)
-        wire.send(line, answer)
-        if request["do"] == "close":
-            os._exit(0)  # what libraries do at exit is of no use here
+    return _Kernels().commands()
 
 
 def _print_at_once() -> None:
@@ -77,13 +53,7 @@ def _open_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _outlive_not(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK)
-    os.killpg(0, signal.SIGKILL)
-
-
-class _Worker:
+class _Kernels:
     """Loaded sources and open operations."""
 
     def __init__(self) -> None:
@@ -91,7 +61,9 @@ class _Worker:
         self._siblings: dict[Path, Siblings] = {}
         self._ops: dict[int, Served] = {}
         self._shared: dict[str, Memory] = {}
-        self._commands: dict[str, Callable[[Request, Files], Answer]] = {
+
+    def commands(self) -> dict[str, Callable[[Request, Files], Answer]]:
+        return {
             "load": self._load,
             "embed": self._embed,
             "open": self._open,
@@ -105,14 +77,6 @@ class _Worker:
             "release": self._release,
             "close": self._close,
         }
-
-    def answer(self, request: Request, files: Files) -> Answer:
-        try:
-            return self._commands[request["do"]](request, files)
-        except XdlcError as error:
-            return {"errors": [words_of(problem) for problem in each_problem(error)]}
-        except (MemoryError, OSError) as error:
-            return {"errors": [words_of(BackendError(f"the system refuses: {error or 'no memory is left'}"))]}
 
     def _load(self, request: Request, files: Files) -> Answer:
         path = Path(request["path"])
@@ -238,7 +202,3 @@ def _dims(request: Request) -> list[Dims]:
 
 def _described(request: Request, files: Files) -> tuple[OpForm, Memory]:
     return OpForm.of(request["form"]), Memory(request["size"], files[0], writable=False)
-
-
-if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

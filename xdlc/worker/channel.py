@@ -1,4 +1,4 @@
-"""Messages between a session and its child process: length, JSON, and open files."""
+"""Messages between a process and its child: length, JSON, and open files."""
 
 from __future__ import annotations
 
@@ -22,20 +22,37 @@ class ClosedError(Exception):
     """The other side has closed the line."""
 
 
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Return the ends of a line; the second is not among 0, 1, 2, which are the child's own.
+
+    Raises:
+        OSError: If the system opens no more files.
+    """
+    import fcntl
+
+    line, far_end = socket.socketpair()
+    try:
+        with far_end:
+            return line, socket.socket(fileno=fcntl.fcntl(far_end, fcntl.F_DUPFD_CLOEXEC, 3))
+    except OSError:
+        line.close()
+        raise
+
+
 def send(
     line: socket.socket, message: Mapping[str, Any], files: Sequence[int] = (), deadline: float | None = None
 ) -> None:
     """Send a message.
 
     Args:
-        line: Where it goes.
+        line: The own end of the line.
         message: What JSON can hold.
-        files: Open files that go with it.
-        deadline: When the whole message has to be gone, as ``time.monotonic`` counts; None for whenever.
+        files: Open files that the other side gets.
+        deadline: When the whole message has to be sent, as ``time.monotonic`` counts; default: never.
 
     Raises:
-        ClosedError: If nobody takes it.
-        TimeoutError: If it is not gone in time.
+        ClosedError: If the other side has closed the line.
+        TimeoutError: If it does not receive the message in time.
     """
     body = json.dumps(message).encode()
     rest = memoryview(_HEAD.pack(len(body)) + body)
@@ -43,11 +60,11 @@ def send(
     try:
         while rest:
             try:
-                gone = socket.send_fds(line, [rest], list(files), flags)
+                sent = socket.send_fds(line, [rest], list(files), flags)
             except BlockingIOError:
-                wait(line, select.POLLOUT, _left(deadline))
+                wait(line, select.POLLOUT, _seconds_until(deadline))
             else:
-                rest, files = rest[gone:], ()
+                rest, files = rest[sent:], ()
     except (BrokenPipeError, ConnectionResetError) as error:
         raise ClosedError from error
 
@@ -55,13 +72,15 @@ def send(
 def receive(line: socket.socket, deadline: float | None = None) -> tuple[dict[str, Any], list[int]]:
     """Return a message and the files that came with it, which the caller has to close.
 
+    The other side sends nothing more before it is answered.
+
     Args:
-        line: Where it comes from; the other side sends nothing more before it is answered.
-        deadline: When the whole message has to be there, as ``time.monotonic`` counts; None for whenever.
+        line: The own end of the line.
+        deadline: When the whole message has to be there, as ``time.monotonic`` counts; default: never.
 
     Raises:
         ClosedError: If the other side has closed the line.
-        ValueError: If it sends something else than one message.
+        ValueError: If it sends anything but one message.
         TimeoutError: If the message is not there in time.
     """
     files = list[int]()
@@ -85,37 +104,38 @@ def wait(line: socket.socket, event: int, seconds: float | None) -> bool:
     return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
-def _left(deadline: float | None) -> float | None:
+def _seconds_until(deadline: float | None) -> float | None:
     if deadline is None:
         return None
-    left = deadline - time.monotonic()
-    if left <= 0:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
         raise TimeoutError
-    return left
+    return seconds
 
 
 def _body(line: socket.socket, deadline: float | None, files: list[int]) -> bytes:
     """Return what follows the length of a message; the files that come are put into ``files``."""
-    found, size = bytearray(), None
-    while size is None or len(found) < size:
-        found += _part(line, deadline, files, _PART if size is None else min(size - len(found), 1 << 20))
-        if size is None and len(found) >= _HEAD.size:
-            size = _HEAD.size + _HEAD.unpack_from(found)[0]
+    received, size = bytearray(), None
+    while size is None or len(received) < size:
+        most = _PART if size is None else min(size - len(received), 1 << 20)
+        received += _part(line, deadline, files, most)
+        if size is None and len(received) >= _HEAD.size:
+            size = _HEAD.size + _HEAD.unpack_from(received)[0]
             if size - _HEAD.size > LONGEST:
                 raise ValueError(f"a message of {size - _HEAD.size} bytes")
-    if len(found) > size:
-        raise ValueError(f"{len(found) - size} bytes after a message")
-    return bytes(found[_HEAD.size :])
+    if len(received) > size:
+        raise ValueError(f"{len(received) - size} bytes after a message")
+    return bytes(received[_HEAD.size :])
 
 
 def _part(line: socket.socket, deadline: float | None, files: list[int], size: int) -> bytes:
     flags = 0 if deadline is None else socket.MSG_DONTWAIT
     while True:
-        left = _left(deadline)  # looked at before each read, however little comes at a time
+        seconds = _seconds_until(deadline)  # before each read, however little comes at a time
         try:
             part, more, _, _ = socket.recv_fds(line, size, _MOST_FILES, flags)
         except BlockingIOError:
-            wait(line, select.POLLIN, left)
+            wait(line, select.POLLIN, seconds)
             continue
         files += more
         if not part:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xdlc.runtime.udo import wire
+from xdlc.worker import channel
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def test_messages_and_files_arrive(pair: tuple[socket.socket, socket.socket]) -> None:
     reader, writer = os.pipe()
-    wire.send(pair[0], {"a": [1, None, "ä"]}, [writer])
-    message, files = wire.receive(pair[1])
+    channel.send(pair[0], {"a": [1, None, "ä"]}, [writer])
+    message, files = channel.receive(pair[1])
     assert message == {"a": [1, None, "ä"]}
     os.write(files[0], b"x")
     assert os.read(reader, 1) == b"x"
@@ -37,7 +37,7 @@ def test_messages_and_files_arrive(pair: tuple[socket.socket, socket.socket]) ->
 @pytest.mark.parametrize(
     "sent",
     [
-        struct.pack("<I", wire.LONGEST + 1),
+        struct.pack("<I", channel.LONGEST + 1),
         struct.pack("<I", 3) + b"[1]",
         struct.pack("<I", 3) + b"{{{",
         struct.pack("<I", 2) + b"\xff\xff",
@@ -47,17 +47,17 @@ def test_messages_and_files_arrive(pair: tuple[socket.socket, socket.socket]) ->
 def test_what_is_no_message(pair: tuple[socket.socket, socket.socket], sent: bytes) -> None:
     pair[0].sendall(sent)
     with pytest.raises(ValueError):  # noqa: PT011 - of json or of our own
-        wire.receive(pair[1])
+        channel.receive(pair[1])
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x05", struct.pack("<I", 5) + b"{"])
 def test_a_line_that_is_closed(pair: tuple[socket.socket, socket.socket], sent: bytes) -> None:
     pair[0].sendall(sent)
     pair[0].close()
-    with pytest.raises(wire.ClosedError):
-        wire.receive(pair[1])
-    with pytest.raises(wire.ClosedError):
-        wire.send(pair[1], {"a": "b" * 100000})
+    with pytest.raises(channel.ClosedError):
+        channel.receive(pair[1])
+    with pytest.raises(channel.ClosedError):
+        channel.send(pair[1], {"a": "b" * 100000})
 
 
 def test_a_message_that_trickles_in_is_late(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -73,7 +73,7 @@ def test_a_message_that_trickles_in_is_late(pair: tuple[socket.socket, socket.so
     start = time.monotonic()
     try:
         with pytest.raises(TimeoutError):
-            wire.receive(pair[1], start + 0.2)
+            channel.receive(pair[1], start + 0.2)
         assert time.monotonic() < start + 5
     finally:
         over.set()
