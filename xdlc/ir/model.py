@@ -20,11 +20,13 @@ class Model:
         graphs: Graphs by name.
         metadata: JSON-like facts about the container and its making.
         records: Further entries of the container by name (caches, AIP and ``xdlc.*`` records).
+        files: Files that ``save`` writes beside the container, by their paths from its folder.
     """
 
     graphs: dict[str, Graph] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     records: dict[str, TensorData] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def main(self) -> Graph:
@@ -60,10 +62,11 @@ class Model:
             {name: graph.clone() for name, graph in self.graphs.items()},
             copy.deepcopy(self.metadata),
             dict(self.records),
+            dict(self.files),
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC; an existing file is replaced in one step.
+        """Write the model as a DLC and its files beside it; existing ones are replaced in one step.
 
         Args:
             path: The file.
