@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir.data import TensorData
 from xdlc.ir.graph import Graph
+from xdlc.json_fields import fits
+
+NOTE = str | None
+_FORMS: Mapping[str, Any] = {
+    "version": str,
+    "properties": {"*": str},
+    "history": [{"tool": str, "converterVersion": str, "command": str}],
+    "cacheList": [dict],
+    "relations": [{"parentRecordName": str, "childRecordNames": [str]}],
+    "layouts": {"*": str},
+    "preprocessing": {"*": str},
+    "symbols": {"*": [NOTE]},
+    "states": {"*": {"output": str}},
+    "nodes": [(str, str, NOTE)],
+    "tensors": {"*": {"*": [str]}},
+    "weight_factors": {"*": {"*": [str]}},
+    "layers": {"*": int},
+}
+"""Form of the values of ``Model.metadata`` by key."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -81,3 +101,8 @@ class Model:
         from xdlc.container import save  # the only import from above, see docs/adr/0002
 
         save(self, path, version=version, crc=crc)
+
+
+def malformed(metadata: Mapping[str, Any]) -> str | None:
+    """Return the first key of metadata whose value has another form than readers rely on, or None."""
+    return next((key for key in metadata if not fits(metadata[key], _FORMS.get(key, object))), None)
