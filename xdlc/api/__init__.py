@@ -7,7 +7,7 @@ from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
 from xdlc.api.execution import RunOptions, Session, run, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
-from xdlc.api.plugins import check_plugin, write_kernels
+from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
     check_platform,
     optimize,
@@ -48,5 +48,4 @@ __all__ = [
     "to_onnx",
     "verdicts",
     "with_stored_cache",
-    "write_kernels",
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xdlc.runtime.sections import SectionSession
     from xdlc.runtime.udo import Kernels
 
-KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
+KERNEL_OPTIONS = ("udo_package_path", "udo_timeout")
 """Options of :func:`kernels`."""
 
 
@@ -163,7 +163,6 @@ def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], 
 def kernels(
     model: Model | PathLike,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
 ) -> Kernels:
     """Return the kernels of a model's UDOs, for any number of sessions.
@@ -172,8 +171,8 @@ def kernels(
 
     Args:
         model: The model, or the path of a DLC.
-        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
-        allow_embedded_kernels: Load kernels that the DLC carries.
+        udo_package_path: Registration libraries, Python files with functions that are marked as kernels, and
+            folders ``kernel_meta``.
         udo_timeout: Seconds that each call of a kernel may take; default: 60.
 
     Raises:
@@ -181,7 +180,7 @@ def kernels(
     """
     from xdlc.runtime.udo.kernels import open_kernels
 
-    return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
+    return open_kernels(loaded(model), udo_package_path, udo_timeout)
 
 
 @contextmanager

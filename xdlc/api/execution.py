@@ -49,10 +49,9 @@ class RunOptions(TypedDict, total=False):
         use_aip: Run section by section: on the runtime ``aip`` instead of ``cpu``.
         threads: Threads of one op (cpu, aip); default: one per core.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2, and 15 on HTP.
-        udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
-        allow_embedded_kernels: Run kernels that the model carries.
+        udo_package_path: Registration libraries, Python files with kernels, or ``kernel_meta``, of UDOs.
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.
-        kernels: Kernels that are open already, which the caller closes, instead of those three.
+        kernels: Kernels that are open already, which the caller closes, instead of those two.
         notify: Called with each notice, a line of text (htp, aip).
     """
 
@@ -67,7 +66,6 @@ class RunOptions(TypedDict, total=False):
     threads: int | None
     loop_timeout: float | None
     udo_package_path: PathLike | Sequence[PathLike] | None
-    allow_embedded_kernels: bool
     udo_timeout: float | None
     kernels: Kernels | None
     notify: Notify | None

@@ -60,7 +60,6 @@ def quantize(
     report: Reporter | PathLike | None = None,
     report_list: Iterable[Mapping[str, Array] | Array] | PathLike | None = None,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     notify: Notify | None = None,
     step: Step | None = None,
@@ -124,8 +123,7 @@ def quantize(
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one.
         report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
             the report are measured with them; default: every fifth sample, under the ranges of the others.
-        udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
-        allow_embedded_kernels: Run kernels that the model carries.
+        udo_package_path: Registration libraries, Python files with kernels, or ``kernel_meta``, of UDOs.
         udo_timeout: Seconds that one execution of a UDO may take; default: 60.
         notify: Called at the end with each note on what was done, a line of text; those on outputs of which
             something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.

@@ -301,7 +301,8 @@ def _convert(
         api.save(model, target, dlc_version)
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
-    show(f"written: {target}")
+    for path in (*(target.parent / name for name in model.files), target):
+        show(f"written: {path}")
     return target
 
 

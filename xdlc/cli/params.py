@@ -330,13 +330,7 @@ def kernel_flags(function: Function) -> Function:
         click.option(
             "--udo_package_path",
             metavar="FILE,FILE..",
-            help="Registration libraries, or .py files with kernels, of the UDOs in the model.",
-        ),
-        click.option(
-            "--allow_embedded_kernels",
-            is_flag=True,
-            default=None,
-            help="Run kernels that the DLC itself carries, if you trust where it is from.",
+            help="Kernels of the UDOs in the model: registration libraries, .py files, folders kernel_meta.",
         ),
         click.option(
             "--udo_timeout",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdlc.ir import Model
 
 
-_HOW = ("jobs", "loop_timeout", "udo_package_path", "allow_embedded_kernels", "udo_timeout")
+_HOW = ("jobs", "loop_timeout", "udo_package_path", "udo_timeout")
 """Flags of running a model, which do not change the result."""
 
 

@@ -19,7 +19,7 @@ from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
 from xdlc.converter.session.node import GraphInput, Labels
-from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
+from xdlc.converter.udo.definitions import add_kernel_files, backend_forms, store_definitions
 from xdlc.converter.udo.diagnostics import broken_rules, notices
 from xdlc.converter.udo.native_ops import (
     check_package_name,
@@ -273,7 +273,7 @@ def _keep_unread(graph: ir.Graph) -> None:
 
 
 def _add_udos(model: ir.Model, udos: UdoSet, found: Diagnostics) -> None:
-    """Let UDO packages replace native ops, check the UDOs, and store their definitions and kernels."""
+    """Let UDO packages replace native ops, check the UDOs, store their definitions, add their kernels."""
     replacing, misfits = replace_native(model, udos)
     found.problems += misfits
     found.problems += broken_rules(model, udos)
@@ -282,7 +282,7 @@ def _add_udos(model: ir.Model, udos: UdoSet, found: Diagnostics) -> None:
         return
     try:
         store_definitions(model, udos)
-        store_kernels(model, udos)
+        add_kernel_files(model, udos)
     except XdlcError as error:
         found.problems += each_problem(error)
 

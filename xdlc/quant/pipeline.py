@@ -80,7 +80,6 @@ def quantize(
     ignore_quantization_overrides: bool = False,
     requantize: bool = False,
     udo_package_path: Paths | None = None,
-    allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     fail_below: float | None = None,
     command: Sequence[str] = (),
@@ -145,7 +144,7 @@ def quantize(
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     own = report_list if reporter is None or reporter.samples is None else reporter.samples
     again = bool(algorithms or next_values(model)) or (reporter is not None and own is None)
-    source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
+    source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
         source.opened(model, needed=runs) as kernels,

@@ -173,7 +173,6 @@ def main(
     input_names: tuple[str, ...],
     input_dims: tuple[str, ...],
     udo_package_path: str | None,
-    allow_embedded_kernels: bool | None,
     udo_timeout: float | None,
     **options: Any,
 ) -> None:
@@ -202,7 +201,7 @@ def main(
         notice("--enable_init_cache changes nothing: the CPU runs without a cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
         notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
-    with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
+    with api.kernels(model, udo_package_path, udo_timeout) as kernels:
         folders = {} if [*lists.values()] == [input_list] else result_files.paths_of(lists, "graph")
         for graph, path in lists.items():
             _run(

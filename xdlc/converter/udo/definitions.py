@@ -13,7 +13,8 @@ from xdlc.errors import ModelError
 from xdlc.opdefs.backend_view import resolve
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTensor, TensorDef
 from xdlc.opdefs.op_view import view_of
-from xdlc.opdefs.source_match import Kernel, Udo, UdoSet
+from xdlc.opdefs.source_match import Udo, UdoSet
+from xdlc.runtime.udo.kernel_files import Call, call_key, kernel_files, params_of, shapes_of
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 D = TypeVar("D", bound=TensorDef)
@@ -93,8 +94,8 @@ def _completed(ops: Sequence[Udo], collections: Mapping[str, Collection]) -> dic
     return found
 
 
-def store_kernels(model: ir.Model, custom: UdoSet) -> None:
-    """Store a kernel for each op whose plugin builds one; ops with the same kernel share it.
+def add_kernel_files(model: ir.Model, custom: UdoSet) -> None:
+    """Add the files of the kernels that plugins build for ops; ops with the same call share it.
 
     Kernels are found by the names of their ops, so ops of one package and type get names of their own in all
     graphs of the model.
@@ -103,9 +104,7 @@ def store_kernels(model: ir.Model, custom: UdoSet) -> None:
         XdlcError: If a kernel cannot be built.
     """
     makers = {(op.definition.package, op.definition.name): op for op in custom.ops if op.hooks is not None}
-    if not makers:
-        return
-    found: dict[tuple[object, ...], tuple[Kernel, list[str]]] = {}
+    calls: dict[str, Call] = {}
     names: set[str] = set()
     for graph, op, maker in _ops_of(model, makers):
         kernel = maker.hooks.build_kernel(view_of(op, maker.definition)) if maker.hooks else None
@@ -114,10 +113,11 @@ def store_kernels(model: ir.Model, custom: UdoSet) -> None:
         if op.name in names:
             graph.rename_op(op, _free_name(model, op.name))
         names.add(op.name)
-        key = (op.package, op.type, udo.same_kernel(kernel))
-        found.setdefault(key, (kernel, []))[1].append(op.name)
-    for (package, type, _), (kernel, ops) in found.items():
-        udo.add_kernel(model, str(package), str(type), ops, kernel)
+        call = Call(op.package, op.type, (op.name,), shapes_of(op), params_of(op), kernel)
+        same = calls.setdefault(call_key(call), call)
+        if same is not call:
+            calls[call_key(call)] = replace(same, ops=(*same.ops, op.name))
+    model.files |= kernel_files(calls.values())
 
 
 def _ops_of(model: ir.Model, makers: Mapping[tuple[str, str], Udo]) -> Iterator[tuple[ir.Graph, ir.Op, Udo]]:

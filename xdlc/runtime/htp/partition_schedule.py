@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import ContainerError
 from xdlc.ir import Graph, Op
-from xdlc.runtime.plan import given_out, partition_of
+from xdlc.ir.partitions import leaving, partition_of
 
 _Node = str | Op  # a partition, or an op that is in none
 
@@ -66,7 +66,7 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
             where=f"partition {name!r}",
             fix="prepare the model again",
         )
-    partition = partition_of(graph, found, given_out(graph, found, (tensor.name for tensor in graph.outputs)))
+    partition = partition_of(graph, found, leaving(graph, found, (tensor.name for tensor in graph.outputs)))
     partition.name = name
     return partition
 

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
+from xdlc.runtime.udo.kernel_files import Call
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.sources import Embedded, Offers, Source
+from xdlc.runtime.udo.sources import Offers, Source
 from xdlc.worker.process import ChildDiedError, Process
 from xdlc.worker.temporary import temporary_files
 
@@ -33,17 +34,17 @@ class Link:
 
     Args:
         sources: Files to load, in the order of their numbers.
-        embedded: Kernels of a DLC to load, numbered on.
+        calls: Calls of compiled kernels to load, numbered on.
         timeout: Seconds that a request may take.
 
     Attributes:
         generation: How many children there have been.
     """
 
-    def __init__(self, sources: Sequence[Source], embedded: Sequence[Embedded], timeout: float) -> None:
+    def __init__(self, sources: Sequence[Source], calls: Sequence[Call], timeout: float) -> None:
         self.timeout = timeout
         self.generation = 0
-        self._sources, self._embedded = sources, embedded
+        self._sources, self._calls = sources, calls
         self._offers: Offers | None = None
         self._process: Process | None = None
         self._lock = threading.RLock()
@@ -70,7 +71,7 @@ class Link:
         """
         with self.held():
             if self._offers is None:
-                if self._sources or self._embedded:
+                if self._sources or self._calls:
                     self._start()
                 else:
                     self._offers = Offers()
@@ -199,10 +200,10 @@ class Link:
 
     def _load(self, process: Process) -> Offers:
         offers, problems = Offers(), list[XdlcError]()
-        every: list[Source | Embedded] = [*self._sources, *self._embedded]
+        every: list[Source | Call] = [*self._sources, *self._calls]
         for number, source in enumerate(every):
             try:
-                if isinstance(source, Embedded):
+                if isinstance(source, Call):
                     self._embed(process, source)
                 else:
                     self._load_file(process, number, source, offers)
@@ -219,14 +220,14 @@ class Link:
         words = self._answer(process, request, (), where).get("offers", [])
         offers.add(number, where, words, is_file=source.kind == "python")
 
-    def _embed(self, process: Process, held: Embedded) -> None:
+    def _embed(self, process: Process, call: Call) -> None:
         with temporary_files():
             file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
         try:
             with temporary_files(), open(file, "wb", closefd=False) as target:
-                target.write(held.kernel.binary)
-            request = {"do": "embed", "entry": held.kernel.entry, "where": held.origin}
-            self._answer(process, request, (file,), held.origin)
+                target.write(call.kernel.binary)
+            request = {"do": "embed", "entry": call.kernel.entry, "where": call.origin}
+            self._answer(process, request, (file,), call.origin)
         finally:
             os.close(file)
 
@@ -269,7 +270,7 @@ class Link:
 
     def _names(self) -> str:
         files = [str(source.path) for source in self._sources]
-        return ", ".join([*files, *(held.origin for held in self._embedded)])
+        return ", ".join([*files, *(call.origin for call in self._calls)])
 
 
 def _grown(before: int, size: int) -> Memory:
