@@ -77,7 +77,6 @@ def source_graph(
     """Return the graph of a net for inference.
 
     Args:
-        where: Its file, for errors.
         weights: Its weights; None if there is no file of them.
         given: Inputs whose shape or value the user states.
         ends: Blobs at which the graph is to end; of a ``SoftmaxWithLoss``, the probabilities.
@@ -131,12 +130,10 @@ class _Net:
     """A net as far as it was read.
 
     Args:
-        where: Its file.
         notices: Gets what the user should know.
 
     Attributes:
         problems: Errors of layers.
-        inputs: The inputs by name.
         constants: Weights by name.
     """
 

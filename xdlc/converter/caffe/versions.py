@@ -67,9 +67,6 @@ _CORRECT = "correct the layer in the net's text"
 def current_layers(net: Message, where: str) -> list[Message]:
     """Return the layers of a net in the current form, in the order of the text.
 
-    Args:
-        where: Its file, for errors.
-
     Raises:
         ModelError: If a layer's type has no meaning, or a ``padding`` layer has another reader than a
             convolution or pooling.

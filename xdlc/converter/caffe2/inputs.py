@@ -32,7 +32,6 @@ def find_inputs(
     """Return the inputs of a net by name, in its order, and the errors of names without data and shape.
 
     Args:
-        predict: The net.
         init: The net that fills its weights, if there is one.
         given: Names whose shape or value the user states.
         stated: Inputs whose shapes a file beside the nets states.

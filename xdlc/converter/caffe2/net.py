@@ -66,7 +66,6 @@ def source_graph(
     """Return the graph of a predict net with the tensors that its init net fills.
 
     Args:
-        predict: The predict net.
         init: The init net, if there is one.
         given: Names whose shape or value the user states: inputs, also where the init net fills them.
         stated: Inputs whose shapes a file beside the nets states, by name.

@@ -50,7 +50,6 @@ class Argument:
     """An argument of an operator.
 
     Attributes:
-        where: Its place, for errors.
         fields: The fields of its message.
     """
 
@@ -139,8 +138,6 @@ class OperatorDef:
         name: Its name, mostly empty.
         inputs: Names that it reads.
         outputs: Names that it writes.
-        args: Its arguments by name.
-        where: Its place, for errors.
         line: Line of the text in which it begins; 0 if the net is binary.
     """
 

@@ -36,9 +36,6 @@ _LOCAL_HEADER = 30  # bytes of a local file header before the name (APPNOTE.TXT 
 class KerasFile:
     """A file of Keras.
 
-    Args:
-        path: The file or folder.
-
     Attributes:
         model: The serialized model: ``class_name``, ``config`` and more.
         weights: The HDF5 file with the weights.

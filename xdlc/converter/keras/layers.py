@@ -52,7 +52,6 @@ class Layer:
         path: Its group in ``model.weights.h5``.
         place: Its place in the file, for errors.
         trainable: Whether it and all around it are trainable.
-        calls: Its calls.
         inner: Layers of a model or wrapper.
         is_old: Whether its calls are stated in the form of Keras 2.
     """
@@ -81,11 +80,7 @@ class Layer:
 
 
 class Parser:
-    """Makes layers of JSON.
-
-    Args:
-        where: The file, for errors.
-    """
+    """Makes layers of JSON."""
 
     def __init__(self, where: str) -> None:
         self._where = where

@@ -20,7 +20,6 @@ def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[
 
     Args:
         x: [N, spatial..., rest...]; as many spatial axes as ``block`` has numbers.
-        block: Dimensions of a block.
         pads: Amounts before and after each spatial axis.
 
     Raises:

@@ -141,7 +141,6 @@ def unique(g: Operators, x: Value, axis: int | None = None, *, is_sorted: bool =
 
     Args:
         x: Any value; of rank 1 without an axis.
-        axis: Axis of the parts.
         is_sorted: Whether the least comes first.
 
     Returns:

@@ -43,7 +43,6 @@ def fake_quant(
     """Return ``x`` rounded to the quantized values of a range: by QuantizeLinear and DequantizeLinear.
 
     Args:
-        x: Any value, float32.
         low: Least value, or one for each element of the last axis; constant.
         high: Greatest value, or values.
         bits: Width of the integers, 2 to 16.
@@ -92,7 +91,6 @@ def symmetric(
     Args:
         low: Least value, or one for each element of ``axis``; None for that of ``x`` itself.
         high: Greatest value, or values.
-        bits: Width of the integers.
         is_signed: Whether they are signed.
         narrow: Whether the least of them is not used.
         axis: Axis of ranges of its own, or None.
@@ -189,10 +187,8 @@ def quantized(
     """Return integers that floats of a range are rounded to, and the range that they really cover.
 
     Args:
-        x: Floats.
         low: Least value; constant.
         high: Greatest value; constant.
-        dtype: Type of the integers.
         mode: As of ``dequantized``.
         narrow: As of ``dequantized``.
         half_even: Whether halves are rounded to even, instead of away from 0; of ``SCALED`` only.

@@ -48,7 +48,6 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Sequence[int], values: 
 
     Args:
         indices: [count, rank], [count] for one axis, or a scalar.
-        shape: Shape of the result.
         values: [count], or a scalar for all.
         fill: One element.
     """
@@ -68,7 +67,6 @@ def segments(
     Args:
         x: [ids..., rest...].
         ids: Segment of each part, below ``count``.
-        count: Number of segments.
         reduction: ``Sum``, ``Prod``, ``Max``, ``Min`` or ``Mean``.
         empty: Value of empty segments; default: the one that changes nothing (lowest for Max).
 

@@ -24,7 +24,6 @@ class Layer:
 
     Attributes:
         op: The layer's op of package ``snpe``.
-        graph: The graph under construction.
         inputs: Its inputs from other layers.
         weights: Its weights by name.
         outputs: Its outputs, not yet produced.

@@ -27,7 +27,6 @@ def translate(model: Model, where: str | None = None) -> Model:
 
     Args:
         model: The content of a container of format 3.
-        where: Its place, for errors.
 
     Raises:
         UnsupportedOp: If a layer cannot be translated; several make a ProblemList.

@@ -23,7 +23,6 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
 
     Args:
         data: The message: bytes, or text if it is that too.
-        where: Place of the operator, for errors.
 
     Raises:
         ModelError: If it is no such message.

@@ -25,7 +25,6 @@ class Operator:
 
     Attributes:
         index: Its position in the sub-graph.
-        version: Version of the operator.
         inputs: Its input tensors; None for an omitted one.
         outputs: Its output tensors.
         intermediates: Tensors that only hold quantization parameters.

@@ -78,7 +78,6 @@ def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
 
     Args:
         shape: Shape of the dense tensor.
-        where: Place of the tensor, for errors.
 
     Raises:
         ModelError: If the table contradicts itself or the shape.

@@ -69,7 +69,6 @@ class TensorInfo:
 
     Attributes:
         index: Its number in the sub-graph.
-        where: Its place, for errors.
         name: Its name, unique in the sub-graph.
         stated: The name in the file, which may be empty.
         shape: Its shape, 1 for dimensions that the file leaves open.
@@ -162,11 +161,6 @@ def reals(array: Any, given: Quantization) -> Any:
 def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantization | None:
     """Return the quantization that a ``QuantizationParameters`` table states, or None.
 
-    Args:
-        table: The table, or None.
-        shape: Shape of the tensor.
-        where: Place of the tensor, for errors.
-
     Raises:
         ModelError: If the parameters fit neither the tensor nor each other.
     """
@@ -194,11 +188,9 @@ def read_blocks(
     """Return the quantization whose parameters are tensors: scales along several axes, or for blocks.
 
     Args:
-        shape: Shape of the tensor.
         axes: The axes of the scales, if those have fewer than the tensor.
         scales: Scales: each of their dimensions divides that of the tensor.
         zero_points: Zero points of their shape, or None.
-        where: Place of the tensor, for errors.
 
     Raises:
         ModelError: If the parameters do not fit the tensor, or blocks lie along two axes.

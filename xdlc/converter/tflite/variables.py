@@ -37,7 +37,6 @@ def with_states(graph: SourceGraph, where: str) -> SourceGraph:
 
     Args:
         graph: The graph, its nodes in the order of their execution.
-        where: The file, for errors.
 
     Raises:
         ModelError: If a variable is read that nothing sets.
@@ -78,11 +77,7 @@ def _inputs(node: Node) -> list[TensorInfo]:
 
 
 class _Variables:
-    """The variables of a graph.
-
-    Args:
-        where: The file, for errors.
-    """
+    """The variables of a graph."""
 
     def __init__(self, graph: SourceGraph, where: str) -> None:
         self._graph = graph
