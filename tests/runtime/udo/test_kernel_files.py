@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from tests.compilers import build_library, needs_cc
 from tests.custom_ops import scale_graph
+
 from tests.runtime.udo.conftest import SAMPLE
 from tests.runtime.udo.kernel_meta import call, written
 from tests.runtime.udo.udo_graphs import custom_graph

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.runtime.udo.kernel_meta import call
 from tests.support.compilers import needs_cc
 from tests.support.onnx_models import build
-from tests.runtime.udo.kernel_meta import call
 from tests.udo.plugin.plugins import node, spec, view, written
 from xdlc import api
 from xdlc.container.udo import add_definitions

@@ -141,7 +141,7 @@ class Archive:
         except RecursionError as error:
             raise self.damaged(f"record {name!r} nests too deep") from error
         except ValueError as error:
-            raise self.damaged(f"record {name!r} is not valid JSON:  {error}") from error
+            raise self.damaged(f"record {name!r} is not valid JSON: {error}") from error
 
 
 class _Window(io.RawIOBase):

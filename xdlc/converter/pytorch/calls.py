@@ -68,7 +68,6 @@ class CallGraph:
     """A graph of calls.
 
     Attributes:
-        inputs: Names of its inputs.
         outputs: Its outputs: ``Ref``, or constants.
         calls: Its calls, in the order in which they run.
         values: What the program states of its tensors, by name.

@@ -278,7 +278,6 @@ def _carried(
     Args:
         name: ``cond`` or ``while_loop``.
         arguments: Arguments of the call, with graphs in functional form.
-        forms: The graphs.
         changed: Positions of the inputs of the graphs that one of them changes.
 
     Raises:

@@ -260,9 +260,7 @@ def _refusal(
     """Return the error of a module that torch cannot trace or store.
 
     Args:
-        torch: The package.
         problem: What it cannot do.
-        error: Its error.
         module: The module, None if there is only a program.
         where: Name of the module's type.
         place: File, line and code that it is about, where that is known.

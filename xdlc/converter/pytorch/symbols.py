@@ -58,7 +58,6 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
 
     Args:
         expression: A number, or text like ``2*s0`` or ``Symbol('s77', positive=True, integer=True)``.
-        symbols: Values by symbol.
 
     Raises:
         Unknown: If a symbol is not bound.

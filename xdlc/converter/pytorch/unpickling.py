@@ -31,10 +31,6 @@ _LONGEST_INTEGER = 9  # bytes of a number of 64 bits without sign
 def unpickle(data: bytes, where: str) -> Any:
     """Return what a pickle holds: no value contains itself, and none nests deep.
 
-    Args:
-        data: The pickle.
-        where: Its place, for errors.
-
     Raises:
         ModelError: If it is damaged, too large, or needs more than is understood.
     """

@@ -82,7 +82,6 @@ class Tensor:
     """A tensor: a view of a storage, or all of it.
 
     Attributes:
-        storage: The storage.
         steps: Calls from the root to the view.
         value: Name of the value that holds it.
         version: Version of the storage that the value is of.

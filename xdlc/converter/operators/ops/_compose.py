@@ -1,4 +1,4 @@
-"""Steps that decompositions are made of: one QNN operation each, in the source's axes."""
+"""Steps of decompositions: one QNN operation each, in the source's axes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def reversed_along(b: Builder, x: Value, axis: int) -> Value:
 
 
 def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
-    """Return values joined along a source axis, in the axis order of the first computed one."""
+    """Return values joined along a source axis, in the first computed one's layout."""
     values = [value for value in values if value.shape[axis]] or list(values[:1])
     if len(values) == 1:
         return values[0]
@@ -148,7 +148,7 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def scattered(b: Builder, x: Value, indices: Value, updates: Value, axis: int) -> Value:
-    """Return ``x`` with ``updates`` written over the positions that ``indices`` give along a source axis."""
+    """Return ``x`` with ``updates`` written at ``indices`` along a source axis."""
     inputs = [b.source_order(x), b.source_order(b.cast(indices, INT32)), b.source_order(updates)]
     params: dict[str, ir.Param] = {"axis": ir.u32(axis), "reduction": ir.u32(0)}
     return Value(b.emit("ScatterElements", inputs, x.shape, x.dtype, params), identity(x.rank))

@@ -85,7 +85,7 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
 
 
 def fully_connected(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
-    """Return ``x`` [..., k] times the transpose of known weights [n, k], plus ``bias`` [n]."""
+    """Return ``x`` [..., k] times transposed static weights [n, k] plus ``bias`` [n]."""
     units, width = weight.shape
     rows = x.size // width if width else 0
     inputs = [b.source_order(b.reshape(x, (rows, width))), b.source_order(weight)]

@@ -21,7 +21,7 @@ def constant(node: Node, b: Builder) -> Value:
         return b.const(np.asarray(node.attr("value_ints"), np.int64), name)
     value = node.attr("value", node.attr("sparse_value"))
     if not isinstance(value, TensorData):
-        raise node.problem("holds strings", "use a tensor of numbers")
+        raise node.problem("string constants are not supported", "use a tensor of numbers")
     return b.const(value, name)
 
 

@@ -16,7 +16,7 @@ def cumulative_product(node: Node, b: Builder) -> Value:
     """Write log2(n) products with what is 1, 2, 4, ... elements before."""
     x, given = node.required(0), node.static(1, "the axis")
     if given is None or given.size != 1:
-        raise node.invalid("needs one axis")
+        raise node.invalid("requires one axis")
     axis = node.axis(int(given.reshape(-1)[0]), x.rank)
     reverse = node.flag("reverse")
     if reverse:

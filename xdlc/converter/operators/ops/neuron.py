@@ -68,7 +68,7 @@ def gelu(node: Node, b: Builder) -> Value:
     """Map the error-function form; the tanh approximation is another function."""
     if node.attr("approximate", "none") != "none":
         raise node.problem(
-            "approximate='tanh' is not QNN's Gelu, which uses the error function",
+            "approximate='tanh' is not supported; QNN's Gelu uses the error function",
             "export with approximate='none', or with the formula written out",
         )
     return neuron(b, node.required(0), GELU)

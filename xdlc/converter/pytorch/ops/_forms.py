@@ -35,7 +35,6 @@ def unbatched(g: Operators, result: Value, x: Value, rank: int | None = None) ->
     """Return a result without its first axis where ``batched`` added that to ``x``.
 
     Args:
-        result: The result.
         x: The value before ``batched``.
         rank: Number of axes that ``x`` has then; default: one less than the result.
     """

@@ -102,5 +102,5 @@ _REFUSED = {
 @aten(*_REFUSED, domain=HIGHER_ORDER)
 def _refused(node: AtenNode, _g: Operators) -> Value:
     raise node.problem(
-        f"{node.type} is not supported:  {_REFUSED[node.type]}", "rewrite this part of the model"
+        f"{node.type} is not supported: {_REFUSED[node.type]}", "rewrite this part of the model"
     )

@@ -89,7 +89,6 @@ class Indices(NamedTuple):
     """Indices of some axes of a value, in a common form.
 
     Attributes:
-        axes: The axes, in order.
         tuples: [..., axes]: positions along them, int64 or int32.
         place: Where the axes of the tuples are in the result.
     """

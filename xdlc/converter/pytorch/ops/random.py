@@ -22,7 +22,6 @@ def drawn(node: AtenNode, g: Operators, shape: Sequence[int], *, normal: bool = 
     """Return random numbers of float32.
 
     Args:
-        shape: Their shape.
         normal: Whether they are distributed normally instead of evenly from 0 to 1.
         **of: Attributes of the distribution: ``mean`` and ``scale``, or ``low`` and ``high``.
 

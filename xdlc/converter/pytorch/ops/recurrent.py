@@ -67,7 +67,6 @@ def _layer(
         kind: Kind of layer, a key of ``_FORMS``.
         x: Input, [T, B, width].
         states: States before the first step, [directions, B, units].
-        directions: Weights of each direction.
     """
     type, gates, attributes = _FORMS[kind]
     count, units = len(directions), dims(directions[0].states)[1]

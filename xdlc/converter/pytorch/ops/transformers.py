@@ -18,7 +18,6 @@ class _Heads:
     """Weights of an attention of several heads.
 
     Attributes:
-        count: Number of heads.
         qkv: Weights [3 * E, E] and biases of queries, keys and values.
         proj: Weights [E, E] and biases of the results.
         mask: True where a key is hidden, or None.

@@ -79,7 +79,6 @@ def _whole_numbers(
         x: [N, C, spatial...].
         weight: [O, C / groups, kernel...]; of a transposed convolution [C, O / groups, kernel...].
         bias: [O], or None.
-        groups: Number of groups.
     """
     batch, channels, *sizes = dims(x)
     first, second, *kernel = dims(weight)

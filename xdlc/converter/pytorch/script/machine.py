@@ -35,7 +35,6 @@ class Machine:
     """Evaluator of the code of an archive.
 
     Attributes:
-        recorder: Recorder of the operators.
         constants: Values that the code names ``CONSTANTS.c0``.
         changed: Attributes that are set, by object and name: the object, and what they were at first.
     """

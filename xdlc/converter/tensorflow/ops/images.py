@@ -66,14 +66,14 @@ def _crop_and_resize(node: Node, g: Operators) -> Value:
 def _depth_blocks(node: Node, g: Operators) -> Value:
     (x,) = real_inputs(node)
     function = images.space_to_depth if node.type == "SpaceToDepth" else images.depth_to_space
-    block, given = node.attr("block_size", 2), str(node.attr("data_format", "NHWC"))
-    if given == "NCHW_VECT_C":  # [N, C / 4, H, W, 4]
+    block, data_format = node.attr("block_size", 2), str(node.attr("data_format", "NHWC"))
+    if data_format == "NCHW_VECT_C":  # [N, C / 4, H, W, 4]
         batch, groups, height, width, four = dims(x)
         plain = reshape(g, permuted(g, x, (0, 2, 3, 1, 4)), (batch, height, width, groups * four))
-        made = function(g, plain, block)
-        batch, height, width, channels = dims(made)
-        return permuted(g, reshape(g, made, (batch, height, width, channels // 4, 4)), (0, 3, 1, 2, 4))
-    if given == "NCHW":
+        moved = function(g, plain, block)
+        batch, height, width, channels = dims(moved)
+        return permuted(g, reshape(g, moved, (batch, height, width, channels // 4, 4)), (0, 3, 1, 2, 4))
+    if data_format == "NCHW":
         return channel_first(g, function(g, channel_last(g, x), block))
     return function(g, x, block)
 
@@ -103,8 +103,8 @@ def _rgb_to_hsv(node: Node, g: Operators) -> Value:
     def sector(x: Value, y: Value, start: float) -> Value:
         return g("Add", [g("Div", [g("Sub", [x, y]), divisor]), number(g, x, start)])
 
-    other = where(g, g("Equal", [green, most]), sector(blue, red, 2), sector(red, green, 4))
-    hue = g("Div", [where(g, g("Equal", [red, most]), sector(green, blue, 0), other), number(g, red, 6)])
+    hue_sixths = where(g, g("Equal", [green, most]), sector(blue, red, 2), sector(red, green, 4))
+    hue = g("Div", [where(g, g("Equal", [red, most]), sector(green, blue, 0), hue_sixths), number(g, red, 6)])
     hue = where(g, g("Less", [hue, zero]), g("Add", [hue, number(g, red, 1)]), hue)
     shade = where(g, dark, zero, g("Div", [span, where(g, dark, number(g, red, 1), most)]))
     return stack(g, [where(g, grey, zero, hue), shade, most], -1)
@@ -113,12 +113,12 @@ def _rgb_to_hsv(node: Node, g: Operators) -> Value:
 @handler("HSVToRGB")
 def _hsv_to_rgb(node: Node, g: Operators) -> Value:
     hue, shade, value = unstack(g, real_input(node, 0), 3, -1)
-    parts, one = [], number(g, hue, 1)
+    parts, unit = [], number(g, hue, 1)
     sixth = g("Mul", [hue, number(g, hue, 6)])
     for center, slope, start in ((3, 1.0, -1.0), (2, -1.0, 2.0), (4, -1.0, 2.0)):
         distance = g("Abs", [g("Sub", [sixth, number(g, hue, center)])])
         moved = g("Add", [g("Mul", [distance, number(g, hue, slope)]), number(g, hue, start)])
-        share = g("Clip", [moved, number(g, hue, 0), one])
-        faded = g("Add", [g("Sub", [one, shade]), g("Mul", [shade, share])])
+        share = g("Clip", [moved, number(g, hue, 0), unit])
+        faded = g("Add", [g("Sub", [unit, shade]), g("Mul", [shade, share])])
         parts.append(g("Mul", [faded, value]))
     return stack(g, parts, -1)

@@ -1,4 +1,4 @@
-"""Handlers of operators without effect at inference, and of those that no DLC can hold."""
+"""Handlers of identities at inference, and of operators that no DLC can hold."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def _all_inputs(node: Node, _g: Operators) -> list[Value]:
 
 _REFUSED = {
     "HashTable HashTableV2 LookupTableFind LookupTableFindV2 MutableHashTableV2": (
-        "a lookup table, which the model fills as it is loaded",
-        "look up outside of the network: begin after it with --input_dim NODE DIMS",
+        "lookup tables, which the model fills on loading, are not supported",
+        "look up outside the network: begin after it with --input_dim NODE DIMS",
     ),
     "ParseExample ParseExampleV2 ParseSingleExample DecodeRaw DecodeJpeg DecodePng DecodeImage DecodeCSV": (
-        "reads encoded text or images, of which a DLC holds none",
-        "decode outside of the network: begin at what it returns with --input_dim NODE DIMS",
+        "encoded text and images are not supported",
+        "decode outside the network: begin at its result with --input_dim NODE DIMS",
     ),
     "IteratorGetNext Iterator IteratorV2 QueueDequeueV2 QueueDequeueManyV2 FIFOQueueV2 ReaderReadV2": (
-        "feeds the network with data of training",
+        "input pipelines of training are not supported",
         "begin at it with --input_dim NODE DIMS",
     ),
     "TRTEngineOp NeuronOp XlaCallModule": (
         "is compiled for another runtime: TensorRT, Neuron or XLA",
-        "convert the model that it was made from, or export that to ONNX or TFLite",
+        "convert the original model, or export it to ONNX or TFLite",
     ),
     "VariableV2 Variable VarHandleOp": (
-        "a variable of a function's own, which no checkpoint holds",
-        "export the model again, with its variables created outside of functions",
+        "variables created inside functions are in no checkpoint",
+        "export the model again, with variables created outside functions",
     ),
 }
 """Problem and fix by operators that cannot be a part of a DLC."""
@@ -64,6 +64,6 @@ def _refused(node: Node, _g: Operators) -> Value:
 @handler("Const")
 def _string(node: Node, _g: Operators) -> Value:
     raise node.problem(
-        "holds strings, resources or other things that a DLC cannot",
+        "constants that are not numbers are not supported",
         "begin the graph at tensors of numbers: --input_dim NODE DIMS",
     )

@@ -73,18 +73,18 @@ _LRN = {"alpha": 1.0, "beta": 0.5, "bias": 1.0}
 
 @handler("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", ignores=("U",))
 def batch_norm(node: Node, g: Operators) -> list[Value]:
-    """Return the normalized values, the mean and the variance; by those of the batch in a training graph.
+    """Return normalized values, mean and variance; the batch's in a training graph.
 
     Mean and variance of the batch have a share of ``exponential_avg_factor`` in the second and third output.
     """
-    x, scale, offset, mean, given = real_inputs(node)[:5]
-    unbiased = given
+    x, scale, offset, mean, stated_variance = real_inputs(node)[:5]
+    unbiased = stated_variance
     epsilon, is_training = float(node.attr("epsilon", 1e-4)), bool(node.attr("is_training", True))
     is_plain = is_training and is_channel_first(node) and _normalizes_rows(x, scale, offset)
     if is_training and not is_plain:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} is of a training graph: it normalizes by the statistics of the batch that it "
-            "runs on; export the model for inference if that is not wanted"
+            f"{node.own_name!r} belongs to a training graph: it normalizes by the statistics of the batch it "
+            "runs on; export the model for inference to avoid this"
         )
 
     def normalized(value: Value) -> Value:
@@ -94,10 +94,10 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
             count = math.prod(dims(value)[:-1])
             unbiased = g("Mul", [variance, number(g, variance, count / max(count - 1, 1))])
             if value.dtype is not scale.dtype:
-                raise node.problem(f"statistics of {value.dtype}")
+                raise node.problem(f"statistics of {value.dtype} are not supported")
             factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
-        return reduce.batch_norm(g, value, scale, offset, mean, given, epsilon)
+        return reduce.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
 
     result = channel_last_of(node, g, x, normalized)
     averages = [mean, unbiased]
@@ -116,7 +116,10 @@ def batch_norm(node: Node, g: Operators) -> list[Value]:
 
 
 def _normalizes_rows(x: Value, scale: Value, offset: Value) -> bool:
-    """Return whether each channel of one image is normalized alone, as Keras 2 writes a layer norm."""
+    """Return whether each channel of one image is normalized alone.
+
+    Keras 2 writes a layer norm so.
+    """
     if x.is_dynamic or x.shape[0] != 1 or not scale.is_static or not offset.is_static:
         return False
     return x.dtype is scale.dtype and bool(np.all(scale.numpy() == 1) and not np.any(offset.numpy()))

@@ -116,7 +116,7 @@ def _bincount(node: Node, g: Operators) -> Value:
     x, size, weights = real_inputs(node)
     (count,) = ints(size, "the number of bins")
     if x.rank > 1:
-        raise node.problem("bins of a value of more than one axis")
+        raise node.problem("bins of more than one axis are not supported")
     elements = math.prod(dims(x))
     flat = reshape(g, x, (elements,))
     inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])
@@ -125,7 +125,7 @@ def _bincount(node: Node, g: Operators) -> Value:
         shares = reshape(g, weights, (elements,))
     else:
         shares = scatter.full(g, (elements,), 1, weights.dtype)
-    found = scatter.segments(g, shares, place, count, "Sum")
+    totals = scatter.segments(g, shares, place, count, "Sum")
     if node.attr("binary_output", False):
-        found = cast(g, g("Greater", [found, number(g, found, 0)]), found.dtype)
-    return found
+        totals = cast(g, g("Greater", [totals, number(g, totals, 0)]), totals.dtype)
+    return totals

@@ -1,4 +1,4 @@
-"""Operators that were in com.microsoft before ONNX had them, or that only bear another name."""
+"""Operators of com.microsoft that ONNX adopted, or has under another name."""
 
 from __future__ import annotations
 

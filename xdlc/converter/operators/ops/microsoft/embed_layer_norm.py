@@ -1,4 +1,4 @@
-"""EmbedLayerNormalization: the embeddings of words, positions and segments, added and normalized."""
+"""EmbedLayerNormalization: word, position and segment embeddings, normalized."""
 
 from __future__ import annotations
 
