@@ -105,23 +105,26 @@ class Kernels:
     def lacking(self, op: Op) -> tuple[str, str]:
         """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
-        title, other = f"{op.package}::{op.type}", offers.elsewhere(key)
-        carried = [held for held in self._carried if _is_for(held, op)]
+        title, elsewhere = f"{op.package}::{op.type}", offers.elsewhere(key)
+        carried = [kernel for kernel in self._carried if _is_for(kernel, op)]
         problem = f"there is no kernel for {title}"
-        if any(held.fits for held in carried):  # and may not be loaded
-            origin = next(held.origin for held in carried if held.fits)
+        if any(kernel.fits for kernel in carried):  # and may not be loaded
+            origin = next(kernel.origin for kernel in carried if kernel.fits)
             return problem, (
                 f"give --allow_embedded_kernels if you trust the DLC, which carries {origin}, "
                 "or a library or Python file with --udo_package_path"
             )
         if carried:
-            origins = " and ".join(held.origin for held in carried)
+            origins = " and ".join(kernel.origin for kernel in carried)
             return (
                 f"there is no kernel for {title} on this machine, {OWN_MACHINE}: there is {origins}",
                 NOT_EMBEDDED,
             )
-        if other is not None:
-            return problem, f"build it for the CPU: {other.origin} has it for {', '.join(other.cores)} only"
+        if elsewhere is not None:
+            return (
+                problem,
+                f"build it for the CPU: {elsewhere.origin} has it for {', '.join(elsewhere.cores)} only",
+            )
         near = nearest_names(title, offers.types())
         return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
 
@@ -179,7 +182,7 @@ class Kernels:
         self._logged.add(key)
         named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
         _log.warning(
-            "%s: %s::%s gets %s: its definition takes no floats there; Python kernels get them unrounded",
+            "%s: %s::%s gets %s: its definition accepts no floats there; Python kernels get them unrounded",
             origin,
             *key,
             named,
@@ -280,7 +283,6 @@ def open_kernels(
     """Open the kernels of the UDOs of a model; close them in the end.
 
     Args:
-        model: The model.
         udo_package_path: Registration libraries and Python files with kernels: paths, or a text with commas
             between them.
         allow_embedded_kernels: Load kernels that the model carries.
@@ -298,7 +300,7 @@ def open_kernels(
     paths = paths_of(udo_package_path)
     if udo_timeout is not None and not paths and not allow_embedded_kernels:
         raise UsageError(
-            "--udo_timeout is given, but no kernels are",
+            "--udo_timeout has no effect without kernels",
             fix="give --udo_package_path or --allow_embedded_kernels, or omit it",
         )
     seconds = DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout
