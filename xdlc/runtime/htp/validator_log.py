@@ -134,7 +134,8 @@ def _fields(op: Op, line: dict[str, str]) -> dict[str, str]:
         "value_fix": next((fix for word, fix in _VALUE_FIXES if word in " ".join(holders)), _OTHER_VALUE),
         "inputs": _input_count(definition),
         "present": f"the parameters {', '.join(params)}" if params else "no parameters",
-        "mismatch": f"{(first or ['a tensor'])[0]} is {code} and {(second or ['another'])[-1]} is {other_code}",
+        "mismatch": f"{(first or ['a tensor'])[0]} is {code} and "
+        f"{(second or ['another'])[-1]} is {other_code}",
         "dtype": code,
         "dtypes": ", ".join(dtype.name for dtype in operand.dtypes) if operand else "another data type",
         "group": line["group"].lower(),
