@@ -113,7 +113,7 @@ def test_each_soc_is_accounted_for(dlc: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_architectures_exclude_socs(dlc: Path) -> None:
     result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", "--htp_archs", "v73", code=2)
-    assert "htp_archs and SoCs are both given" in result.stderr
+    assert "htp_archs and SoCs exclude each other" in result.stderr
 
 
 @needs_htp

@@ -69,7 +69,7 @@ def test_without_a_soc_the_first_usable_cache_tells_it(dlc: Path, tmp_path: Path
         (["--soc", "sm8450"], "htp.cache.sm8650.0: arch: found v75, accepted v69 or lower"),
         (
             ["--soc", "sm8650", "--cache_compatibility_mode", "always_generate_new"],
-            "htp.cache.sm8550.0, htp.cache.sm8650.0: always_generate_new takes no record\n",
+            "htp.cache.sm8550.0, htp.cache.sm8650.0: always_generate_new uses no record\n",
         ),
         (["--soc", "sm8650", "--set_output_tensors", "pool"], "outputs: found 'y', accepted 'pool', 'y'"),
     ],

@@ -75,7 +75,7 @@ def test_refused_ranges_leave_a_quantized_dlc_without_sections(tmp_path: Path) -
     residual().save(dlc)
     words = ["--input_dlc", dlc, "-o", target, "--enable_hta", "--hta_partitions"]
     result = invoke(quantize, *words, "10-11", code=5)
-    assert "HTA does not take layer 11" in result.stderr
+    assert "HTA does not support layer 11" in result.stderr
     assert f"written: {target}" in result.stdout
     assert not any(name.startswith("xdlc.aip.") for name in xdlc.load(target).records)
     target.unlink()

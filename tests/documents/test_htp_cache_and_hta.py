@@ -142,7 +142,7 @@ def test_a_part_that_hta_refuses_is_an_error_and_the_dlc_is_written(
     monkeypatch.chdir(tmp_path)
     residual().save(tmp_path / "net_quantized.dlc")
     said = call(f"{AGAIN} --hta_partitions 0-11", code=5)
-    assert "HTA does not take layer 11" in said.stderr
+    assert "HTA does not support layer 11" in said.stderr
     assert not xdlc.load("again.dlc").records.keys() & {"xdlc.aip.metadata0", "aip.metadata0"}
 
 

@@ -133,7 +133,7 @@ def opened(path: Path) -> XdlcError:
         ),
         (['-DLIBRARY="/lib/x.so"'], "names the implementation library '/lib/x.so'"),
         (['-DLIBRARY=".."'], "names the implementation library '..'"),
-        (['-DLIBRARY="libNone.so"'], "no such file in its folder"),
+        (['-DLIBRARY="libNone.so"'], "not in its folder"),
     ],
 )
 def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str], said: str) -> None:

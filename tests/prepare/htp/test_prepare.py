@@ -209,7 +209,7 @@ def test_float_graph_is_compiled_where_there_is_fp16_and_is_one_problem_elsewher
     assert isinstance(problem, ConstraintError)
     assert str(problem).startswith("model: qcs6490: graph 'cnn': op 'conv2d_conv' (Conv2d) and others: ")
     assert problem.problem == (
-        "this SoC has no FP16: accepted are ops of quantized types, found are 4 that compute in FP16"
+        "this SoC has no FP16: it supports only ops of quantized types; 4 op(s) compute in FP16"
     )
 
 

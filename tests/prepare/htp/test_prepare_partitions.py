@@ -137,7 +137,7 @@ def test_a_float_model_on_a_soc_without_fp16_is_one_error() -> None:
     (problem,) = prepare_all(cnn(quantized=False), ["sxr1230p"], partition=True).problems
     (only,) = problem.problems if isinstance(problem, ProblemList) else (problem,)
     assert isinstance(only, ConstraintError)
-    assert "has no FP16: accepted are ops of quantized types, found are 4" in only.problem
+    assert "has no FP16: it supports only ops of quantized types; 4 op(s) compute in" in only.problem
 
 
 @needs_htp

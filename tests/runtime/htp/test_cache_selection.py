@@ -104,7 +104,7 @@ def test_outputs_are_added_to_a_copy() -> None:
     changed = with_outputs(model, ["pool", "y", "pool"])
     assert [tensor.name for tensor in changed.main.outputs] == ["y", "pool"]
     assert [tensor.name for tensor in model.main.outputs] == ["y"]
-    with pytest.raises(UsageError, match="is given and does not compute the tensor 'x'"):
+    with pytest.raises(UsageError, match="does not compute the tensor 'x'"):
         with_outputs(model, ["x"])
-    with pytest.raises(UsageError, match="computes no tensor 'pol'"):
+    with pytest.raises(UsageError, match="has no tensor 'pol'"):
         with_outputs(model, ["pol"])

@@ -89,7 +89,7 @@ CASES = [
     (
         unary("Cast", WIDE, bogus=u32(1)),
         "Wrong number of Parameters 1.",
-        "has the parameters bogus, HTP accepts none; bogus is none of them",
+        "has the parameters bogus, HTP accepts none; bogus unknown",
         "write the op as its definition requires",
     ),
     (
@@ -204,7 +204,7 @@ def test_one_error_reports_all_ops_that_need_fp16() -> None:
     ops = [UnsupportedOp("g", name, "Relu", "this SoC has no FP16", "quantize", "FP16") for name in "ab"]
     (problem,) = problems_of(ops, "m.dlc: sxr1230p")
     assert each_problem(problem) == (problem,)
-    assert problem.problem == "this SoC has no FP16, found are 2 that compute in FP16"
+    assert problem.problem == "this SoC has no FP16; 2 op(s) compute in FP16"
     assert problem.where == "m.dlc: sxr1230p: graph 'g': op 'a' (Relu) and others"
 
 

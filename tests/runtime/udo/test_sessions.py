@@ -64,7 +64,7 @@ def test_reals_that_a_library_gets_rounded_are_told_once(
         np.testing.assert_allclose(got["y_b"], [first, 1], rtol=1e-6)
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition takes no floats "
+        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition accepts no floats "
         "there; Python kernels get them unrounded"
     )
 

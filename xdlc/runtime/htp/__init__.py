@@ -58,7 +58,7 @@ def unsupported_ops(
     name: str | None = None,
     launch: Launch = start,
 ) -> list[UnsupportedOp]:
-    """Return the ops of every graph that HTP refuses, under the names that they have in its form.
+    """Return the ops that HTP rejects, under the names of its form of the graph.
 
     Args:
         model: A model, a graph, or the path of a DLC.
@@ -135,7 +135,7 @@ def compile_for(
 
 
 def _shared_weights(path: Path) -> dict[str, TensorData]:
-    """Return the weights that a DLC has beside its cache, and their descriptions, by record."""
+    """Return the shared weights of a DLC and their descriptions, by record."""
     records = load(path).records if path.exists() else {}
     return {name: data for name, data in records.items() if name.startswith(SHARED)}
 

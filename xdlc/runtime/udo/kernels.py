@@ -106,7 +106,7 @@ class Kernels:
     def lacking(self, op: Op) -> tuple[str, str]:
         """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
-        title, other = f"{op.package}::{op.type}", offers.elsewhere(key)
+        title, elsewhere = f"{op.package}::{op.type}", offers.elsewhere(key)
         problem = f"there is no kernel for {title}"
         foreign = next((call for call in self._foreign if call.names(op)), None)
         if foreign is not None:
@@ -116,8 +116,9 @@ class Kernels:
         if unfit is not None:
             fix = "give the kernel_meta that was written with this DLC, or convert the model again"
             return f"{problem} of these shapes and parameters: {unfit.origin} is for others", fix
-        if other is not None:
-            return problem, f"build it for the CPU: {other.origin} has it for {', '.join(other.cores)} only"
+        if elsewhere is not None:
+            cores = ", ".join(elsewhere.cores)
+            return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
         near = nearest_names(title, offers.types())
         return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
 
@@ -177,7 +178,7 @@ class Kernels:
         self._logged.add(key)
         named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
         _log.warning(
-            "%s: %s::%s gets %s: its definition takes no floats there; Python kernels get them unrounded",
+            "%s: %s::%s gets %s: its definition accepts no floats there; Python kernels get them unrounded",
             origin,
             *key,
             named,
@@ -277,7 +278,6 @@ def open_kernels(
     """Open the kernels of the UDOs of a model; close them in the end.
 
     Args:
-        model: The model.
         udo_package_path: Registration libraries, Python files with kernels, and folders ``kernel_meta``:
             paths, or a text with commas between them.
         udo_timeout: Seconds that each call of a kernel may take; default: 60.
@@ -289,6 +289,6 @@ def open_kernels(
     paths = paths_of(udo_package_path)
     if udo_timeout is not None and not paths:
         raise UsageError(
-            "--udo_timeout is given, but no kernels are", fix="give --udo_package_path, or omit it"
+            "--udo_timeout has no effect without kernels", fix="give --udo_package_path, or omit it"
         )
     return Kernels(paths, model=model, timeout=DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout)

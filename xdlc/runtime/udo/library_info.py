@@ -57,7 +57,7 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
 
 
 def read_implementation(address: int | None, where: str) -> tuple[str, int, tuple[str, ...]]:
-    """Return package, core and operation types of the implementation info at an address.
+    """Return package, core and operations of an implementation info.
 
     Raises:
         BackendError: If it is not valid.

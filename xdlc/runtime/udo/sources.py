@@ -37,8 +37,8 @@ class Source:
     kind: str
 
 
-def paths_of(given: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
-    """Return paths; a text that names no file may hold several, with commas between them.
+def paths_of(paths: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
+    """Return paths; a text that names no file may list several with commas.
 
     Raises:
         UsageError: If one is empty.
@@ -47,19 +47,19 @@ def paths_of(given: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
         >>> paths_of("a.so, b.py")
         ['a.so', 'b.py']
     """
-    if given is None:
+    if paths is None:
         return []
-    found: list[PathLike]
-    if isinstance(given, str):
-        found = [given] if os.path.isfile(given) else [part.strip() for part in given.split(",")]
+    parts: list[PathLike]
+    if isinstance(paths, str):
+        parts = [paths] if os.path.isfile(paths) else [part.strip() for part in paths.split(",")]
     else:
-        found = [given] if isinstance(given, os.PathLike) else list(given)
-    if "" in found:
+        parts = [paths] if isinstance(paths, os.PathLike) else list(paths)
+    if "" in parts:
         raise UsageError(
-            f"there is an empty name among the libraries and Python files of UDOs: {given!r}",
+            f"there is an empty name among the libraries and Python files of UDOs: {paths!r}",
             fix="remove it and the comma beside it; an empty variable of a shell script is one, too",
         )
-    return found
+    return parts
 
 
 def sources_of(paths: Iterable[PathLike]) -> list[Source]:
@@ -69,16 +69,16 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
         UsageError: If there is no file, or it is given twice; a ProblemList of several.
     """
     problems: list[XdlcError] = []
-    found: dict[Path, Source] = {}
-    for path in (file for given in paths for file in _files(Path(given).absolute())):
+    sources: dict[Path, Source] = {}
+    for path in (file for entry in paths for file in _files(Path(entry).absolute())):
         if not os.path.isfile(path):
             problems.append(_no_file(path))
-        elif path in found:
+        elif path in sources:
             problems.append(UsageError("is given twice", where=str(path), fix="give it once"))
         else:
-            found[path] = Source(path, _KINDS.get(path.suffix, "library"))
+            sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
     raise_all(problems)
-    return list(found.values())
+    return list(sources.values())
 
 
 def _files(path: Path) -> list[Path]:
@@ -124,7 +124,7 @@ _SUFFIX = re.compile(r"(?<=.)(Cpu|Gpu|Dsp|HtpMcp|Htp|Hta|Lpai|Aic)$")
 
 
 def plain_package(name: str) -> str:
-    """Return the name of a package without the suffix of a backend, which QNN's tools append.
+    """Return a package's name without the backend suffix of QNN's tools.
 
     Example:
         >>> plain_package("MyPackageHtp"), plain_package("MyPackage"), plain_package("Htp")
@@ -134,7 +134,7 @@ def plain_package(name: str) -> str:
 
 
 def alike(key: Key, keys: Iterable[Key]) -> Key | None:
-    """Return a key among others: itself, or else one whose package differs in the backend's suffix alone.
+    """Return a key among others, also if only the backend suffix differs.
 
     Without itself, one that has no suffix goes first, then that of the CPU.
 
@@ -227,12 +227,12 @@ class Offers:
         return [f"{package}::{type}" for package, type in sorted(self._kernels)]
 
 
-def _clash(key: Key, held: Offer, offer: Offer, what: str) -> list[XdlcError]:
-    if held is offer:
+def _clash(key: Key, present: Offer, offer: Offer, what: str) -> list[XdlcError]:
+    if present is offer:
         return []
     return [
         BackendError(
-            f"{held.origin} and {offer.origin} both have a {what} for {key[0]}::{key[1]}",
+            f"{present.origin} and {offer.origin} both have a {what} for {key[0]}::{key[1]}",
             fix="give only one of them",
         )
     ]
