@@ -151,8 +151,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 class _Scope:
     """The vague names that a function, a lambda or a comprehension binds, with their first and last lines."""
 
-    def __init__(self, node: ast.AST) -> None:
-        self.node = node
+    def __init__(self) -> None:
         self.lives: dict[str, tuple[int, int]] = {}
 
     def extend(self, name: str, line: int) -> None:
@@ -191,7 +190,7 @@ def _visit(node: ast.AST, stack: list[_Scope], scopes: list[_Scope]) -> None:
     if isinstance(node, ast.ClassDef):
         stack = []  # what a method reads of its class is an attribute, and a class in a function is rare
     elif isinstance(node, _FUNCTIONS + _COMPREHENSIONS):
-        scope = _Scope(node)
+        scope = _Scope()
         for name, line in _bindings(node):
             scope.extend(name, line)
         scopes.append(scope)
@@ -236,16 +235,9 @@ def _bindings(function: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _parameters(arguments: ast.arguments, line: int) -> Iterator[tuple[str, int]]:
-    every = (
-        *arguments.posonlyargs,
-        *arguments.args,
-        *arguments.kwonlyargs,
-        arguments.vararg,
-        arguments.kwarg,
-    )
-    return (
-        (argument.arg, line) for argument in every if argument is not None and argument.arg in VAGUE_NAMES
-    )
+    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    rest = (argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None)
+    return ((argument.arg, line) for argument in (*named, *rest) if argument.arg in VAGUE_NAMES)
 
 
 # --- The repository

@@ -217,11 +217,10 @@ def test_a_fact_about_the_source_in_the_dlc(overlay: Overlay, tmp_path: Path) ->
 
 
 def test_a_section_of_the_report(overlay: Overlay, tmp_path: Path) -> None:
-    rungs = "rungs: tuple[RungReport, ...] = ()"
-    overlay.replace("quant/report/model.py", rungs, f"{rungs}\n    steps: tuple[str, ...] = ()")
-    measured = "for r in job.rungs),"
-    field = "steps=tuple(op.name for op in job.graph.ops),"
-    overlay.replace("quant/report/measure.py", measured, f"{measured}\n        {field}")
+    schema = "    schema: int\n"
+    overlay.replace("quant/report/model.py", schema, f"{schema}    steps: tuple[str, ...]\n")
+    steps = "tuple(op.name for op in subject.graph.ops)"
+    overlay.replace("quant/report/measure.py", "        SCHEMA,\n", f"        SCHEMA,\n        {steps},\n")
     overlay.replace("quant/report/page/page.html", "</main>", '<section id="steps"></section></main>')
     overlay.replace("quant/report/page/page.js", "const s = ", '$("steps").append(R.steps);\nconst s = ')
     dlc, target = dlc_of(tmp_path, "Relu"), tmp_path / "q.dlc"
