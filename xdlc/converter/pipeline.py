@@ -13,8 +13,7 @@ from xdlc.boundary.options import Options as BoundaryOptions
 from xdlc.boundary.options import words
 from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
-from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
-from xdlc.converter.operators.control_flow.unread import drop_unread
+from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.session.boundary import blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
+from xdlc.converter.operators.sequence_values import elements_of, position, sequence, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 

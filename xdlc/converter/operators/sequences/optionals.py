@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import given
+from xdlc.converter.operators.sequence_values import given
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue
 

@@ -1,4 +1,4 @@
-"""Operands of loops in the layout that the body reads and writes, so that no iteration transposes them."""
+"""Operands of If and While, once all graphs are imported: their layout, and those that no graph reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdlc import ir
-from xdlc.opdefs.control_flow import WHILE, Graphs, Loop, called, is_control_flow
+from xdlc.opdefs.control_flow import IF, WHILE, Graphs, Loop, called, is_control_flow
 
 _REASON = "the loop has its operand in another layout"
 
@@ -136,3 +136,50 @@ def _transpose(graph: ir.Graph, source: ir.Tensor, result: ir.Tensor, perm: Sequ
     params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
     origin = ir.Origin((), _REASON)
     return ir.make_op(graph, "Transpose", [source], [result], params, name=result.name, origin=origin)
+
+
+# ---------------------------------------------------------------------- unread operands
+
+
+def drop_unread(model: ir.Model) -> None:
+    """Drop the operands that none of an op's graphs reads, and the ops that computed only these.
+
+    The values that a loop hands from iteration to iteration stay.
+    """
+    callers = collections.Counter(
+        name for graph in model.graphs.values() for op in graph.ops for name in called(op)
+    )
+    dropped = True
+    while dropped:
+        dropped = False
+        for graph in model.graphs.values():
+            for op in graph.ops:
+                if is_control_flow(op) and all(callers[name] == 1 for name in called(op)):
+                    dropped = _drop_from(graph, op, [model.graphs[name] for name in called(op)]) or dropped
+            if dropped:
+                graph.prune()
+
+
+def _drop_from(graph: ir.Graph, op: ir.Op, inner: list[ir.Graph]) -> bool:
+    """Drop the operands of one op that its graphs do not read; return whether there are any."""
+    before = 1 if op.type == IF else 0  # the condition is no input of the graphs
+    kept_anyway = 0 if op.type == IF else Loop.of(op, inner[1]).carried
+    unread = [
+        position
+        for position in range(kept_anyway, len(op.inputs) - before)
+        if all(_is_unread(each, each.inputs[position]) for each in inner)
+    ]
+    if not unread:
+        return False
+    gone = set(unread)
+    for each in inner:
+        for position in unread:
+            del each.tensors[each.inputs[position].name]
+        each.inputs = [tensor for position, tensor in enumerate(each.inputs) if position not in gone]
+    kept = [tensor for position, tensor in enumerate(op.inputs) if position - before not in gone]
+    graph.set_inputs(op, kept)
+    return True
+
+
+def _is_unread(graph: ir.Graph, tensor: ir.Tensor) -> bool:
+    return not graph.consumers(tensor) and not graph.is_output(tensor)
