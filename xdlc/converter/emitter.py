@@ -121,7 +121,7 @@ class Emitter:
         name = self.new_op_name(type, inserted=why is not None)
         if noted is not None and noted.name == name:
             self._name_statics(inputs, noted.statics)
-        made = [
+        results = [
             Tensor(
                 self.graph.unique_name(f"{name}_out{index}" if len(outputs) > 1 else f"{name}_out"),
                 tuple(shape),
@@ -132,9 +132,9 @@ class Emitter:
         ]
         origin = Origin((self.node,) if self.node else (), why)
         self.graph.append(
-            ir.make_op(self.graph, type, inputs, made, params, name=name, package=package, origin=origin)
+            ir.make_op(self.graph, type, inputs, results, params, name=name, package=package, origin=origin)
         )
-        return made
+        return results
 
     def _name_statics(self, operands: Sequence[Tensor | None], names: Sequence[str]) -> None:
         """Give static operands names, as far as these are free."""

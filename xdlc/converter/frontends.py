@@ -115,20 +115,20 @@ class Frontend:
 
         failed: dict[str, str] = {}
         collects = diagnostics is not None
-        session = diagnostics or Diagnostics()
+        collected = diagnostics or Diagnostics()
         while True:
             try:
                 with limited():
                     model = self.source_model(path, failed_passes=failed, **options)
-                    imported = import_model(model, self.tool, session, step)
+                    imported = import_model(model, self.tool, collected, step)
                     return finish(
-                        imported, session, model.options, collects=collects, notify=notify, step=step
+                        imported, collected, model.options, collects=collects, notify=notify, step=step
                     )
             except FailedPass as failure:
                 if failure.name in failed or not failure.is_avoidable:
                     raise
                 failed[failure.name] = str(failure)
-            session.reset()
+            collected.reset()
 
     def source_model(self, path: StrPath, **options: Any) -> SourceModel:
         """Return a file as the reader of the framework returns it, for options as of ``convert``.
@@ -182,15 +182,15 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         ModelError: If no frontend recognizes it; the format is named where it is known.
         StorageError: If it cannot be read.
     """
-    known = frontends()
-    if framework is not None and framework not in known:
-        fix = nearest_names(framework, known) or f"frameworks: {', '.join(known)}"
+    importers = frontends()
+    if framework is not None and framework not in importers:
+        fix = nearest_names(framework, importers) or f"frameworks: {', '.join(importers)}"
         raise UsageError(f"no framework {framework!r}", fix=fix)
     place = Path(path)
     try:
-        found = recognize(place)
-        fitting = [each for each in known.values() if each.recognizes(place, found)]
-        seen = looks_like(place) if found is None and not fitting else ""
+        recognized = recognize(place)
+        fitting = [each for each in importers.values() if each.recognizes(place, recognized)]
+        seen = looks_like(place) if recognized is None and not fitting else ""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         fix = "check the path and its permissions"
@@ -201,7 +201,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     if framework is None and fitting:
         return fitting[0]
     if framework is not None:
-        chosen = known[framework]
+        chosen = importers[framework]
         if fitting and chosen not in fitting:
             raise ModelError(
                 f"is {fitting[0].model}, not {chosen.model}",
@@ -209,14 +209,14 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
             )
         return chosen
-    models = models_of(known.values())
-    if found is None:
+    models = models_of(importers.values())
+    if recognized is None:
         raise ModelError(
             f"is not {models}, and of no other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
         )
-    raise ModelError(f"is {found.name}, not {models}", where=str(path), fix=found.fix_for(place))
+    raise ModelError(f"is {recognized.name}, not {models}", where=str(path), fix=recognized.fix_for(place))
 
 
 def models_of(some: Iterable[Frontend]) -> str:
@@ -236,11 +236,11 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     Raises:
         UsageError: If there is one.
     """
-    known = {option.name for option in frontend.options}
+    names = {option.name for option in frontend.options}
     others = {option.name for each in frontends().values() for option in each.options}
     for name in (*own, *(name for name in options if name in others)):
-        if name not in known:
+        if name not in names:
             raise UsageError(
                 f"--{name} is no option for {frontend.model}",
-                fix=nearest_names(name, known) or f"omit --{name}",
+                fix=nearest_names(name, names) or f"omit --{name}",
             )

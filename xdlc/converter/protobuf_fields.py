@@ -235,13 +235,13 @@ class _Spaced(ir.TensorData):
         return self._start + start * row, (stop - start) * row - 1
 
     def numpy(self) -> np.ndarray:
-        made = np.empty(math.prod(self.shape), self.dtype)
-        flat = self.reshape(made.shape)
-        for start in range(0, len(made), _CHUNK):
-            stop = min(start + _CHUNK, len(made))
-            made[start:stop] = flat.rows(start, stop)
+        array = np.empty(math.prod(self.shape), self.dtype)
+        flat = self.reshape(array.shape)
+        for start in range(0, len(array), _CHUNK):
+            stop = min(start + _CHUNK, len(array))
+            array[start:stop] = flat.rows(start, stop)
             flat.release_rows(start, stop)
-        return made.reshape(self.shape)
+        return array.reshape(self.shape)
 
     def reshape(self, shape: Sequence[int]) -> ir.TensorData:
         return _Spaced(self._file, self._start, shape, self.dtype)

@@ -140,7 +140,7 @@ class _Parser:
 
     def message(self, line: int = 1, closing: str = "", depth: int = 0) -> Message:
         """Read fields up to the mark that closes their message, or the end of the text."""
-        found = Message(line)
+        parsed = Message(line)
         while self._kind != "end" and not (closing and self._mark() == closing):
             if self._mark() == "[":
                 name = self._extension()
@@ -149,10 +149,10 @@ class _Parser:
                 self._next()
             else:
                 raise self._error(f"{self._shown()} is not the name of a field")
-            self._values(found.fields.setdefault(name, []), name, depth)
+            self._values(parsed.fields.setdefault(name, []), name, depth)
         if closing and not self._take(closing):
             raise self._error(f"the message of line {line} is not closed")
-        return found
+        return parsed
 
     def _values(self, values: list[Value], name: str, depth: int) -> None:
         """Read what follows the name of a field."""

@@ -265,12 +265,12 @@ def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -
     if groups is None:
         return None
     group_of = {axis: group for group in groups for axis in group[0]}
-    held = [axis for axis in order if source[axis] != 1]
+    kept = [axis for axis in order if source[axis] != 1]
     result: list[int] = []
     position = 0
-    while position < len(held):
-        inputs, outputs = group_of[held[position]]
-        if held[position : position + len(inputs)] != list(inputs):
+    while position < len(kept):
+        inputs, outputs = group_of[kept[position]]
+        if kept[position : position + len(inputs)] != list(inputs):
             return None
         result.extend(outputs)
         position += len(inputs)

@@ -215,8 +215,8 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
     Raises:
         ModelError: If a version is none or unknown, or a domain has two.
     """
-    found = protobuf.opsets(imports, where)
-    newest = found.get("", 1)
+    versions = protobuf.opsets(imports, where)
+    newest = versions.get("", 1)
     if newest > _SURE_OPSET:
         import onnx
 
@@ -227,7 +227,7 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
                 where=where,
                 fix="pip install --upgrade onnx, or export the model for an older opset",
             )
-    return found
+    return versions
 
 
 class FileReader(MessageReader):

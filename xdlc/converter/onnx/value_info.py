@@ -187,14 +187,14 @@ def _symbols(
     inputs: Iterable[Any], input_shapes: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int | None]:
     """Return the symbols of the inputs' dimensions that have one size in all of them."""
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for entry in inputs:
         dims = entry.type.tensor_type.shape.dim
         shape: Dims = tuple(input_shapes.get(entry.name, ()))
         for dim, extent in zip(dims, shape, strict=False):
-            if dim.dim_param and found.setdefault(dim.dim_param, extent) != extent:
-                found[dim.dim_param] = None
-    return found
+            if dim.dim_param and sizes.setdefault(dim.dim_param, extent) != extent:
+                sizes[dim.dim_param] = None
+    return sizes
 
 
 def _fix(graph: Any, name: str, array: Array) -> None:

@@ -65,16 +65,16 @@ def body(node: Node) -> Any | None:
     schema = _schema(proto.op_type, proto.domain, opset)
     if schema is None or any(item.name not in schema.attributes for item in proto.attribute):
         return None
-    made = None
+    content = None
     if schema.has_context_dependent_function:
-        made = _for_types(schema, proto, opset, node.inputs)
+        content = _for_types(schema, proto, opset, node.inputs)
     elif schema.has_function:
         versions = [version for version in schema.function_opset_versions if version <= opset]
-        made = schema.get_function_with_opset_version(max(versions)) if versions else None
-    if not made:
+        content = schema.get_function_with_opset_version(max(versions)) if versions else None
+    if not content:
         return None
     function = onnx.FunctionProto()
-    function.ParseFromString(made)
+    function.ParseFromString(content)
     function.attribute_proto.extend(
         attribute.default_value
         for name, attribute in sorted(schema.attributes.items())
@@ -158,7 +158,7 @@ def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:
             yield _identity(names[formal], actual)
 
 
-def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], prefix: str) -> Any:
+def _renamed(node: Any, names: Mapping[str, str], attributes: Mapping[str, Any], prefix: str) -> Any:
     """Return a copy of a node with outer names and attributes put in."""
     copy = type(node)()
     copy.CopyFrom(node)
@@ -168,15 +168,15 @@ def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], pref
     del copy.attribute[:]
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            found = given.get(attribute.ref_attr_name)
-            if found is not None:
-                copy.attribute.add().CopyFrom(found)
+            stated = attributes.get(attribute.ref_attr_name)
+            if stated is not None:
+                copy.attribute.add().CopyFrom(stated)
                 copy.attribute[-1].name = attribute.name
             continue
         copy.attribute.add().CopyFrom(attribute)
         inner = copy.attribute[-1]
         for graph in (*([inner.g] if inner.HasField("g") else ()), *inner.graphs):
-            _rename_graph(graph, names, given, prefix)
+            _rename_graph(graph, names, attributes, prefix)
     return copy
 
 

@@ -48,7 +48,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     _check_results(node)
     while len(outputs) > 1 and not node.outputs[len(outputs) - 1]:
         outputs = outputs[:-1]
-    made = [
+    results = [
         builder.graph.add_tensor(_output(builder, name, spec))
         for name, spec in zip(node.outputs, outputs, strict=False)
     ]
@@ -56,14 +56,14 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
         builder.graph,
         node.type,
         [None if value is None else builder.source_form(value) for value in node.inputs],
-        made,
+        results,
         _params(node),
         name=builder.new_op_name(node.type),
         package=HOST_PACKAGE,
         origin=ir.Origin((builder.node,) if builder.node else (), why),
     )
     builder.graph.append(op)
-    return [_value(builder, tensor, spec) for tensor, spec in zip(made, outputs, strict=True)]
+    return [_value(builder, tensor, spec) for tensor, spec in zip(results, outputs, strict=True)]
 
 
 def _output(builder: Builder, name: str, spec: Spec) -> Tensor:

@@ -53,7 +53,7 @@ def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
     return OptionalValue(present, None if isinstance(element, OptionalValue) else element)
 
 
-def matched(node: Node, one: AnyValue, other: AnyValue) -> tuple[AnyValue, AnyValue]:
+def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, AnyValue]:
     """Return two values of which one is chosen when the graph runs, made of the same number of tensors.
 
     An optional that is empty gets zeros for the element that nothing reads.
@@ -62,20 +62,20 @@ def matched(node: Node, one: AnyValue, other: AnyValue) -> tuple[AnyValue, AnyVa
         ModelError: If one is a sequence or an optional and the other is not.
         UnsupportedOp: If they are sequences of different lengths.
     """
-    if isinstance(one, OptionalValue) and isinstance(other, OptionalValue):
-        one, other = _filled(node, one, other), _filled(node, other, one)
-        if one.element is not None and other.element is not None:
-            matched(node, one.element, other.element)
-        return one, other
-    if type(one) is not type(other):
+    if isinstance(first, OptionalValue) and isinstance(second, OptionalValue):
+        first, second = _filled(node, first, second), _filled(node, second, first)
+        if first.element is not None and second.element is not None:
+            matched(node, first.element, second.element)
+        return first, second
+    if type(first) is not type(second):
         raise node.invalid("a value is of one type in one branch and of another in the other")
-    if len(leaves(one)) != len(leaves(other)):
+    if len(leaves(first)) != len(leaves(second)):
         raise node.problem(
-            f"its branches give sequences of {len(leaves(one))} and {len(leaves(other))} elements, and which "
-            "one is only known when the graph runs",
+            f"its branches give sequences of {len(leaves(first))} and {len(leaves(second))} elements, and "
+            "which one is only known when the graph runs",
             "let both branches give sequences of one length, or join the elements inside of them",
         )
-    return one, other
+    return first, second
 
 
 def _filled(node: Node, value: OptionalValue, like: OptionalValue) -> OptionalValue:

@@ -57,18 +57,18 @@ def input_shapes(
     }
     shapes: dict[str, tuple[int | None, ...]] = {}
     for name, _, labels in inputs:
-        given = input_dims.get(name)
-        if given is not None and labels is not None and len(given) != len(labels):
+        dims = input_dims.get(name)
+        if dims is not None and labels is not None and len(dims) != len(labels):
             problems.append(
                 UsageError(
-                    f"--input_dim has {len(given)} dimensions for input {name!r}, "
+                    f"--input_dim has {len(dims)} dimensions for input {name!r}, "
                     f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
                 )
             )
             continue
-        if given is None and labels is None:
+        if dims is None and labels is None:
             if name in fixed:
                 continue
             problems.append(
@@ -83,8 +83,8 @@ def input_shapes(
         shape = [symbols.get(label, -1) if isinstance(label, str) else label for label in labels or ()]
         if batch is not None and shape:
             shape[0] = batch
-        if given is not None:
-            shape = [int(size) for size in given]
+        if dims is not None:
+            shape = [int(size) for size in dims]
         if name in shapes or not name:
             text = f"two inputs are named {name!r}" if name else "an input has no name"
             problems.append(ModelError(text, where=where, fix="export the model again"))
@@ -138,7 +138,7 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
         stated: Dimensions of the inputs and outputs by name, as the model states them.
         converted: The converted graph.
     """
-    found: dict[str, list[str | None]] = {}
+    symbols_of: dict[str, list[str | None]] = {}
     for tensor in (*converted.inputs, *converted.outputs):
         labels = stated.get(tensor.name, ())
         if tensor.dynamic_axes and len(labels) == tensor.rank:
@@ -146,8 +146,8 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
                 label if axis in tensor.dynamic_axes and isinstance(label, str) and label != UNNAMED else None
                 for axis, label in enumerate(labels)
             ]
-            found |= {tensor.name: symbols} if any(symbols) else {}
-    return found
+            symbols_of |= {tensor.name: symbols} if any(symbols) else {}
+    return symbols_of
 
 
 def blame_bindings(

@@ -133,14 +133,14 @@ class Diagnostics:
         Args:
             graph: The main graph after the passes.
         """
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for name, holders in self.values.items():
             if name in graph.tensors:
                 continue
-            held = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
-            own = [held] if held and held in self.values else []
-            found.setdefault(held, own).append(name)
-        return found
+            holder = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
+            own = [holder] if holder and holder in self.values else []
+            names.setdefault(holder, own).append(name)
+        return names
 
     def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
         """Give a reason to each node that no op names any more, and leave only nodes in origins.
@@ -152,13 +152,13 @@ class Diagnostics:
             graphs: The graphs after the passes.
             removed: The pass that removed the last op of a node, by the node's name.
         """
-        known = {node.name for node in self.nodes}
+        node_names = {node.name for node in self.nodes}
         carried: set[str] = set()
         for graph in graphs:
             for op in graph.ops:
-                if not known.issuperset(op.origin.nodes):
+                if not node_names.issuperset(op.origin.nodes):
                     names = (self.makers.get(name.removesuffix(COPY), name) for name in op.origin.nodes)
-                    kept = tuple(dict.fromkeys(name for name in names if name in known))
+                    kept = tuple(dict.fromkeys(name for name in names if name in node_names))
                     op.origin = Origin(kept, op.origin.reason)
                 carried.update(op.origin.nodes)
         for node in self.nodes:

@@ -14,7 +14,7 @@ _REASON = "the loop has its operand in another layout"
 
 def callees_first(graphs: Graphs) -> list[ir.Graph]:
     """Return graphs in an order in which each comes after those that it runs."""
-    found: list[ir.Graph] = []
+    ordered: list[ir.Graph] = []
     seen: set[str] = set()
 
     def add(name: str) -> None:
@@ -23,11 +23,11 @@ def callees_first(graphs: Graphs) -> list[ir.Graph]:
             for op in graphs[name].ops:
                 for inner in called(op):
                     add(inner)
-            found.append(graphs[name])
+            ordered.append(graphs[name])
 
     for name in graphs:
         add(name)
-    return found
+    return ordered
 
 
 def transpose_outside(graph: ir.Graph, graphs: Graphs) -> None:
@@ -57,18 +57,18 @@ def transpose_outside(graph: ir.Graph, graphs: Graphs) -> None:
 
 def _move(op: ir.Op, cond: ir.Graph, body: ir.Graph, index: int) -> None:
     counts, graph = Loop.of(op, body), op.graph
-    held, operand, read = body.inputs[index], op.inputs[index], cond.inputs[index]
-    perm = _permutation(body, held)
+    inner, operand, read = body.inputs[index], op.inputs[index], cond.inputs[index]
+    perm = _permutation(body, inner)
     if graph is None or operand is None or perm is None or cond.consumers(read) or cond.is_output(read):
         return
     back = tuple(perm.index(axis) for axis in range(len(perm)))
     results = [body.outputs[index]] if index < counts.carried else []
     if any(_before(body, result, back) is None for result in results):
         return
-    for reader in body.consumers(held):
+    for reader in body.consumers(inner):
         (moved,) = reader.outputs
         body.unlink(reader)
-        body.replace(moved, held)
+        body.replace(moved, inner)
         del body.tensors[moved.name]
     for result in results:
         source = _before(body, result, back)
@@ -78,8 +78,8 @@ def _move(op: ir.Op, cond: ir.Graph, body: ir.Graph, index: int) -> None:
         body.unlink(result.producer)
         body.replace(source, result)
         body.set_output(source.producer, source.producer.outputs.index(source), result)
-    shape = tuple(held.shape[axis] for axis in perm)
-    for tensor in (held, read, *results):
+    shape = tuple(inner.shape[axis] for axis in perm)
+    for tensor in (inner, read, *results):
         tensor.shape = shape
     inputs = list(op.inputs)
     inputs[index] = _transposed(graph, op, operand, perm)

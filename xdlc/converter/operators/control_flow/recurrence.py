@@ -217,23 +217,23 @@ def _written(
     if sum(array.size for array in feeds.values()) > _MOST_ELEMENTS or value.order != identity(value.rank):
         return ""
     kinds = {"every", "last"}
-    wanted = [value.tensor.name, hidden.tensor.name]
+    result_names = [value.tensor.name, hidden.tensor.name]
     try:
-        session = CpuSession(sub.graph, outputs=wanted, threads=1)
+        session = CpuSession(sub.graph, outputs=result_names, threads=1)
         for step in {0, trips // 2, trips - 1}:
             for name, each in names.items():
                 if not each.dtype.is_float:
                     feeds[name] = np.full(each.shape, step, each.dtype.numpy)
-            found = session.run(feeds)
-            made, row = (found[name] for name in wanted)
-            before = np.zeros_like(made) if state is None else feeds[state.name]
+            results = session.run(feeds)
+            written, row = (results[name] for name in result_names)
+            before = np.zeros_like(written) if state is None else feeds[state.name]
             for kind in list(kinds):
                 after, at = before.copy(), 0 if kind == "last" else step
-                if after.shape != made.shape or after.shape[1:] != row.shape or at >= len(after):
+                if after.shape != written.shape or after.shape[1:] != row.shape or at >= len(after):
                     kinds.discard(kind)
                     continue
                 after[at] = row
-                if not np.array_equal(after, made) or len(after) != (1 if kind == "last" else trips):
+                if not np.array_equal(after, written) or len(after) != (1 if kind == "last" else trips):
                     kinds.discard(kind)
     except XdlcError:
         return ""
@@ -264,14 +264,14 @@ def _applied(importer: Operators, cell: Cell, sequence: Value, states: Mapping[i
     )
     biases = np.concatenate([*map(bias, cell.gates), *second])
     axis = builder.const(np.zeros(1, np.int64))
-    given: list[Value | None] = [sequence]
-    given += [builder.const(array[None].astype(np.float32)) for array in (weights, recurrent, biases)]
-    given.append(None)
+    operands: list[Value | None] = [sequence]
+    operands += [builder.const(array[None].astype(np.float32)) for array in (weights, recurrent, biases)]
+    operands.append(None)
     for number in cell.states:
         state = states[number]
         assert isinstance(state, Value)
-        given.append(importer("Unsqueeze", [state, axis]))
+        operands.append(importer("Unsqueeze", [state, axis]))
     attributes = {"hidden_size": units, **cell.attributes}
-    every, *last = importer.apply(cell.type, given, attributes, 1 + len(cell.states))
+    every, *last = importer.apply(cell.type, operands, attributes, 1 + len(cell.states))
     one = builder.const(np.ones(1, np.int64))
     return [importer("Squeeze", [every, one]), *(importer("Squeeze", [value, axis]) for value in last)]

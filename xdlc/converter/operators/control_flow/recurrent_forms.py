@@ -88,12 +88,12 @@ class Reader:
             return Form("linear", terms={number: np.eye(tensor.shape[-1], dtype=np.float32)})
         if op is None or tensor.dynamic_axes:
             return None
-        given = [None if each is None else self.form(each, depth + 1) for each in op.inputs]
+        operands = [None if each is None else self.form(each, depth + 1) for each in op.inputs]
         if op.type == "Gather":
-            return self._row(op, given, tensor)
-        if not given or any(form is None for form in given):
+            return self._row(op, operands, tensor)
+        if not operands or any(form is None for form in operands):
             return None
-        forms = [form for form in given if form is not None]
+        forms = [form for form in operands if form is not None]
         if op.type in ("Reshape", "Cast") and (forms[0].kind == "counter" or _same_width(op)):
             return forms[0]
         if op.type == "FullyConnected":

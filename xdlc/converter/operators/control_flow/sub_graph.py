@@ -49,14 +49,14 @@ class SubGraph:
         return rebuilt(value, iter(parts))
 
     def _capture_tensor(self, name: str, value: Value) -> Value:
-        held = value.tensor
+        tensor = value.tensor
         if value.is_static:
-            copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
+            copy = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, tensor.data, tensor.role)
             return Value(copy, value.order, bits=value.bits)
         shape = value.dims
         if self.opened and shape is not None:
             shape = (None,) * len(shape)
-        made = self.input(name, shape, held.dtype, held.encoding)
+        made = self.input(name, shape, tensor.dtype, tensor.encoding)
         self.captured[name], self.inputs[name] = value, made.tensor
         return made
 

@@ -204,40 +204,40 @@ def _counted(
     states: Sequence[AnyValue],
     types: set[str],
 ) -> int | None:
-    def given(formals: Sequence[str], held: Mapping[int, AnyValue]) -> dict[str, AnyValue]:
-        return {formals[position]: value for position, value in held.items()}
+    def given(formals: Sequence[str], numbers: Mapping[int, AnyValue]) -> dict[str, AnyValue]:
+        return {formals[position]: value for position, value in numbers.items()}
 
-    def goes_on(held: Mapping[int, AnyValue]) -> int | None:
-        return known(inline(importer.context, condition, given(condition.inputs, held))[0])
+    def goes_on(numbers: Mapping[int, AnyValue]) -> int | None:
+        return known(inline(importer.context, condition, given(condition.inputs, numbers))[0])
 
-    held: dict[int, AnyValue] = {position: states[position] for position in deciding}
-    track = [held]
+    numbers: dict[int, AnyValue] = {position: states[position] for position in deciding}
+    track = [numbers]
     steps = max(importer.unroll_loops, 2) + 1
     for count in range(steps):
-        more = goes_on(held)
+        more = goes_on(numbers)
         if not more:
             return None if more is None else count
-        following = inline(importer.context, body, given(body.inputs, held))
-        held = dict(zip(deciding, following, strict=True))
-        if not all(map(_number, held.values())):
+        following = inline(importer.context, body, given(body.inputs, numbers))
+        numbers = dict(zip(deciding, following, strict=True))
+        if not all(map(_number, numbers.values())):
             return None
-        track = [*track[-2:], held]
+        track = [*track[-2:], numbers]
     before, first, second = (
         {position: known(value) or 0 for position, value in one.items()} for one in track[-3:]
     )
-    if not types <= _MONOTONE or any(first[one] - before[one] != second[one] - first[one] for one in held):
+    if not types <= _MONOTONE or any(first[one] - before[one] != second[one] - first[one] for one in numbers):
         return None  # sums of states whose steps are equal twice have equal steps for ever
 
     def after(trips: int) -> dict[int, AnyValue]:
         """Return the states after a number of further iterations."""
-        found: dict[int, AnyValue] = {}
-        for position, value in held.items():
+        later: dict[int, AnyValue] = {}
+        for position, value in numbers.items():
             assert isinstance(value, Value)
             number = second[position] + trips * (second[position] - first[position])
             bound = (1 << (value.dtype.bits - 1)) - 1
             array = value.numpy() * 0 + max(min(number, bound), -bound)
-            found[position] = importer.builder.const(array.astype(value.dtype.numpy))
-        return found
+            later[position] = importer.builder.const(array.astype(value.dtype.numpy))
+        return later
 
     low, high = -1, _MOST_TRIPS
     if goes_on(after(high)):
@@ -255,21 +255,21 @@ def _deciding(condition: Body, body: Body) -> tuple[list[int], set[str]]:
     """Return the positions of the states that decide when a loop ends, and the operators that they need."""
     if len(condition.inputs) != len(body.inputs) or len(body.outputs) != len(body.inputs):
         return [-1], set()
-    found, types = _read(condition, condition.outputs[:1])
-    pending = list(found)
+    positions, types = _read(condition, condition.outputs[:1])
+    pending = list(positions)
     while pending:
         position = pending.pop()
         more, needed = _read(body, [body.outputs[position]])
         types |= needed
-        pending += more - found
-        found |= more
-    return sorted(found), types
+        pending += more - positions
+        positions |= more
+    return sorted(positions), types
 
 
 def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
     """Return the positions of the inputs that values are computed from, and the operators in between."""
     positions = {name: index for index, name in enumerate(body.inputs)}
-    found, types, seen, pending = set[int](), set[str](), set[str](), list(names)
+    positions_read, types, seen, pending = set[int](), set[str](), set[str](), list(names)
     while pending:
         name = pending.pop()
         if name in seen or not name:
@@ -277,8 +277,8 @@ def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
         seen.add(name)
         node = body.producer(name)
         if name in positions:
-            found.add(positions[name])
+            positions_read.add(positions[name])
         elif node is not None:
             types.add(node.type.partition(".")[0].replace("_", "").lower())
             pending += body.operands(name) or ()
-    return found, types
+    return positions_read, types

@@ -86,12 +86,12 @@ def looped(importer: Operators, loop: Repeat) -> list[AnyValue]:
 def _first_assumption(importer: Operators, loop: Repeat) -> Assumed:
     """Return what earlier imports of the node have found out, widened by its initial values now."""
     states = loop.tensors(loop.states)
-    held = importer.assumptions.setdefault(
+    assumed = importer.assumptions.setdefault(
         importer.context.path(loop.node), Assumed([value.dims for value in states])
     )
-    held.shapes = [wider(shape, value.dims) for shape, value in zip(held.shapes, states, strict=True)]
-    held.condition |= loop.condition is not None and known(loop.condition) is None
-    return held
+    assumed.shapes = [wider(shape, value.dims) for shape, value in zip(assumed.shapes, states, strict=True)]
+    assumed.condition |= loop.condition is not None and known(loop.condition) is None
+    return assumed
 
 
 @dataclass(slots=True)
@@ -193,16 +193,16 @@ class _Body:
         at = axis if axis >= 0 or shape is None else axis + len(shape) + 1
         known_shape = None if shape is None else grown(shape, at, None)
         name = f"{self.loop.node.name}~scan{len(self.carried)}"
-        held = sub.input(name, known_shape, element.dtype, element.tensor.encoding)
+        rows = sub.input(name, known_shape, element.dtype, element.tensor.encoding)
         piece = importer("Unsqueeze", [element, ints(importer, axis)])
-        pair = [piece, held] if backwards else [held, piece]
+        pair = [piece, rows] if backwards else [rows, piece]
         if shape is not None and None not in shape:
             longer = importer("Concat", pair, axis=at)
         else:
             # What is there before the first element has none of its dimensions: the first one replaces it.
             first = importer("Equal", [number, scalar(importer, 0)])
             longer = self._first_or_joined(first, piece, pair, at)
-        self._carry(held, longer, known_shape)
+        self._carry(rows, longer, known_shape)
 
     def _first_or_joined(self, first: Value, piece: Value, pair: Sequence[Value], axis: int) -> Value:
         """Return ``piece`` if ``first`` holds, else the values of ``pair`` joined."""
