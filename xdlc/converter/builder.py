@@ -100,7 +100,7 @@ class Builder(Emitter):
         return self.scalar(value)
 
     def value_of(self, tensor: Tensor, *, ranked: bool = True) -> Value:
-        """Return the value that a computed tensor holds in the source's form; a scalar is laid as [1]."""
+        """Return the value of a computed tensor, in the source's form; a scalar is [1]."""
         if tensor.rank:
             return Value(tensor, identity(tensor.rank), ranked=ranked)
         lying = self.emit("Reshape", [tensor], (1,), tensor.dtype, why="backends refuse rank 0")
@@ -151,7 +151,7 @@ class Builder(Emitter):
         )
 
     def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
-        """Return ``value`` with its source axes permuted in the tensor: a Transpose of its own."""
+        """Return ``value`` with its source axes permuted by a Transpose of its own."""
         order = tuple(perm)
         known = self._form(value, tuple(value.order.index(axis) for axis in order))
         if value.order == order or value.is_static or known is not None:
@@ -199,7 +199,7 @@ class Builder(Emitter):
         return self.reshape(value, (1,) * (rank - value.rank) + value.shape)
 
     def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
-        """Return tensors of values that are combined element by element, in one axis order.
+        """Return tensors of values in one axis order, for an element-wise operation.
 
         The order is the one in which the most bytes lie already, or have been brought into for another op;
         static values follow for free.  Values of lower rank broadcast from the right, as in the source.
@@ -234,7 +234,7 @@ class Builder(Emitter):
         return made
 
     def _broadcastable_static(self, tensor: Tensor, rank: int, order: Order, trim: bool) -> Tensor:
-        """Return static data in an axis order, without leading dimensions of 1 if those are to be trimmed."""
+        """Return static data in an axis order; trim leading dimensions of 1 if ``trim``."""
         full = (1,) * (rank - tensor.rank) + tensor.shape
         shape = tuple(full[axis] for axis in order)
         while trim and len(shape) > 1 and shape[0] == 1:

@@ -1,4 +1,4 @@
-"""Dry run of a conversion: every problem of a source model, and what becomes of its nodes and ops."""
+"""Dry run of a conversion: problems, and what becomes of the nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_NODE = ("graph ", "layer ", "node ", "op ", "operator ")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that keeps a model from being converted, or from running on the target.
+    """A reason why a model cannot be converted, or not run on the target.
 
     Attributes:
         node: Source node, or op of the converted graph; empty for a problem of the whole model.
@@ -179,7 +179,7 @@ def _make_report(
 
 
 def _problem(error: XdlcError, by: str, source: str, sources: Mapping[str, str]) -> Problem:
-    """Put an error into a row; an op of the converted graph goes by the nodes that it comes from."""
+    """Return an error as a row; an op is named by the nodes that it comes from."""
     where = error.where if error.where != source else None
     if error.node and where and where.startswith((source, *_OF_NODE)):
         where = None  # the row has it
@@ -209,7 +209,7 @@ def uncovered(
     operators: Sequence[str] = (),
     **options: Any,
 ) -> tuple[list[UncoveredNode], list[XdlcError]]:
-    """Return the nodes whose operators have no mapping, and the other problems that there are.
+    """Return the nodes whose operators have no mapping, and the other problems.
 
     Args:
         frontend: The importer.
@@ -240,7 +240,7 @@ def uncovered(
 
 
 def _completed(node: UncoveredNode, specs: Mapping[str, Spec]) -> UncoveredNode:
-    """Return a node with what inference finds after unknown operators, such as the type of a Cast."""
+    """Return a node with the shapes and types that inference adds."""
 
     def full(operand: Operand | None) -> Operand | None:
         if operand is None or operand.odd or operand.name not in specs:

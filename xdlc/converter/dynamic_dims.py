@@ -1,4 +1,4 @@
-"""Inference of the dynamic dimensions that follow from others, once the whole graph is known.
+"""Inference of dynamic dimensions that follow from others in the whole graph.
 
 A node is imported with what shape inference finds for it alone and of the model that it is in; inference
 follows computed shapes in the present versions of the operators only, and models are often older.
@@ -16,7 +16,7 @@ from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 
 def resolve(model: ir.Model) -> None:
-    """State the dynamic dimensions of the main graph's computed tensors that follow from the others.
+    """Set the dynamic dimensions of the main graph that follow from others.
 
     Dimensions that are stated stay as they are.
     """

@@ -285,7 +285,9 @@ def _protobuf(head: bytes) -> Format | None:
 
 
 def _is_model_proto(path: Path) -> bool:
-    """Return whether a file is a message with graph and operator sets of ONNX's ``ModelProto``, in any order.
+    """Return whether a file is a message with fields of ONNX's ``ModelProto``.
+
+    The fields may have any order.
 
     Contents of fields are not read: the graph may come first, and be as large as the file.
     """
@@ -313,7 +315,7 @@ def _is_word(value: object) -> bool:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of a message's first fields, as far as they are fields; bytes may be cut off."""
+    """Yield number and value of a message's first fields; it may be cut off."""
     position = 0
     for _ in range(256):
         key, position = _varint(data, position)

@@ -1,4 +1,4 @@
-"""Frontends: what each importer states of itself, and the choice of one by a file's content."""
+"""Frontends: statements of each importer, and the choice of one by content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 @dataclass(frozen=True, slots=True)
 class FrontendOption:
-    """An option that one importer has and others lack: a keyword of its ``convert``, a flag of its tool.
+    """An option of one importer: a keyword of its ``read``, a flag of its tool.
 
     Attributes:
         name: Name of keyword and flag.
@@ -57,7 +57,7 @@ DEFINE_SYMBOL = FrontendOption(
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """An importer: the object ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
+    """An importer: ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
 
     The package imports its modules only where it reads a file, for tools list all frontends.
 
@@ -92,7 +92,7 @@ class Frontend:
         step: Callable[[str, int, int], None] | None = None,
         **options: Any,
     ) -> Model:
-        """Return the model of a file; weights stay in the file until they are written or used.
+        """Return the model of a file; its weights are read when they are used.
 
         If a pass fails, the model is imported again without it.
 
@@ -131,7 +131,7 @@ class Frontend:
             collected.reset()
 
     def source_model(self, path: StrPath, **options: Any) -> SourceModel:
-        """Return a file as the reader of the framework returns it, for options as of ``convert``.
+        """Return a file as its reader returns it, for options as of ``convert``.
 
         Raises:
             XdlcError: If it cannot be read, or options do not fit.
@@ -148,12 +148,12 @@ class Frontend:
 
 
 def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
-    """Return the ``recognizes`` of a frontend of formats that ``xdlc.converter.formats`` knows."""
+    """Return the ``recognizes`` of a frontend for formats of ``formats``."""
     return lambda _path, found: found in known
 
 
 def reader(framework: str) -> Callable[..., Any]:
-    """Return the function ``read`` of an importer, whose module is imported at the first call."""
+    """Return the ``read`` of an importer, imported at the first call."""
 
     def read(*arguments: Any, **options: Any) -> Any:
         return import_module(f"xdlc.converter.{framework}.reader").read(*arguments, **options)
@@ -220,7 +220,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
 
 
 def models_of(some: Iterable[Frontend]) -> str:
-    """Return the models of frontends as a phrase, like ``a Keras model, an ONNX model or a TFLite model``."""
+    """Return the models of frontends as a phrase, like ``a Keras or an ONNX model``."""
     *first, last = (each.model for each in some)
     return f"{', '.join(first)} or {last}" if first else last
 

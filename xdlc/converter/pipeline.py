@@ -1,4 +1,4 @@
-"""Pipeline after the import: passes, verification, UDOs and the metadata of the model."""
+"""Pipeline after the import: passes, verification, UDOs and metadata."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Options:
             check_replacements(self.udos)
 
     def arguments(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the options that differ from their defaults, those of a framework alone among them."""
+        """Return the options that differ from their defaults, as texts."""
         options = {
             "batch": self.batch,
             "out_name": ",".join(self.out_name) if self.out_name else None,
@@ -156,7 +156,7 @@ def finish(
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
 ) -> ir.Model:
-    """Return the converted model: optimized, verified, with its UDO definitions, trace and history.
+    """Return the converted model: optimized, verified, with trace and history.
 
     Args:
         imported: The imported model.
@@ -209,7 +209,7 @@ def finish(
 
 
 def _apply_boundary(imported: Imported, diagnostics: Diagnostics, options: BoundaryOptions) -> Ports:
-    """Put ops for callers around the main graph, if it has no problems; return what is requested."""
+    """Add ops for callers around the main graph; return the requests."""
     from xdlc.boundary.applying import apply
     from xdlc.boundary.ports import requested
 
@@ -230,7 +230,7 @@ def _add_notes(model: ir.Model, found: Diagnostics) -> None:
 
 
 def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str, str]:
-    """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
+    """Run the passes; return the pass that removed a node's last op, by node."""
     removed: dict[str, str] = {}
     skipped = {*options.failed_passes, *(["fold_batchnorm"] if options.disable_batchnorm_folding else ())}
     converting, storing = (
@@ -266,7 +266,7 @@ def _keeping_signature(entry: passes.Pass) -> passes.Pass:
 
 
 def _keep_unread(graph: ir.Graph) -> None:
-    """Make what nothing reads an output, so that the passes keep it in a graph with gaps."""
+    """Make unread results outputs, so that the passes keep them."""
     for op in list(graph.ops):
         for tensor in op.outputs:
             if not graph.consumers(tensor) and not graph.is_output(tensor):
@@ -274,7 +274,7 @@ def _keep_unread(graph: ir.Graph) -> None:
 
 
 def _add_udos(model: ir.Model, udos: UdoSet, diagnostics: Diagnostics) -> None:
-    """Let UDO packages replace native ops, check the UDOs, and store their definitions and kernels."""
+    """Replace native ops by UDOs, check UDOs, store definitions and kernels."""
     replacing, misfits = replace_native(model, udos)
     diagnostics.problems += misfits
     diagnostics.problems += broken_rules(model, udos)

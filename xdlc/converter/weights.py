@@ -1,4 +1,4 @@
-"""Weights of a source model: lazy ranges of mapped files, and data files beside the model."""
+"""Weights of a source model: ranges of mapped files, and files beside it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mapped(
 
 
 def beside(model: Path, location: str, where: str) -> Path:
-    """Return the path of a data file that a model names, which must be in the model's folder.
+    """Return the path of a data file, which must be in the model's folder.
 
     A model that is a symbolic link has two: the link's folder, where its data are looked for first, and that
     of its target.  Caches of downloads keep files so: links beside each other to blobs beside each other.

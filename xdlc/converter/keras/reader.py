@@ -1,4 +1,4 @@
-"""Source graph of a Keras model: a node for each call of a layer, models inside it included."""
+"""Reader of Keras files: a node for each call of a layer."""
 
 from __future__ import annotations
 

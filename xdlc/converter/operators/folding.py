@@ -1,4 +1,4 @@
-"""Evaluation of nodes whose inputs are all known, so that importers only see real computation.
+"""Evaluation of nodes whose inputs are all known.
 
 onnxruntime evaluates, as it would the whole model, and ONNX's reference implementation where that has no
 kernel for the types.  numpy computes what is frequent and exact.
@@ -82,7 +82,7 @@ class Folding:
         return _START + _PER_BYTE * self._nbytes() - self._used
 
     def evaluate(self, folded: Node) -> list[Array | None] | None:
-        """Return the outputs of a node, by onnxruntime, or where it has no kernel by ONNX's reference.
+        """Return the outputs of a node, by onnxruntime or else ONNX's reference.
 
         Args:
             folded: A node of the default domain, whose inputs are all static.
@@ -151,7 +151,7 @@ def foldable(node: Node) -> bool:
 
 
 def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
-    """Return whether a node keeps rules that onnxruntime does not check, or ends the process for."""
+    """Return whether a node keeps the rules that onnxruntime does not check."""
     if not inputs or inputs[0] is None:
         return not inputs
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
@@ -166,7 +166,7 @@ def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
 
 
 def _result_sizes(model: Any, constants: Mapping[str, TensorData]) -> list[int] | None:
-    """Return the bytes of each output of a model of one node; None if it is not known before it runs."""
+    """Return the bytes of each output of a one-node model, or None if unknown."""
     import numpy
 
     node = model.graph.node[0]
@@ -190,7 +190,7 @@ def _result_sizes(model: Any, constants: Mapping[str, TensorData]) -> list[int] 
 
 
 def _work(type: str, inputs: Sequence[TensorData], results: list[int] | None) -> int | None:
-    """Return what evaluating an operator costs, in bytes that numpy works through; None if unknown."""
+    """Return the cost of evaluating an operator in bytes, or None if unknown."""
     if results is None or min(results, default=0) < 0:
         return None
     touched = sum(data.nbytes for data in inputs) + sum(results)

@@ -1,4 +1,4 @@
-"""Bodies of ONNX functions: those that a model brings, and those that define standard operators."""
+"""Bodies of ONNX functions: those of models and of standard operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def has_body(type: str, domain: str, opset: int) -> bool:
 
 
 def has_attribute(type: str, domain: str, name: str) -> bool:
-    """Return whether an attribute is one of an operator's in its newest version, as far as ONNX knows it."""
+    """Return whether the newest version of an operator has an attribute."""
     import onnx
 
     try:
@@ -44,7 +44,7 @@ def has_attribute(type: str, domain: str, name: str) -> bool:
 
 
 def body(node: Node) -> Any | None:
-    """Return the ``FunctionProto`` that defines a standard operator, or None if none fits the node.
+    """Return the ``FunctionProto`` that defines a standard operator, or None.
 
     The types of the inputs decide the body of some operators.
 
@@ -86,7 +86,7 @@ def body(node: Node) -> Any | None:
 
 
 def _check_rotation(node: Node) -> None:
-    """Refuse a rotation whose tables do not fit its input, as far as the sizes are known.
+    """Refuse a rotation whose tables do not fit its input, as far as known.
 
     Raises:
         ModelError: If they do not.
@@ -127,7 +127,7 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
 
 
 def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:
-    """Iterate over the nodes of a function's body, as if they stood in place of a call.
+    """Iterate over the nodes of a function's body, as if in place of a call.
 
     Args:
         function: ``FunctionProto``.

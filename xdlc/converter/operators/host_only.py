@@ -1,4 +1,4 @@
-"""Keeps a node that QNN cannot carry as an op of the host: the operator itself, in package ``xdlc``.
+"""Host-only ops: operators that QNN cannot carry, in package ``xdlc``.
 
 The op's type is the ONNX operator, its operands are in the source's axis order, its parameters are
 the attributes.  It is written in one version of the operator whatever the model's opset, so that the
@@ -26,7 +26,7 @@ _ABSENT_IF_EMPTY = frozenset(["activation_alpha", "activation_beta", "activation
 
 
 def can_keep(type: str, domain: str) -> bool:
-    """Return whether the host executes an operator as it is, or one that has taken its place."""
+    """Return whether the host executes an operator, or its successor."""
     return has_kernel(type, domain) or (not domain and type in ("Scatter", "Upsample"))
 
 

@@ -19,7 +19,7 @@ _VALUE_LIMIT = 1 << 10  # elements of an input whose values may decide a shape
 
 
 def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
-    """Return what is known of each output of a node; ``Spec(None, None)`` for an omitted one.
+    """Return a ``Spec`` of each output of a node; an empty one if omitted.
 
     Args:
         node: The node.
@@ -46,7 +46,7 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
 
 
 def check(node: Node) -> None:
-    """Refuse a node of the default domain whose inputs and attributes do not fit its operator.
+    """Refuse a node of the default domain that does not fit its operator.
 
     Raises:
         ModelError: If the operator's own inference finds that.
@@ -76,7 +76,7 @@ def _contributed(node: Node) -> list[Spec]:
 
 
 def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> Spec:
-    """Return ``spec`` with what the whole model and the kind of the operator add to it."""
+    """Return ``spec``, completed by the whole model and the kind of operator."""
     shape, dtype = spec.shape, spec.dtype
     if dtype is None or shape is None or None in shape:
         other = of_model().get(name, Spec(None, None))

@@ -1,4 +1,4 @@
-"""Evaluation of the most frequent constant nodes by numpy, without a session of onnxruntime for each."""
+"""Evaluation of the most frequent constant nodes by numpy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Evaluation = tuple[int, Callable[[], Array]]
 
 
 def evaluation(node: Node, inputs: Sequence[TensorData | None]) -> Evaluation | None:
-    """Return the bytes that a constant node makes, at most, and what computes it; None for all other nodes.
+    """Return the bytes that a node makes and a function for it, or None.
 
     Args:
         node: A node of the default domain.

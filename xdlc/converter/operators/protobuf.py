@@ -79,7 +79,7 @@ def numpy_dtype(data_type: int) -> Any:
     """Return the numpy dtype of a TensorProto.DataType.
 
     Raises:
-        KeyError: If there is none.
+        KeyError: If numpy has no such type.
     """
     import numpy
 
@@ -139,7 +139,7 @@ def attribute_value(attribute: Any) -> Any:
 
 
 def tensor_type(message: Any) -> Any:
-    """Return a ``TypeProto`` as a ``TensorSpec``; one of no tensor of numbers stays the message."""
+    """Return a ``TypeProto`` as a ``TensorSpec``, or as it is."""
     tensor = message.tensor_type
     if not message.HasField("tensor_type") or not tensor.HasField("shape"):
         return message
@@ -162,7 +162,7 @@ def domain_of(node: Any) -> str:
 
 
 def key_of(node: Any) -> tuple[str, str, str]:
-    """Return the domain, name and overload by which a node names its operator or function."""
+    """Return domain, name and overload of a node's operator or function."""
     return domain_of(node), node.op_type, node.overload
 
 
@@ -216,7 +216,7 @@ def node_count(graph: Any) -> int:
 
 
 def check_texts(model: Any, where: str) -> None:
-    """Refuse a ``ModelProto`` with names that are no text, which protobuf returns as bytes.
+    """Refuse a ``ModelProto`` with names that are not UTF-8.
 
     Raises:
         ModelError: If it has one.
@@ -228,7 +228,7 @@ def check_texts(model: Any, where: str) -> None:
 
 
 def _texts(graph: Any) -> Iterator[object]:
-    """Iterate over the names in a graph or function, not over those in the graphs inside of it."""
+    """Iterate over the names in a graph or function, without its inner graphs."""
     yield graph.name
     entries = list(graph.value_info)
     if hasattr(graph, "initializer"):
@@ -274,7 +274,7 @@ def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
     """Return the version of each operator domain that a model or a function imports.
 
     Raises:
-        ModelError: If a version is none, or a domain has two.
+        ModelError: If a version is invalid, or a domain has two.
     """
     versions: dict[str, int] = {}
     for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing

@@ -1,4 +1,4 @@
-"""Sequences and optionals: as operands of operators, and as the tensors that they are made of."""
+"""Sequences and optionals as operands, and as the tensors inside them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
 
 
 def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, AnyValue]:
-    """Return two values of which one is chosen when the graph runs, made of the same number of tensors.
+    """Return two alternatives, made of the same number of tensors.
 
     An optional that is empty gets zeros for the element that nothing reads.
 

@@ -1,4 +1,4 @@
-"""Boundary of the main graph: binding of input dimensions, inputs and outputs in the source's layouts."""
+"""Boundary of the main graph: dimensions, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
 
 
 def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, list[str | None]]:
-    """Return the symbol of each axis, None for one without, of dynamic inputs and outputs.
+    """Return the symbols of the axes of dynamic inputs and outputs.
 
     Args:
         stated: Dimensions of the inputs and outputs by name, as the model states them.
@@ -157,7 +157,7 @@ def blame_bindings(
     *,
     is_bound: bool,
 ) -> list[XdlcError]:
-    """Return problems of a model, contradictions of its nodes attributed to the shapes of the options.
+    """Return problems, contradictions attributed to shapes in the options.
 
     Args:
         problems: The problems.
@@ -198,7 +198,7 @@ def blame_bindings(
 def _changed(
     inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Labels, Sequence[int]]]:
-    """Yield the inputs that get other dimensions than the model states: name, labels, and dimensions."""
+    """Yield inputs with other dimensions than stated: name, labels, dimensions."""
     for name, _, labels in inputs:
         dims = input_dims.get(name, ())
         if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
@@ -215,7 +215,7 @@ def _text(labels: Labels) -> str:
 
 
 def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dtype: ir.DType) -> None:
-    """Add an input to the main graph, channel-last from the start if the layout pre-pass wants that.
+    """Add an input to the main graph, channel-last if the layout pre-pass wants it.
 
     Args:
         context: The import.
@@ -267,7 +267,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
 
 def add_outputs(context: ImportContext, out_names: Sequence[str]) -> None:
-    """Add the outputs that can be given to the main graph; one that is an input gets a name of its own."""
+    """Add the outputs to the main graph, under names of their own."""
     for name in out_names:
         if name in context.values and name not in context.frame.unresolved:
             _add_output(context, name)

@@ -1,4 +1,4 @@
-"""Diagnostics of a conversion: problems, notices, the trace of each source node, and factors of weights."""
+"""Diagnostics of a conversion: problems, notices, trace, factors of weights."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Diagnostics:
         self.nodes += (SourceNode(each.own_name, each.full_type, INNER) for each in inner)
 
     def note_layout(self, name: str, value: Value) -> None:
-        """Record the meaning of the axes of an input or output whose axis 1 is known to be the channels."""
+        """Record the layout of an input or output whose axis 1 is the channels."""
         if value.rank in LAYOUTS and value.order == channel_last(value.rank):
             self.layouts[name] = LAYOUTS[value.rank]
 
@@ -125,7 +125,7 @@ class Diagnostics:
                     self.statics[name] = value.tensor.data
 
     def other_names(self, graph: Graph) -> dict[str, list[str]]:
-        """Return the names that the source has for tensors of the main graph beside or instead of their own.
+        """Return further names that the source has for tensors of the main graph.
 
         Those of values that no tensor holds any more, such as the inside of a fused operation, are under
         the empty name.
@@ -143,7 +143,7 @@ class Diagnostics:
         return names
 
     def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
-        """Give a reason to each node that no op names any more, and leave only nodes in origins.
+        """Give a reason to each node without ops, and leave only nodes in origins.
 
         Ops that bring an output into the source's form count for the node that makes it; those after an
         input count for none.
@@ -180,7 +180,7 @@ def _reason(frame: Frame, outputs: Sequence[str]) -> str | None:
 
 
 def _holders(value: Value) -> Iterator[Tensor]:
-    """Iterate over tensors that hold the float values of a value, if maybe in another order or shape."""
+    """Iterate over tensors that hold a value, maybe in another order or shape."""
     yield from value.forms.values()
     tensor: Tensor | None = value.tensor
     while tensor is not None:
@@ -191,7 +191,7 @@ def _holders(value: Value) -> Iterator[Tensor]:
 
 
 def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str, list[str]]:
-    """Return the factors of weights and biases whose values are not those of the source.
+    """Return the factors of weights and biases that differ from the source.
 
     No weight is read: each step between the source and the graph states its own factors.
 
@@ -222,7 +222,7 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
 
 
 def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array | None, int]:
-    """Return the factors that lead from a source to data, None for other steps, and the most axes between."""
+    """Return the factors from a source to data, or None, and the highest rank."""
     import numpy
 
     factors, rank = numpy.ones(channels), 0

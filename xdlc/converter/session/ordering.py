@@ -1,4 +1,4 @@
-"""Order of the nodes of a source graph that its outputs need, and the layouts that they want."""
+"""Order of the needed nodes of a source graph, and the layouts they want."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Links:
                     )
 
     def sorted(self, indices: Sequence[int]) -> bool:
-        """Return whether these nodes, taken in the order of the file, only read earlier results."""
+        """Return whether nodes in the order of the file read earlier results only."""
         before = self.producer.get
         return all(before(name, -1) < index for index in indices for name in self.reads[index])
 

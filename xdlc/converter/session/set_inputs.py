@@ -23,7 +23,7 @@ def fixed_inputs(
     values: Mapping[str, Any],
     where: str,
 ) -> dict[str, Array]:
-    """Return the values of the inputs that are fixed, as arrays of their data types and shapes.
+    """Return the values of the fixed inputs, as arrays of their types and shapes.
 
     Args:
         inputs: numpy dtype of each input by name; None for one that is no tensor of numbers.
@@ -84,15 +84,15 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
     return array
 
 
-def _check_shape(given: Sequence[int], shape: Sequence[int | None]) -> None:
-    """Check that the shape of a value is that of an input, whose dynamic dimensions are None."""
-    if len(given) == len(shape) and all(
-        dim in (None, found) for dim, found in zip(shape, given, strict=True)
+def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
+    """Check that a value has the shape of an input; None is a dynamic dimension."""
+    if len(sizes) == len(shape) and all(
+        dim in (None, found) for dim, found in zip(shape, sizes, strict=True)
     ):
         return
     wanted = ["N" if dim is None else dim for dim in shape]
     raise UsageError(
-        f"the value has shape {list(given)}, the input takes {wanted}".replace("'", ""),
+        f"the value has shape {list(sizes)}, the input takes {wanted}".replace("'", ""),
         fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",
     )
 

@@ -87,7 +87,7 @@ def read(
 
 
 class _Stated(Declarations):
-    """The declarations of a graph: dimensions of the outputs of its nodes, and their type where it is one."""
+    """Dimensions and types that a graph states of the outputs of its nodes."""
 
     def __init__(self, graph: SourceGraph) -> None:
         self._found: dict[str, Declared] = {}

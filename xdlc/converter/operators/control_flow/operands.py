@@ -1,4 +1,4 @@
-"""Operands of If and While, once all graphs are imported: their layout, and those that no graph reads."""
+"""Operands of If and While after the import: layouts, and unread ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def callees_first(graphs: Graphs) -> list[ir.Graph]:
 
 
 def transpose_outside(graph: ir.Graph, graphs: Graphs) -> None:
-    """Move Transposes of operands, and of what becomes of them, out of the loops of a graph.
+    """Move Transposes of operands and of their next values out of loops.
 
     An operand moves if all that the body does with it is one permutation, the condition does not read it,
     and the body permutes its next value back.
@@ -91,7 +91,7 @@ def _move(op: ir.Op, cond: ir.Graph, body: ir.Graph, index: int) -> None:
 
 
 def _permutation(body: ir.Graph, held: ir.Tensor) -> tuple[int, ...] | None:
-    """Return the one permutation in which a body reads an operand; None if there is none, or another use."""
+    """Return the one permutation in which a body reads an operand, or None."""
     readers = body.consumers(held)
     perms = {_perm(reader) for reader in readers}
     if len(perms) != 1 or body.is_output(held) or any(body.is_output(each.outputs[0]) for each in readers):
@@ -100,7 +100,7 @@ def _permutation(body: ir.Graph, held: ir.Tensor) -> tuple[int, ...] | None:
 
 
 def _before(body: ir.Graph, result: ir.Tensor, back: Sequence[int]) -> ir.Tensor | None:
-    """Return what a body permutes by ``back`` to a result that it does not read; None if it does not."""
+    """Return what a body permutes by ``back`` to an unread result, or None."""
     op = result.producer
     source = op.inputs[0] if op is not None and op.inputs else None
     if op is None or source is None or _perm(op) != back or body.consumers(result):
@@ -142,7 +142,7 @@ def _transpose(graph: ir.Graph, source: ir.Tensor, result: ir.Tensor, perm: Sequ
 
 
 def drop_unread(model: ir.Model) -> None:
-    """Drop the operands that none of an op's graphs reads, and the ops that computed only these.
+    """Drop operands that no graph of their op reads, and ops for these alone.
 
     The values that a loop hands from iteration to iteration stay.
     """
@@ -161,7 +161,7 @@ def drop_unread(model: ir.Model) -> None:
 
 
 def _drop_from(graph: ir.Graph, op: ir.Op, inner: list[ir.Graph]) -> bool:
-    """Drop the operands of one op that its graphs do not read; return whether there are any."""
+    """Drop the operands of one op that its graphs do not read; return if any."""
     before = 1 if op.type == IF else 0  # the condition is no input of the graphs
     kept_anyway = 0 if op.type == IF else Loop.of(op, inner[1]).carried
     unread = [

@@ -97,7 +97,7 @@ def _lstm(hidden: int, cell: int, forms: Mapping[int, Form]) -> Cell | None:
 
 
 def _gru(number: int, form: Form) -> Cell | None:
-    """Match h' = z h + (1 - z) tanh(n), the reset gate before or after the weights of n."""
+    """Match h' = z h + (1 - z) tanh(n), the reset gate before or after weights."""
     keys = {ROW, number}
     for kept, added in _pair(form, "sum"):
         for update, state in _pair(kept, "product"):
@@ -117,7 +117,7 @@ def _gru(number: int, form: Form) -> Cell | None:
 
 
 def _new_gate(number: int, form: Form) -> tuple[Form, Form, Form, bool] | None:
-    """Return reset gate, parts of row and state, and whether the reset comes after the weights."""
+    """Return reset gate, parts of row and state, and if the reset is after weights."""
     keys = {ROW, number}
     for outer, scaled in _pair(form, "sum"):
         for reset, inner in _pair(scaled, "product"):
@@ -148,7 +148,7 @@ def recurrence(
     states: Mapping[int, AnyValue],
     trips: int,
 ) -> dict[int, AnyValue] | None:
-    """Return the final states of a loop that is an LSTM, a GRU or an RNN; None if it is not surely one.
+    """Return the final states of a loop that is an LSTM, GRU or RNN, or None.
 
     Args:
         importer: The canonical operators.
@@ -204,7 +204,7 @@ def recurrence(
 def _written(
     sub: SubGraph, tensors: Mapping[int, Tensor], number: int, value: Value, hidden: Value, trips: int
 ) -> str:
-    """Return which hidden states a list has after the loop: ``every``, ``last``, or nothing if not known.
+    """Return the states that a list holds after the loop: every, last, or neither.
 
     An iteration is run for three values of the counters: it must change one row and leave the others.
     """
@@ -241,7 +241,7 @@ def _written(
 
 
 def _applied(importer: Operators, cell: Cell, sequence: Value, states: Mapping[int, AnyValue]) -> list[Value]:
-    """Return all hidden states [T, B, units] and the last of each state, of a canonical operator."""
+    """Return all hidden states [T, B, units], and the last of each state."""
     hidden = cell.states[0]
     start = states[hidden]
     assert isinstance(start, Value)

@@ -1,4 +1,4 @@
-"""Loops of the form ``while condition(states): states = body(states)``, and how often they run."""
+"""Loops of the form ``while condition(states): states = body(states)``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def apply_while(
     states: Sequence[AnyValue],
     trips: int | None = None,
 ) -> list[AnyValue]:
-    """Return the final states of a loop; states that the body passes on as they are stay outside of it.
+    """Return the final states of a loop; unchanged states stay outside of it.
 
     Args:
         importer: The canonical operators.
@@ -85,10 +85,10 @@ def _recurrence(
     body: Body,
     varying: Sequence[int],
     initial: Sequence[AnyValue],
-    given: Callable[[Sequence[str], Sequence[AnyValue]], dict[str, AnyValue]],
+    bound: Callable[[Sequence[str], Sequence[AnyValue]], dict[str, AnyValue]],
     trips: int,
 ) -> dict[int, AnyValue] | None:
-    """Return the final states of a loop that is a recurrent layer, as its operator; None if it is not."""
+    """Return the final states of a loop that is a recurrent layer, or None."""
     context = importer.context
     rows = [value for value in initial if isinstance(value, Value) and value.rank == 2]
     if not rows or not all(value.dtype is FLOAT32 and not value.is_dynamic for value in rows):
@@ -102,20 +102,20 @@ def _recurrence(
     node = Node("While", (), (), {}, context.builder.node)
     try:
         with sub_graph(context, graph_name(importer, node, "cell")) as sub:
-            held: list[AnyValue] = []
+            before: list[AnyValue] = []
             tensors: dict[int, Tensor] = {}
             for position, value in zip(varying, initial, strict=True):
                 if isinstance(value, Value):
                     made = sub.input(f"state{position}", value.dims, value.dtype, value.tensor.encoding)
                     tensors[position] = made.tensor
-                    held.append(made)
+                    before.append(made)
                 else:
-                    held.append(sub.capture(f"state{position}", value))
+                    before.append(sub.capture(f"state{position}", value))
             after = [
                 importer("Unsqueeze", [value.elements[0], ints(importer, 0)])
                 if isinstance(value, SequenceValue) and len(value.elements) == 1
                 else value
-                for value in inline(context, body, given(body.inputs, held))
+                for value in inline(context, body, bound(body.inputs, before))
             ]
         results = dict(zip(varying, after, strict=True))
         values = {position: value for position, value in results.items() if isinstance(value, Value)}
@@ -143,7 +143,7 @@ class _Iteration(Computed):
         return sum(graph.size for graph in self.size_of)
 
     def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from; a loop that is counted goes on in any case."""
+        """Return the names that a value is computed from; a counted loop goes on."""
         return () if name == self.outputs[0] and len(self.size_of) == 1 else super().operands(name)
 
 
@@ -252,7 +252,7 @@ def _counted(
 
 
 def _deciding(condition: Body, body: Body) -> tuple[list[int], set[str]]:
-    """Return the positions of the states that decide when a loop ends, and the operators that they need."""
+    """Return the positions of the deciding states, and the operators they need."""
     if len(condition.inputs) != len(body.inputs) or len(body.outputs) != len(body.inputs):
         return [-1], set()
     positions, types = _read(condition, condition.outputs[:1])
@@ -267,7 +267,7 @@ def _deciding(condition: Body, body: Body) -> tuple[list[int], set[str]]:
 
 
 def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
-    """Return the positions of the inputs that values are computed from, and the operators in between."""
+    """Return the positions of the inputs of values, and the operators between."""
     positions = {name: index for index, name in enumerate(body.inputs)}
     positions_read, types, seen, pending = set[int](), set[str](), set[str](), list(names)
     while pending:

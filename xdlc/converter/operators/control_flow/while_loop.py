@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Assumed:
-    """What is taken for granted about the values of a loop, until an iteration breaks it.
+    """Assumptions on the values of a loop, until an iteration breaks them.
 
     Attributes:
         shapes: Shape of each state; None if the rank is open.
@@ -84,7 +84,7 @@ def looped(importer: Operators, loop: Repeat) -> list[AnyValue]:
 
 
 def _first_assumption(importer: Operators, loop: Repeat) -> Assumed:
-    """Return what earlier imports of the node have found out, widened by its initial values now."""
+    """Return the assumptions of earlier imports, widened by the initial values."""
     states = loop.tensors(loop.states)
     assumed = importer.assumptions.setdefault(
         importer.context.path(loop.node), Assumed([value.dims for value in states])
@@ -152,7 +152,7 @@ class _Body:
         return None
 
     def _states(self, sub: SubGraph) -> list[Value]:
-        """Return the states as an iteration gets them: inputs of the body, or values of the scope around."""
+        """Return the states of an iteration: body inputs, or values around it."""
         states = []
         for index, (value, shape) in enumerate(
             zip(self.loop.tensors(self.loop.states), self.assumed.shapes, strict=True)
@@ -275,7 +275,7 @@ class _Body:
         return tensors
 
     def _final_kinds(self) -> list[Kind]:
-        """Return what is known of the results: how long the scan outputs are, if every iteration runs."""
+        """Return the kinds of the results; scans are complete if the count is known."""
         count = None if self.assumed.condition else known(self.loop.trip)
         if count is None:
             return self.kinds

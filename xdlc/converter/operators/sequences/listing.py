@@ -23,7 +23,7 @@ def _check_types(node: Node, elements: Iterable[Value]) -> None:
 
 @structural("SequenceEmpty", layout=ANY)
 def import_empty(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a SequenceEmpty; the type of its elements is that of the first one inserted."""
+    """Import a SequenceEmpty; the first inserted element decides the type."""
     node.attr("dtype")
     return [SequenceValue(())]
 
