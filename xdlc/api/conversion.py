@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from torch.nn import Module
 
-    from xdlc.converter.report import Report
+    from xdlc.converter.checking import Report
     from xdlc.opdefs.source_match import UdoSet
     from xdlc.udo.config import Converted
     from xdlc.udo.plugin import Plugin

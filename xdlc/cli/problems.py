@@ -11,7 +11,7 @@ from xdlc.cli import text
 from xdlc.errors import MOST_SHOWN, XdlcError, each_problem
 
 if TYPE_CHECKING:
-    from xdlc.converter.report import Report
+    from xdlc.converter.checking import Report
 
 SHOWN_NODES = 6
 _WIDTHS = {"node": 24, "op": 17, "why": 33}

@@ -1,4 +1,4 @@
-"""Frontends: what each importer states of itself, and the choice of one by a file's content."""
+"""Frontends: statements of each importer, and the choice of one by content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ StrPath: TypeAlias = "str | os.PathLike[str]"
 
 @dataclass(frozen=True, slots=True)
 class FrontendOption:
-    """An option that one importer has and others lack: a keyword of its ``convert``, a flag of its tool.
+    """An option of one importer: a keyword of its ``read``, a flag of its tool.
 
     Attributes:
         name: Name of keyword and flag.
@@ -57,7 +57,7 @@ DEFINE_SYMBOL = FrontendOption(
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """An importer: the object ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
+    """An importer: ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
 
     The package imports its modules only where it reads a file, for tools list all frontends.
 
@@ -92,7 +92,7 @@ class Frontend:
         step: Callable[[str, int, int], None] | None = None,
         **options: Any,
     ) -> Model:
-        """Return the model of a file; weights stay in the file until they are written or used.
+        """Return the model of a file; its weights are read when they are used.
 
         If a pass fails, the model is imported again without it.
 
@@ -115,23 +115,23 @@ class Frontend:
 
         failed: dict[str, str] = {}
         collects = diagnostics is not None
-        session = diagnostics or Diagnostics()
+        collected = diagnostics or Diagnostics()
         while True:
             try:
                 with limited():
                     model = self.source_model(path, failed_passes=failed, **options)
-                    imported = import_model(model, self.tool, session, step)
+                    imported = import_model(model, self.tool, collected, step)
                     return finish(
-                        imported, session, model.options, collects=collects, notify=notify, step=step
+                        imported, collected, model.options, collects=collects, notify=notify, step=step
                     )
             except FailedPass as failure:
                 if failure.name in failed or not failure.is_avoidable:
                     raise
                 failed[failure.name] = str(failure)
-            session.reset()
+            collected.reset()
 
     def source_model(self, path: StrPath, **options: Any) -> SourceModel:
-        """Return a file as the reader of the framework returns it, for options as of ``convert``.
+        """Return a file as its reader returns it, for options as of ``convert``.
 
         Raises:
             XdlcError: If it cannot be read, or options do not fit.
@@ -148,12 +148,12 @@ class Frontend:
 
 
 def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
-    """Return the ``recognizes`` of a frontend of formats that ``xdlc.converter.formats`` knows."""
+    """Return the ``recognizes`` of a frontend for formats of ``formats``."""
     return lambda _path, found: found in known
 
 
 def reader(framework: str) -> Callable[..., Any]:
-    """Return the function ``read`` of an importer, whose module is imported at the first call."""
+    """Return the ``read`` of an importer, imported at the first call."""
 
     def read(*arguments: Any, **options: Any) -> Any:
         return import_module(f"xdlc.converter.{framework}.reader").read(*arguments, **options)
@@ -182,15 +182,15 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         ModelError: If no frontend recognizes it; the format is named where it is known.
         StorageError: If it cannot be read.
     """
-    known = frontends()
-    if framework is not None and framework not in known:
-        fix = nearest_names(framework, known) or f"frameworks: {', '.join(known)}"
+    importers = frontends()
+    if framework is not None and framework not in importers:
+        fix = nearest_names(framework, importers) or f"frameworks: {', '.join(importers)}"
         raise UsageError(f"no framework {framework!r}", fix=fix)
     place = Path(path)
     try:
-        found = recognize(place)
-        fitting = [each for each in known.values() if each.recognizes(place, found)]
-        seen = looks_like(place) if found is None and not fitting else ""
+        recognized = recognize(place)
+        fitting = [each for each in importers.values() if each.recognizes(place, recognized)]
+        seen = looks_like(place) if recognized is None and not fitting else ""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         fix = "check the path and its permissions"
@@ -201,7 +201,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     if framework is None and fitting:
         return fitting[0]
     if framework is not None:
-        chosen = known[framework]
+        chosen = importers[framework]
         if fitting and chosen not in fitting:
             raise ModelError(
                 f"is {fitting[0].model}, not {chosen.model}",
@@ -209,18 +209,18 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
             )
         return chosen
-    models = models_of(known.values())
-    if found is None:
+    models = models_of(importers.values())
+    if recognized is None:
         raise ModelError(
             f"is not {models}, and of no other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
         )
-    raise ModelError(f"is {found.name}, not {models}", where=str(path), fix=found.fix_for(place))
+    raise ModelError(f"is {recognized.name}, not {models}", where=str(path), fix=recognized.fix_for(place))
 
 
 def models_of(some: Iterable[Frontend]) -> str:
-    """Return the models of frontends as a phrase, like ``a Keras model, an ONNX model or a TFLite model``."""
+    """Return the models of frontends as a phrase, like ``a Keras or an ONNX model``."""
     *first, last = (each.model for each in some)
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -236,11 +236,11 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     Raises:
         UsageError: If there is one.
     """
-    known = {option.name for option in frontend.options}
+    names = {option.name for option in frontend.options}
     others = {option.name for each in frontends().values() for option in each.options}
     for name in (*own, *(name for name in options if name in others)):
-        if name not in known:
+        if name not in names:
             raise UsageError(
                 f"--{name} is no option for {frontend.model}",
-                fix=nearest_names(name, known) or f"omit --{name}",
+                fix=nearest_names(name, names) or f"omit --{name}",
             )

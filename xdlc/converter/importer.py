@@ -1,4 +1,4 @@
-"""Import of a model of any framework: its source graph, node by node, with every problem collected."""
+"""Import of a model of any framework, node by node, with all problems."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def import_model(
 def _fixed(
     graph: SourceGraph, shapes: Mapping[str, Sequence[int | None]], options: Options, where: str
 ) -> dict[str, Any]:
-    """Return the values of the inputs that options fix, those with a stored value among them, by name."""
+    """Return the values of the inputs that options fix, by name."""
     if not options.set_inputs:
         return {}
     dtypes = {entry.name: None if entry.dtype is None else entry.dtype.numpy for entry in graph.inputs}

@@ -55,7 +55,7 @@ def read(
 
 
 def _check_place(path: Path, weights: Path | None) -> None:
-    """Refuse weights in the place of the net, and what a download left in the place of a file."""
+    """Refuse weights in place of the net, and failed downloads."""
     for place in filter(Path.is_file, (path, weights or path)):
         found = recognize(place)
         if found is not None and found in (HTML, LFS):

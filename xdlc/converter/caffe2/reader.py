@@ -22,7 +22,9 @@ _MOST_INFO = 1 << 16
 def read(
     path: str | os.PathLike[str], options: Options, *, weights: str | os.PathLike[str] | None = None
 ) -> SourceModel:
-    """Return the graph of a Caffe2 net; no net states shapes, but ``value_info.json`` beside it may.
+    """Return the graph of a Caffe2 net.
+
+    Nets state no shapes; a file ``value_info.json`` beside the net may.
 
     Args:
         path: The predict net (``predict_net.pb`` or ``.pbtxt``).
@@ -56,7 +58,9 @@ def read(
 
 
 def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
-    """Return the inputs that ``value_info.json`` beside a net states, as ``{"data": [1, [1, 3, 224, 224]]}``.
+    """Return the inputs that ``value_info.json`` beside a net states.
+
+    Its form is ``{"data": [1, [1, 3, 224, 224]]}``.
 
     The first number is a ``TensorProto.DataType``.
     """

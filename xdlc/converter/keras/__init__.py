@@ -1,4 +1,4 @@
-"""Importer of Keras files: ``.keras`` archives, and HDF5 with an architecture."""
+"""Importer of Keras files: ``.keras`` archives and HDF5 files."""
 
 from __future__ import annotations
 

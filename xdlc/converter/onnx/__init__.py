@@ -1,4 +1,4 @@
-"""ONNX importer: an ``.onnx`` file becomes a float (or already quantized) model of the IR."""
+"""Importer of ONNX files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that an ONNX model defines: their expansion in place of the nodes that call them."""
+"""Functions of an ONNX model, expanded in place of the nodes that call them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = tuple[str, str, str]
 
 
 class ModelFunctions(CanonicalHandlers):
-    """Functions of a model as the handlers of the nodes that call them; other nodes are canonical.
+    """Functions of a model, as the handlers of the nodes that call them.
 
     A function that calls another twice, which calls a third twice, and so on, takes few bytes and expands
     to any number of nodes.  A model may expand to some thousands of nodes, and to some dozen times as many
@@ -70,11 +70,11 @@ class ModelFunctions(CanonicalHandlers):
             yield from ((domain_of(node), node.op_type) for node in all_nodes(function))
 
     def size(self, node: Node) -> int:
-        """Return the number of nodes that a node expands to, without those of the graphs inside it."""
+        """Return the number of nodes that a node expands to, without its graphs."""
         return 1 + self._sizes.get(_key(node), 0)
 
     def _expanded(self, graph: Any) -> int:
-        """Return the number of nodes that a graph expands to, those of the graphs inside it included."""
+        """Return the number of nodes that a graph expands to, with its inner graphs."""
         return sum(1 + self._sizes.get(key_of(node), 0) for node in all_nodes(graph))
 
     def _measure(self, key: Key) -> None:

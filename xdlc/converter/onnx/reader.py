@@ -210,13 +210,13 @@ def _refuse_other(path: Path) -> None:
 
 
 def _opsets(imports: Any, where: str) -> dict[str, int]:
-    """Return the version of each operator domain that a model imports; the default domain is ``""``.
+    """Return the version of each operator domain; the default domain is ``""``.
 
     Raises:
-        ModelError: If a version is none or unknown, or a domain has two.
+        ModelError: If a version is invalid or unknown, or a domain has two.
     """
-    found = protobuf.opsets(imports, where)
-    newest = found.get("", 1)
+    versions = protobuf.opsets(imports, where)
+    newest = versions.get("", 1)
     if newest > _SURE_OPSET:
         import onnx
 
@@ -227,11 +227,11 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
                 where=where,
                 fix="pip install --upgrade onnx, or export the model for an older opset",
             )
-    return found
+    return versions
 
 
 class FileReader(MessageReader):
-    """Reads the messages of a file, whose large tensors are lazy, and whose nodes record names.
+    """Reader of the messages of a file: lazy tensors, recorded names.
 
     Args:
         file: The file.
@@ -273,12 +273,12 @@ class FileReader(MessageReader):
         return data
 
     def declare(self, function: Any, name: str) -> None:
-        """Take the types that a function states of its values, under a name for this use of it."""
+        """Add the types that a function states, under a name for this use of it."""
         if function.value_info:
             self._declared.add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
 
     def node(self, proto: Any) -> Node:
-        """Return the node of a ``NodeProto``, with the names that xdlc recorded for its op."""
+        """Return the node of a ``NodeProto``, with the names recorded for its op."""
         node = super().node(proto)
         if proto.metadata_props:
             node.recorded = recorded_names(proto)

@@ -1,4 +1,4 @@
-"""Types that an ONNX model states of its values, and those that inference finds over the whole model."""
+"""Types of the values of an ONNX model: stated ones and inferred ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DeclaredTypes(Declarations):
         self._fixed: Mapping[str, Any] = {}
 
     def bind(self, shapes: Mapping[str, Sequence[int | None]], fixed: Mapping[str, Any]) -> None:
-        """Take the shapes of the inputs, None for dynamic dimensions, and the values of fixed ones."""
+        """Set the shapes of the inputs, and the values of fixed inputs."""
         self._shapes, self._fixed = shapes, fixed
 
     @cached_property
@@ -93,7 +93,7 @@ class DeclaredTypes(Declarations):
         return Declared(shape, dtype)
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield values that have another shape than the model states: name, stated shape, found shape."""
+        """Yield values of another shape than stated: name, stated and actual shape."""
         for name, shape in found.items():
             kind = self._types.get(name)
             if kind is None or self._is_outdated or _oddity(kind):
@@ -103,12 +103,12 @@ class DeclaredTypes(Declarations):
                 yield name, stated, shape
 
     def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
+        """Return the kind of a value that no DLC holds; empty for numeric tensors."""
         kind = self._types.get(name) if name else None
         return "" if kind is None else _oddity(kind)
 
     def inferred(self) -> Mapping[str, Spec]:
-        """Return what shape inference finds over the whole model, symbolic dimensions followed through."""
+        """Return what shape inference finds over the whole model."""
         return self._inferred
 
     @cached_property
@@ -145,7 +145,7 @@ def _state(types: dict[str, Any], name: str, kind: Any) -> None:
 
 
 def _stated(dim: Any) -> int | None:
-    """Return the dimension that a model states, None for a dynamic one: some exporters write -1 for it."""
+    """Return a stated dimension, None for a dynamic one; exporters write -1, too."""
     return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
@@ -187,14 +187,14 @@ def _symbols(
     inputs: Iterable[Any], input_shapes: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int | None]:
     """Return the symbols of the inputs' dimensions that have one size in all of them."""
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for entry in inputs:
         dims = entry.type.tensor_type.shape.dim
         shape: Dims = tuple(input_shapes.get(entry.name, ()))
         for dim, extent in zip(dims, shape, strict=False):
-            if dim.dim_param and found.setdefault(dim.dim_param, extent) != extent:
-                found[dim.dim_param] = None
-    return found
+            if dim.dim_param and sizes.setdefault(dim.dim_param, extent) != extent:
+                sizes[dim.dim_param] = None
+    return sizes
 
 
 def _fix(graph: Any, name: str, array: Array) -> None:

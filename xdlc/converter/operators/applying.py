@@ -1,4 +1,4 @@
-"""Dispatch of nodes: UDO, handler, folding, importer, function body, host op, in this order."""
+"""Dispatch of nodes: UDO, handler, folding, importer, function body, host op."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Override(Protocol):
 
 
 class Operators:
-    """The operators of one import: those of its source, and the canonical ones that handlers apply.
+    """The operators of one import: those of its source and the canonical ones.
 
     Args:
         context: The import.
@@ -174,7 +174,7 @@ class Operators:
     # ------------------------------------------------------------------ nodes of graphs
 
     def ordered(self, graph: SourceGraph, ends: Sequence[str]) -> list[Node]:
-        """Return the nodes that values of a graph need, producers first, and note the layouts that they want.
+        """Return the needed nodes of a graph, producers first; note wanted layouts.
 
         Raises:
             ModelError: If two nodes produce a value, or a node needs its own result.
@@ -216,7 +216,7 @@ class Operators:
         """Bind the outputs of a node with known inputs in the first way that there is.
 
         Raises:
-            XdlcError: If there is none.
+            XdlcError: If no way is left.
         """
         context, handler, override = self.context, self._handler_of(node), self._override_of(node)
         if node.is_canonical and self._fold(node):
@@ -241,7 +241,7 @@ class Operators:
                 raise self._no_mapping(node, where)
 
     def _standing_in(self, node: Node) -> AbstractContextManager[None]:
-        """Apply canonical operators on behalf of a node that is none itself, while the context is open."""
+        """Let canonical operators stand in for a node of another framework."""
         return nullcontext() if node.is_canonical else self.context.entered(owner=node, stands_in=True)
 
     def _open_graphs(self, node: Node) -> None:
@@ -265,7 +265,7 @@ class Operators:
         self.context.resolve_stated(node)
 
     def size(self, node: Node) -> int:
-        """Return the number of nodes that a node expands to, without those of the graphs inside it."""
+        """Return the number of nodes that a node expands to, without its graphs."""
         return 1 if self._handlers is None else self._handlers.size(node)
 
     # ------------------------------------------------------------------ ways to import a node
@@ -312,7 +312,7 @@ class Operators:
         return refusal
 
     def _nearest(self, type: str) -> str:
-        """Return a fix that names the operators of the source whose names are similar, or an empty text."""
+        """Return a fix that names similar operators of the source, or an empty text."""
         if type not in self._near and len(self._near) < _MOST_NEAR and self._handlers is not None:
             names = [name for _, name in self._handlers.all()]
             self._near[type] = nearest_names(type, names, most=1, cutoff=0.85)
@@ -354,7 +354,7 @@ class Operators:
             self._keep(node, refusal, where)
 
     def _passes_on(self, node: Node, where: str) -> bool:
-        """Bind the output of an Identity of a sequence or an optional; return whether it is one.
+        """Bind the output of an Identity of a sequence or an optional, if it is one.
 
         Raises:
             UnsupportedOp: If another node reads a sequence or an optional.
@@ -391,7 +391,7 @@ class Operators:
             return refusal
 
     def _check_offered(self, node: Node, count: int) -> None:
-        """Refuse an importer's results if something reads an output that is not among them."""
+        """Refuse an importer's results if a node reads an output that they lack."""
         frame = self.context.frame
         for name in node.outputs[count:]:
             if name and (frame.callers or frame.stands_in or name in self.read):
@@ -401,7 +401,7 @@ class Operators:
                 )
 
     def _by_body(self, node: Node) -> bool:
-        """Import the function body of a standard operator; return whether that bound the outputs.
+        """Import the body of a standard function; return whether outputs are bound.
 
         A body that fails, or itself needs ops of the host, counts only where the host has no kernel for
         the operator as a whole.
@@ -477,13 +477,13 @@ class Operators:
 
 
 def _takes_dynamic(entry: Entry, node: Node) -> bool:
-    """Return whether an importer can work with what is known of the shapes of a node's inputs."""
+    """Return whether an importer supports what is known of the input shapes."""
     values = [value for value in node.inputs if value is not None and value.is_dynamic]
     return not values or (entry.dynamic and all(value.ranked for value in values))
 
 
 def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp:
-    """Return the refusal of a version of an operator that precedes all that have an importer."""
+    """Return the refusal of an operator's version that precedes all importers."""
     oldest = versions[-1].since
     return UnsupportedOp(
         f"{node.type} is imported from opset {oldest} on, found opset {node.opset}",
@@ -550,7 +550,7 @@ class GraphBody(Body):
         return self._producers.get(name)
 
     def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from, as far as that is plain from the graph."""
+        """Return the names that a value is computed from, as far as the graph shows."""
         node = self.producer(name)
         if name in self._graph.constants or node is None:
             return () if name in self._graph.constants else None

@@ -1,4 +1,4 @@
-"""Nodes and graphs from ONNX messages, which function bodies and ONNX models hold, and messages of nodes."""
+"""Nodes and graphs of ONNX messages, and messages of nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_EFFECT = "consumed_inputs"
 
 
 class MessageReader:
-    """Reads ``NodeProto`` and ``GraphProto``; an ONNX model's reader adds what only a file has.
+    """Reader of ``NodeProto`` and ``GraphProto``; files of ONNX extend it.
 
     Args:
         opsets: Version of each operator domain; the default domain is ``""``.
@@ -40,12 +40,12 @@ class MessageReader:
         raise ValueError("a sparse tensor in the body of a standard operator")
 
     def declare(self, function: Any, name: str) -> None:
-        """Take the types that a ``FunctionProto`` states of its values, under a name for this use of it."""
+        """Add the types that a function states, under a name for this use of it."""
 
     # ------------------------------------------------------------------ nodes and graphs
 
     def node(self, proto: Any) -> Node:
-        """Return the node of a ``NodeProto``; its attributes other than graphs are read later."""
+        """Return the node of a ``NodeProto``; its plain attributes are read later."""
         domain = domain_of(proto)
         graphs = {item.name: self.attribute(item) for item in proto.attribute if item.type in _GRAPHS}
         return Node(
@@ -135,7 +135,7 @@ class LazyConstants(Mapping[str, ir.TensorData]):
 
 
 def labels_of(entry: Any) -> Labels | None:
-    """Return the dimensions of a ``ValueInfoProto``; None if it is a tensor without a shape."""
+    """Return the dimensions of a ``ValueInfoProto``, None without a shape."""
     if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
         return None
     return [
@@ -145,12 +145,12 @@ def labels_of(entry: Any) -> Labels | None:
 
 
 def is_constant(node: Node) -> bool:
-    """Return whether a node is a Constant of ONNX, whose result no iteration of a loop changes."""
+    """Return whether a node is a Constant of ONNX, equal in all iterations."""
     return node.type == "Constant" and node.is_canonical and not node.domain
 
 
 def as_proto(node: Node) -> Any:
-    """Return a node as a ``NodeProto``: the one that it was read from, or one made from it."""
+    """Return a node as a ``NodeProto``: its own, or one made from it."""
     if node.message is None:
         from onnx import helper
 

@@ -1,4 +1,4 @@
-"""Random numbers as inputs of the network: those that a generator of the source would draw."""
+"""Random numbers as inputs of the network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_random(node: Node) -> bool:
 
 
 def import_random(operators: Operators, node: Node, where: str) -> None:
-    """Bind the output of an operator that draws random numbers to a new input of the main graph.
+    """Bind the output of a random operator to a new input of the main graph.
 
     Args:
         operators: The operators of the import.

@@ -1,4 +1,4 @@
-"""Registries: canonical operators, which are those of ONNX, and handlers of the nodes of frameworks."""
+"""Registries of canonical operators and of the handlers of frameworks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def importer(
 
 
 def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[F], F]:
-    """Register a function as the importer of operators that run graphs, or are on sequences or optionals.
+    """Register the importer of operators that run graphs or are on sequences.
 
     Args:
         types: Operator names of the default domain.
@@ -126,7 +126,7 @@ def _add(domain: str, type: str, added: Entry) -> None:
 
 @cache
 def load_all() -> dict[tuple[str, str], list[Entry]]:
-    """Import every module that registers importers, and return the table that they filled."""
+    """Return the table of all importers, after importing their modules."""
     import importlib
     import pkgutil
 
@@ -198,7 +198,7 @@ class Handlers:
         return register
 
     def reason(self, type: str) -> str:
-        """Return why a node type has no handler, as the end of a sentence; empty if that is all."""
+        """Return why a node type has no handler; empty if that is all."""
         return ""
 
     def all(self) -> Mapping[tuple[str, str], Handler]:
@@ -224,11 +224,11 @@ class Handlers:
         return self.find(domain, type) is not None
 
     def inner_types(self) -> Iterable[tuple[str, str]]:
-        """Return domain and type of the nodes that handlers import and no graph of the source has."""
+        """Return domain and type of nodes that only the handlers know."""
         return ()
 
     def size(self, node: Node) -> int:
-        """Return the number of nodes that a node expands to, without those of the graphs inside it."""
+        """Return the number of nodes that a node expands to, without its graphs."""
         return 1
 
 

@@ -1,4 +1,4 @@
-"""Importer of PyTorch: programs of torch.export and TorchScript, read without torch."""
+"""Importer of PyTorch: programs of torch.export, and TorchScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boundary of the main graph: binding of input dimensions, inputs and outputs in the source's layouts."""
+"""Boundary of the main graph: dimensions, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def input_shapes(
     }
     shapes: dict[str, tuple[int | None, ...]] = {}
     for name, _, labels in inputs:
-        given = input_dims.get(name)
-        if given is not None and labels is not None and len(given) != len(labels):
+        dims = input_dims.get(name)
+        if dims is not None and labels is not None and len(dims) != len(labels):
             problems.append(
                 UsageError(
-                    f"--input_dim has {len(given)} dimensions for input {name!r}, "
+                    f"--input_dim has {len(dims)} dimensions for input {name!r}, "
                     f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
                 )
             )
             continue
-        if given is None and labels is None:
+        if dims is None and labels is None:
             if name in fixed:
                 continue
             problems.append(
@@ -83,8 +83,8 @@ def input_shapes(
         shape = [symbols.get(label, -1) if isinstance(label, str) else label for label in labels or ()]
         if batch is not None and shape:
             shape[0] = batch
-        if given is not None:
-            shape = [int(size) for size in given]
+        if dims is not None:
+            shape = [int(size) for size in dims]
         if name in shapes or not name:
             text = f"two inputs are named {name!r}" if name else "an input has no name"
             problems.append(ModelError(text, where=where, fix="export the model again"))
@@ -132,13 +132,13 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
 
 
 def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, list[str | None]]:
-    """Return the symbol of each axis, None for one without, of dynamic inputs and outputs.
+    """Return the symbols of the axes of dynamic inputs and outputs.
 
     Args:
         stated: Dimensions of the inputs and outputs by name, as the model states them.
         converted: The converted graph.
     """
-    found: dict[str, list[str | None]] = {}
+    symbols_of: dict[str, list[str | None]] = {}
     for tensor in (*converted.inputs, *converted.outputs):
         labels = stated.get(tensor.name, ())
         if tensor.dynamic_axes and len(labels) == tensor.rank:
@@ -146,8 +146,8 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
                 label if axis in tensor.dynamic_axes and isinstance(label, str) and label != UNNAMED else None
                 for axis, label in enumerate(labels)
             ]
-            found |= {tensor.name: symbols} if any(symbols) else {}
-    return found
+            symbols_of |= {tensor.name: symbols} if any(symbols) else {}
+    return symbols_of
 
 
 def blame_bindings(
@@ -157,7 +157,7 @@ def blame_bindings(
     *,
     is_bound: bool,
 ) -> list[XdlcError]:
-    """Return problems of a model, contradictions of its nodes attributed to the shapes of the options.
+    """Return problems, contradictions attributed to shapes in the options.
 
     Args:
         problems: The problems.
@@ -198,7 +198,7 @@ def blame_bindings(
 def _changed(
     inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Labels, Sequence[int]]]:
-    """Yield the inputs that get other dimensions than the model states: name, labels, and dimensions."""
+    """Yield inputs with other dimensions than stated: name, labels, dimensions."""
     for name, _, labels in inputs:
         dims = input_dims.get(name, ())
         if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
@@ -215,7 +215,7 @@ def _text(labels: Labels) -> str:
 
 
 def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dtype: ir.DType) -> None:
-    """Add an input to the main graph, channel-last from the start if the layout pre-pass wants that.
+    """Add an input to the main graph, channel-last if the layout pre-pass wants it.
 
     Args:
         context: The import.
@@ -267,7 +267,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
 
 def add_outputs(context: ImportContext, out_names: Sequence[str]) -> None:
-    """Add the outputs that can be given to the main graph; one that is an input gets a name of its own."""
+    """Add the outputs to the main graph, under names of their own."""
     for name in out_names:
         if name in context.values and name not in context.frame.unresolved:
             _add_output(context, name)

@@ -1,4 +1,4 @@
-"""Import context: the source, the graph under construction, values by name, problems and budget."""
+"""Import context: source, graph, values by name, problems and budget."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Unresolved(Exception):
 
 
 class Scope(dict[str, AnyValue]):
-    """Values by the names that a graph has for them; others are looked up in the scope around it.
+    """Values by name; unknown names are looked up in the scope around.
 
     Args:
         outer: The scope around it.
@@ -93,7 +93,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class Budget:
-    """Limits of the import of one model, so that a small file cannot request everything.
+    """Limits of one import, so that a small file cannot request everything.
 
     Attributes:
         unrolled_nodes: Nodes of iterations of loops, and of elements of sequences.
@@ -216,7 +216,10 @@ class ImportContext:
         return (*self.frame.around, *self.frame.callers, node.name)
 
     def resolve_inputs(self, node: Node, where: str) -> bool:
-        """Set the inputs of a node; where one has no value, invalidate the outputs and return False."""
+        """Set the inputs of a node; return whether all have values.
+
+        If one has none, the outputs have none either.
+        """
         frame, needed = self.frame, [name for name in node.names if name]
         if not frame.unresolved.isdisjoint(needed):
             frame.unresolved.update(node.outputs)
@@ -251,7 +254,7 @@ class ImportContext:
         frame.unoffered.update((name, where) for name in node.outputs[len(results) :] if name)
 
     def resolve_stated(self, node: Node) -> None:
-        """Set dynamic dimensions of a node's outputs in the main graph that the source states as numbers."""
+        """Set dynamic dimensions of a node's outputs to those that the source states."""
         for name, stated in zip(node.outputs, node.stated, strict=False):
             value = self.values.get(name)
             if stated is None or not isinstance(value, Value) or self.frame.around:
@@ -327,7 +330,10 @@ class ImportContext:
             self.bind_constant(name, partial(constants.__getitem__, name))
 
     def checkpoint(self) -> Callable[[], list[XdlcError]]:
-        """Return a function that removes the problems and graphs since now, and returns the problems."""
+        """Return a function that removes problems and graphs added since now.
+
+        It returns the problems.
+        """
         problems, graphs = len(self.problems), len(self.graphs)
 
         def forget() -> list[XdlcError]:
@@ -344,7 +350,7 @@ class ImportContext:
 
     @contextmanager
     def entered(self, **changes: Any) -> Iterator[None]:
-        """Work in a changed frame while the context is open; the builder's node is restored after."""
+        """Work in a changed frame, and restore the frame and the builder's node."""
         saved, node = self.frame, self.frame.builder.node
         self.frame = replace(saved, **changes)
         try:
@@ -355,7 +361,7 @@ class ImportContext:
                 saved.builder.node = node
 
     def scope(self, values: Scope, builder: Builder | None = None) -> AbstractContextManager[None]:
-        """Bind names in a scope of their own while the context is open, and add to another graph if given."""
+        """Bind names in a scope of their own, and add to another graph if given."""
         frame = self.frame
         return self.entered(
             values=values,

@@ -1,4 +1,4 @@
-"""Diagnostics of a conversion: problems, notices, the trace of each source node, and factors of weights."""
+"""Diagnostics of a conversion: problems, notices, trace, factors of weights."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Diagnostics:
         self.nodes += (SourceNode(each.own_name, each.full_type, INNER) for each in inner)
 
     def note_layout(self, name: str, value: Value) -> None:
-        """Record the meaning of the axes of an input or output whose axis 1 is known to be the channels."""
+        """Record the layout of an input or output whose axis 1 is the channels."""
         if value.rank in LAYOUTS and value.order == channel_last(value.rank):
             self.layouts[name] = LAYOUTS[value.rank]
 
@@ -125,7 +125,7 @@ class Diagnostics:
                     self.statics[name] = value.tensor.data
 
     def other_names(self, graph: Graph) -> dict[str, list[str]]:
-        """Return the names that the source has for tensors of the main graph beside or instead of their own.
+        """Return further names that the source has for tensors of the main graph.
 
         Those of values that no tensor holds any more, such as the inside of a fused operation, are under
         the empty name.
@@ -133,17 +133,17 @@ class Diagnostics:
         Args:
             graph: The main graph after the passes.
         """
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for name, holders in self.values.items():
             if name in graph.tensors:
                 continue
-            held = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
-            own = [held] if held and held in self.values else []
-            found.setdefault(held, own).append(name)
-        return found
+            holder = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
+            own = [holder] if holder and holder in self.values else []
+            names.setdefault(holder, own).append(name)
+        return names
 
     def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
-        """Give a reason to each node that no op names any more, and leave only nodes in origins.
+        """Give a reason to each node without ops, and leave only nodes in origins.
 
         Ops that bring an output into the source's form count for the node that makes it; those after an
         input count for none.
@@ -152,13 +152,13 @@ class Diagnostics:
             graphs: The graphs after the passes.
             removed: The pass that removed the last op of a node, by the node's name.
         """
-        known = {node.name for node in self.nodes}
+        node_names = {node.name for node in self.nodes}
         carried: set[str] = set()
         for graph in graphs:
             for op in graph.ops:
-                if not known.issuperset(op.origin.nodes):
+                if not node_names.issuperset(op.origin.nodes):
                     names = (self.makers.get(name.removesuffix(COPY), name) for name in op.origin.nodes)
-                    kept = tuple(dict.fromkeys(name for name in names if name in known))
+                    kept = tuple(dict.fromkeys(name for name in names if name in node_names))
                     op.origin = Origin(kept, op.origin.reason)
                 carried.update(op.origin.nodes)
         for node in self.nodes:
@@ -180,7 +180,7 @@ def _reason(frame: Frame, outputs: Sequence[str]) -> str | None:
 
 
 def _holders(value: Value) -> Iterator[Tensor]:
-    """Iterate over tensors that hold the float values of a value, if maybe in another order or shape."""
+    """Iterate over tensors that hold a value, maybe in another order or shape."""
     yield from value.forms.values()
     tensor: Tensor | None = value.tensor
     while tensor is not None:
@@ -191,7 +191,7 @@ def _holders(value: Value) -> Iterator[Tensor]:
 
 
 def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str, list[str]]:
-    """Return the factors of weights and biases whose values are not those of the source.
+    """Return the factors of weights and biases that differ from the source.
 
     No weight is read: each step between the source and the graph states its own factors.
 
@@ -222,7 +222,7 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
 
 
 def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array | None, int]:
-    """Return the factors that lead from a source to data, None for other steps, and the most axes between."""
+    """Return the factors from a source to data, or None, and the highest rank."""
     import numpy
 
     factors, rank = numpy.ones(channels), 0

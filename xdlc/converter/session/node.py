@@ -1,4 +1,4 @@
-"""Source graphs, their nodes as importers and handlers get them, and the graphs inside these."""
+"""Source graphs, their nodes, and the graphs inside these."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Labels = Sequence[int | str]
 
 
 class TypeName(str):
-    """Name of a data type as an attribute, which no UDO has to read: its tensors have the types."""
+    """Name of a data type as an attribute that no UDO has to read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,13 +98,13 @@ class Node:
                 yield from value
 
     def reads(self) -> Iterator[str]:
-        """Iterate over the names that the node and the graphs inside it read of the graph around it."""
+        """Iterate over the names that a node reads of the graph around it."""
         yield from self.names
         for graph in self.graphs():
             yield from graph.reads()
 
     def all_reads(self) -> Iterator[str]:
-        """Iterate over all names that the node and the graphs inside it read, wherever they are bound."""
+        """Iterate over all names that a node and its inner graphs read."""
         yield from self.names
         for graph in self.graphs():
             yield from graph.outputs
@@ -127,7 +127,9 @@ class Node:
         return value
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default``; that of an ONNX operator is a number where ``default`` is one.
+        """Return an attribute, or ``default``.
+
+        The attribute of a canonical operator is a number if ``default`` is one.
 
         Raises:
             ModelError: If it is not.
@@ -163,7 +165,7 @@ class Node:
         return value
 
     def static(self, index: int, what: str) -> Array | None:
-        """Return the elements of an input that must be known while converting; None if omitted.
+        """Return the elements of an input that must be constant, None if omitted.
 
         Raises:
             UnsupportedOp: If it is computed at run time.
@@ -179,7 +181,7 @@ class Node:
         return value.numpy()
 
     def ints(self, index: int, attribute: str, what: str) -> list[int] | None:
-        """Return integers that older opsets have as an attribute and newer ones as an input.
+        """Return integers from an attribute, or an input in newer opsets.
 
         Raises:
             ModelError: If there are more than ``_MOST_INTEGERS``.
@@ -204,7 +206,9 @@ class Node:
         return numbers
 
     def check_types(self, *values: Value | None) -> None:
-        """Refuse operands whose types engines do not combine; floats of 16 and 32 bits are one.
+        """Refuse operands whose types engines do not combine.
+
+        Floats of 16 and 32 bits count as one type.
 
         Raises:
             ModelError: If one is float64 or integer and another is not.
@@ -246,7 +250,7 @@ class Node:
             )
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
-        """Return the error of a node that QNN cannot carry; the host may. The importer adds the place."""
+        """Return the error of a node that QNN cannot carry but the host may."""
         return UnsupportedOp(text, fix=fix)
 
     def invalid(self, text: str) -> ModelError:
@@ -324,7 +328,7 @@ class SourceGraph:
 
 
 class Body(ABC):
-    """A graph inside a node; the framework defines how its nodes are imported into the scope at hand.
+    """A graph inside a node, which is imported into the scope at hand.
 
     Attributes:
         inputs: Names of its inputs.
@@ -341,7 +345,7 @@ class Body(ABC):
         return 1
 
     def input_rank(self, index: int) -> int:
-        """Return the rank in which a loop passes its iteration number (0) and condition (1)."""
+        """Return the rank of a loop's iteration number (0) or condition (1)."""
         return 0
 
     def add_constants(self, context: ImportContext) -> None:  # noqa: B027 - most graphs have none
@@ -358,15 +362,15 @@ class Body(ABC):
         return part
 
     def reads(self) -> Sequence[str]:
-        """Return the names that it reads of the graphs around it, as far as they are known."""
+        """Return the names that it reads of the graphs around it, if known."""
         return ()
 
     def producer(self, name: str) -> Node | None:
-        """Return the node that computes a value; None if there is none, or it is unknown."""
+        """Return the node that computes a value; None if no node does, or it is unknown."""
         return None
 
     def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from, none if it is known; None if not computed here."""
+        """Return the names that a value is computed from; None if not computed here."""
         return self.inputs if name in self.outputs else None
 
 

@@ -87,7 +87,7 @@ def read(
 
 
 class _Stated(Declarations):
-    """The declarations of a graph: dimensions of the outputs of its nodes, and their type where it is one."""
+    """Dimensions and types that a graph states of the outputs of its nodes."""
 
     def __init__(self, graph: SourceGraph) -> None:
         self._found: dict[str, Declared] = {}
@@ -111,15 +111,15 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
     """Return the content of a model of any form."""
     if path.suffix == ".index" and (meta := path.with_suffix(".meta")).is_file():
         raise UsageError("names a checkpoint, which has no graph", where=str(path), fix=f"name {meta}")
-    found = recognize(path)
-    if found is SAVED_MODEL:
+    format = recognize(path)
+    if format is SAVED_MODEL:
         return saved_model(path, tag, signature, has_outputs=has_outputs)
     if path.is_dir():
         fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
         raise ModelError("is a folder, and no SavedModel", where=str(path), fix=fix)
     if tag is not None:
         raise UsageError("--saved_model_tag is for SavedModels", where=str(path), fix="omit it")
-    if found is META_GRAPH or path.suffix == ".meta":
+    if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
         fix = "omit it, and choose with --out_node"

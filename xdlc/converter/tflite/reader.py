@@ -24,7 +24,9 @@ def read(
     partial_graph_input_name: Sequence[str] = (),
     float: bool = False,
 ) -> SourceModel:
-    """Return the graph of a TFLite file, whose tensors options name as the file or the signature does.
+    """Return the graph of a TFLite file.
+
+    Options name tensors as the file or the signature does.
 
     Args:
         path: The ``.tflite`` file.

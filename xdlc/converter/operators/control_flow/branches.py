@@ -1,4 +1,4 @@
-"""Import of If: both branches as graphs, or the branch that a known condition chooses."""
+"""Import of If: both branches as graphs, or the one of a known condition."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def import_if(node: Node, importer: Operators) -> list[AnyValue]:
 def _branch(
     importer: Operators, branch: Body, name: str, captured: Sequence[str]
 ) -> tuple[SubGraph, list[AnyValue] | None]:
-    """Import a branch; return its graph and its results, None if it cannot be imported.
+    """Import a branch; return its graph, and its results or None.
 
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
     So one that fails is tried once more as if the dimensions of what it reads were dynamic.
@@ -112,7 +112,7 @@ def _attempt(
 def apply_if(
     importer: Operators, condition: Value, branches: Sequence[Body], inputs: Sequence[AnyValue], outputs: int
 ) -> list[AnyValue]:
-    """Return the outputs of the branch that a condition chooses, of branches that take inputs.
+    """Return the outputs of the branch that a condition chooses.
 
     Args:
         importer: The canonical operators.

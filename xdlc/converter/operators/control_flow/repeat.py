@@ -1,4 +1,4 @@
-"""Common parts of Loop and Scan: an iteration, and the values that it carries to the next."""
+"""Common parts of Loop and Scan: an iteration and the values that it carries."""
 
 from __future__ import annotations
 

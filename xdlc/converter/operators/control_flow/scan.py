@@ -88,7 +88,7 @@ def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyV
     importer.context.values[length] = _length(importer, inputs[first], axes[0])
 
     def step(
-        number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
+        number: Value, flag: Value, states: Sequence[AnyValue], shared: Scope
     ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
         slices = []
         for name, axis, backwards in zip(sequences, axes, reverse, strict=True):
@@ -98,9 +98,9 @@ def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyV
                 at = importer("Sub", [last, number])
             slices.append(importer("Gather", [importer.context.values.tensor(name), at], axis=axis))
         results = inline(
-            importer.context, body, dict(zip(body.inputs, (*held, *slices), strict=True)), shared
+            importer.context, body, dict(zip(body.inputs, (*states, *slices), strict=True)), shared
         )
-        return None, results[: len(held)], results[len(held) :]
+        return None, results[: len(states)], results[len(states) :]
 
     trip = importer.context.values.tensor(length)
     return iterated(importer, Repeat(node, body, step, list(inputs[:first]), trip, None, scans))

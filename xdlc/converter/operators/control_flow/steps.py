@@ -1,4 +1,4 @@
-"""Steps of control flow: constants, conditions, and the types of values that op outputs join."""
+"""Steps of control flow: constants, conditions, joined types of results."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def emit(
     outputs: Sequence[Kind],
     params: Mapping[str, ir.Param],
 ) -> list[Value]:
-    """Append an op that runs graphs; return its results, of which ``outputs`` is known."""
+    """Append an op that runs graphs; return its results of the kinds ``outputs``."""
     shapes: list[Dims] = [(None,) if shape is None else shape or (1,) for shape, _, _ in outputs]
     specs = [
         (tuple(1 if extent is None else extent for extent in shape), dtype)

@@ -1,4 +1,4 @@
-"""Sub-graphs: graphs of the model that an op runs, their captured values, inputs and outputs."""
+"""Sub-graphs: graphs that an op runs, their captured values and boundaries."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class SubGraph:
         return rebuilt(value, iter(parts))
 
     def _capture_tensor(self, name: str, value: Value) -> Value:
-        held = value.tensor
+        tensor = value.tensor
         if value.is_static:
-            copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
+            copy = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, tensor.data, tensor.role)
             return Value(copy, value.order, bits=value.bits)
         shape = value.dims
         if self.opened and shape is not None:
             shape = (None,) * len(shape)
-        made = self.input(name, shape, held.dtype, held.encoding)
+        made = self.input(name, shape, tensor.dtype, tensor.encoding)
         self.captured[name], self.inputs[name] = value, made.tensor
         return made
 
@@ -71,7 +71,7 @@ class SubGraph:
         return Value(tensor, () if shape == () else identity(tensor.rank), ranked=shape is not None)
 
     def output(self, value: Value, *, ranked: bool = True) -> Tensor:
-        """Make a value the graph's next output; a scalar is given as [1] if the rank is known."""
+        """Add a value as the next output; a scalar of known rank is [1]."""
         builder = self.builder
         tensor = boundary(builder, value, ranked=ranked)
         if tensor.producer is None or self.graph.is_output(tensor):
@@ -87,7 +87,7 @@ class SubGraph:
 
 
 def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
-    """Return the tensor in which a value goes from graph to graph: in the source's order, scalars as [1].
+    """Return the tensor in which a value passes between graphs.
 
     Args:
         builder: Of the graph that holds the value.
@@ -102,7 +102,7 @@ def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
 
 
 def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:
-    """Give each graph inputs for what any of them reads of the outer scope; return these values."""
+    """Give each graph inputs for all captured values; return these values."""
     captured: dict[str, Value] = {}
     for sub in subs:
         captured |= sub.captured
@@ -115,7 +115,7 @@ def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:
 
 @contextmanager
 def sub_graph(context: ImportContext, name: str) -> Iterator[SubGraph]:
-    """Import into a new graph while the context is open; what it reads from outside is captured."""
+    """Import into a new graph while the context is open, with captured values."""
     sub = SubGraph(name, opened=context.frame.opens)
     sub.builder.node = context.builder.node
     with context.scope(Scope(context.values, sub.capture), sub.builder):
@@ -160,7 +160,7 @@ def inline(
 
 
 def graph_name(importer: Operators, node: Node, key: str) -> str:
-    """Return a name that sorts after the main graph's and that other tools take as it is."""
+    """Return a name that sorts after the main graph's and suits other tools."""
     main = next(iter(importer.context.graphs))
     return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:
-    """Return the results of the iterations one after the other; None if too many are needed.
+    """Return the results of unrolled iterations, or None if there are too many.
 
     A loop that carries sequences is unrolled as far as nodes are left, as there is no other way.
     """
@@ -45,7 +45,7 @@ def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:
 def _iterations(
     importer: Operators, loop: Repeat, count: int | None, limit: int
 ) -> tuple[list[AnyValue], list[list[Value]]] | None:
-    """Import the body as often as it runs; return the final states and the elements of each iteration.
+    """Return final states and elements of all iterations, or None beyond a limit.
 
     Args:
         importer: The import.
@@ -73,7 +73,7 @@ def _iterations(
 
 
 def _ends_known(importer: Operators, loop: Repeat) -> bool:
-    """Return whether the condition of each iteration can be known, as far as names show."""
+    """Return whether the condition of each iteration can be known, by names."""
     body, names = loop.body, loop.body.inputs
     if loop.node.type != "Loop" or not body.outputs:
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
+from xdlc.converter.operators.sequence_values import elements_of, position, sequence, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 
@@ -23,7 +23,7 @@ def _check_types(node: Node, elements: Iterable[Value]) -> None:
 
 @structural("SequenceEmpty", layout=ANY)
 def import_empty(node: Node, importer: Operators) -> list[AnyValue]:
-    """Import a SequenceEmpty; the type of its elements is that of the first one inserted."""
+    """Import a SequenceEmpty; the first inserted element decides the type."""
     node.attr("dtype")
     return [SequenceValue(())]
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.sub_graph import constants, inline
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.operators.sequences.operands import elements_of, given, sequence, spend, tensor
+from xdlc.converter.operators.sequence_values import elements_of, given, sequence, spend, tensor, tensor_of
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xdlc.converter.operators.control_flow.steps import ints
 from xdlc.converter.operators.protobuf import INT64
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import count_listed, elements_of, sequence, spend, tensor
+from xdlc.converter.operators.sequence_values import count_listed, elements_of, sequence, spend, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 

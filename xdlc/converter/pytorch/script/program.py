@@ -184,9 +184,9 @@ def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
     names = [*program.outputs, *(f"{path}_next" for path in kept)]
     frozen: Program = replace(program, graph=graph, outputs=names, written={}, notices=[])
     made, _ = source_graph(frozen, Bindings(), frozen=True)
-    session, source = Diagnostics(), Source("pytorch", program.path, unit="call")
-    imported = import_model(SourceModel(source, made, aten, Options()), "", session)
-    model = finish(imported, session, Options(), notify=lambda _: None)
+    diagnostics, source = Diagnostics(), Source("pytorch", program.path, unit="call")
+    imported = import_model(SourceModel(source, made, aten, Options()), "", diagnostics)
+    model = finish(imported, diagnostics, Options(), notify=lambda _: None)
     random = np.random.default_rng(0)
     feeds = {each.name: random.normal(size=each.shape).astype(each.dtype.numpy) for each in model.main.inputs}
     return dict(CpuSession(model, threads=1).run(feeds))

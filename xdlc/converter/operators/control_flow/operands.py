@@ -1,4 +1,4 @@
-"""Operands of loops in the layout that the body reads and writes, so that no iteration transposes them."""
+"""Operands of If and While after the import: layouts, and unread ones."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdlc import ir
-from xdlc.opdefs.control_flow import WHILE, Graphs, Loop, called, is_control_flow
+from xdlc.opdefs.control_flow import IF, WHILE, Graphs, Loop, called, is_control_flow
 
 _REASON = "the loop has its operand in another layout"
 
 
 def callees_first(graphs: Graphs) -> list[ir.Graph]:
     """Return graphs in an order in which each comes after those that it runs."""
-    found: list[ir.Graph] = []
+    ordered: list[ir.Graph] = []
     seen: set[str] = set()
 
     def add(name: str) -> None:
@@ -23,15 +23,15 @@ def callees_first(graphs: Graphs) -> list[ir.Graph]:
             for op in graphs[name].ops:
                 for inner in called(op):
                     add(inner)
-            found.append(graphs[name])
+            ordered.append(graphs[name])
 
     for name in graphs:
         add(name)
-    return found
+    return ordered
 
 
 def transpose_outside(graph: ir.Graph, graphs: Graphs) -> None:
-    """Move Transposes of operands, and of what becomes of them, out of the loops of a graph.
+    """Move Transposes of operands and of their next values out of loops.
 
     An operand moves if all that the body does with it is one permutation, the condition does not read it,
     and the body permutes its next value back.
@@ -57,18 +57,18 @@ def transpose_outside(graph: ir.Graph, graphs: Graphs) -> None:
 
 def _move(op: ir.Op, cond: ir.Graph, body: ir.Graph, index: int) -> None:
     counts, graph = Loop.of(op, body), op.graph
-    held, operand, read = body.inputs[index], op.inputs[index], cond.inputs[index]
-    perm = _permutation(body, held)
+    inner, operand, read = body.inputs[index], op.inputs[index], cond.inputs[index]
+    perm = _permutation(body, inner)
     if graph is None or operand is None or perm is None or cond.consumers(read) or cond.is_output(read):
         return
     back = tuple(perm.index(axis) for axis in range(len(perm)))
     results = [body.outputs[index]] if index < counts.carried else []
     if any(_before(body, result, back) is None for result in results):
         return
-    for reader in body.consumers(held):
+    for reader in body.consumers(inner):
         (moved,) = reader.outputs
         body.unlink(reader)
-        body.replace(moved, held)
+        body.replace(moved, inner)
         del body.tensors[moved.name]
     for result in results:
         source = _before(body, result, back)
@@ -78,8 +78,8 @@ def _move(op: ir.Op, cond: ir.Graph, body: ir.Graph, index: int) -> None:
         body.unlink(result.producer)
         body.replace(source, result)
         body.set_output(source.producer, source.producer.outputs.index(source), result)
-    shape = tuple(held.shape[axis] for axis in perm)
-    for tensor in (held, read, *results):
+    shape = tuple(inner.shape[axis] for axis in perm)
+    for tensor in (inner, read, *results):
         tensor.shape = shape
     inputs = list(op.inputs)
     inputs[index] = _transposed(graph, op, operand, perm)
@@ -91,7 +91,7 @@ def _move(op: ir.Op, cond: ir.Graph, body: ir.Graph, index: int) -> None:
 
 
 def _permutation(body: ir.Graph, held: ir.Tensor) -> tuple[int, ...] | None:
-    """Return the one permutation in which a body reads an operand; None if there is none, or another use."""
+    """Return the one permutation in which a body reads an operand, or None."""
     readers = body.consumers(held)
     perms = {_perm(reader) for reader in readers}
     if len(perms) != 1 or body.is_output(held) or any(body.is_output(each.outputs[0]) for each in readers):
@@ -100,7 +100,7 @@ def _permutation(body: ir.Graph, held: ir.Tensor) -> tuple[int, ...] | None:
 
 
 def _before(body: ir.Graph, result: ir.Tensor, back: Sequence[int]) -> ir.Tensor | None:
-    """Return what a body permutes by ``back`` to a result that it does not read; None if it does not."""
+    """Return what a body permutes by ``back`` to an unread result, or None."""
     op = result.producer
     source = op.inputs[0] if op is not None and op.inputs else None
     if op is None or source is None or _perm(op) != back or body.consumers(result):
@@ -136,3 +136,50 @@ def _transpose(graph: ir.Graph, source: ir.Tensor, result: ir.Tensor, perm: Sequ
     params: dict[str, ir.Param] = {"perm": ir.u32s(perm)}
     origin = ir.Origin((), _REASON)
     return ir.make_op(graph, "Transpose", [source], [result], params, name=result.name, origin=origin)
+
+
+# ---------------------------------------------------------------------- unread operands
+
+
+def drop_unread(model: ir.Model) -> None:
+    """Drop operands that no graph of their op reads, and ops for these alone.
+
+    The values that a loop hands from iteration to iteration stay.
+    """
+    callers = collections.Counter(
+        name for graph in model.graphs.values() for op in graph.ops for name in called(op)
+    )
+    dropped = True
+    while dropped:
+        dropped = False
+        for graph in model.graphs.values():
+            for op in graph.ops:
+                if is_control_flow(op) and all(callers[name] == 1 for name in called(op)):
+                    dropped = _drop_from(graph, op, [model.graphs[name] for name in called(op)]) or dropped
+            if dropped:
+                graph.prune()
+
+
+def _drop_from(graph: ir.Graph, op: ir.Op, inner: list[ir.Graph]) -> bool:
+    """Drop the operands of one op that its graphs do not read; return if any."""
+    before = 1 if op.type == IF else 0  # the condition is no input of the graphs
+    kept_anyway = 0 if op.type == IF else Loop.of(op, inner[1]).carried
+    unread = [
+        position
+        for position in range(kept_anyway, len(op.inputs) - before)
+        if all(_is_unread(each, each.inputs[position]) for each in inner)
+    ]
+    if not unread:
+        return False
+    gone = set(unread)
+    for each in inner:
+        for position in unread:
+            del each.tensors[each.inputs[position].name]
+        each.inputs = [tensor for position, tensor in enumerate(each.inputs) if position not in gone]
+    kept = [tensor for position, tensor in enumerate(op.inputs) if position - before not in gone]
+    graph.set_inputs(op, kept)
+    return True
+
+
+def _is_unread(graph: ir.Graph, tensor: ir.Tensor) -> bool:
+    return not graph.consumers(tensor) and not graph.is_output(tensor)
