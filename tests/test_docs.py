@@ -23,3 +23,16 @@ def test_the_picture_has_the_layers_that_the_imports_keep():
     picture = page.split("## Layers")[1].split("```")[1]
     drawn = [re.findall(r"[a-z_]+", line.split("  ")[0]) for line in picture.strip().split("\n")[1:]]
     assert drawn == [re.findall(r"[a-z_]+", layer) for layer in layers]
+
+
+def test_the_picture_of_child_processes_has_each_service():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    picture = page.split("## Child processes")[1].split("```")[1]
+    rows = picture[picture.index(" service ") :].strip().split("\n")[1:]
+    package = ROOT / "xdlc"
+    services = [
+        path.relative_to(package).with_suffix("").as_posix().replace("/", ".")
+        for path in package.rglob("*.py")
+        if re.search(r"^def commands\(\)", path.read_text(), re.MULTILINE)
+    ]
+    assert sorted(row.split()[0] for row in rows) == sorted(services)

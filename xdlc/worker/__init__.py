@@ -1,1 +1,1 @@
-"""Child processes for code that may crash, hang or use up the memory: one channel, one life cycle."""
+"""Child processes for code that may crash, hang or use up the memory."""

@@ -68,7 +68,7 @@ def _answer(commands: Mapping[str, Command], request: dict[str, Any], files: lis
 
 
 def _end_with(line: socket.socket) -> None:
-    """End the process, with all that it has started, when the other end of a line is closed."""
+    """End the process and all that it started once a line is hung up."""
 
     def watch() -> None:
         hang_up = select.poll()
@@ -80,7 +80,10 @@ def _end_with(line: socket.socket) -> None:
 
 
 def _fork(line: socket.socket, files: list[int]) -> tuple[dict[str, Any], socket.socket]:
-    """Copy the process; return the answer and the line of the original, or no answer and that of the copy."""
+    """Copy the process; return an answer and the line to go on with.
+
+    The copy has no answer to send, and a line of its own.
+    """
     own_line, log = files
     pid = os.fork()
     if pid:
@@ -99,7 +102,7 @@ def _fork(line: socket.socket, files: list[int]) -> tuple[dict[str, Any], socket
 
 
 def _reap(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-    """End a copy and return its status; one that has ended before keeps its own."""
+    """End a copy and return its status; an earlier end counts."""
     os.kill(request["pid"], signal.SIGKILL)
     _, status = os.waitpid(request["pid"], 0)
     return {"status": os.waitstatus_to_exitcode(status)}

@@ -23,7 +23,9 @@ class ClosedError(Exception):
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Return the ends of a line; the second is not among 0, 1, 2, which are the child's own.
+    """Return the two ends of a new line.
+
+    The number of the second is none of 0, 1 and 2, which are the child's own.
 
     Raises:
         OSError: If the system opens no more files.
@@ -114,7 +116,7 @@ def _seconds_until(deadline: float | None) -> float | None:
 
 
 def _body(line: socket.socket, deadline: float | None, files: list[int]) -> bytes:
-    """Return what follows the length of a message; the files that come are put into ``files``."""
+    """Return the content of a message; append the files that come to ``files``."""
     received, size = bytearray(), None
     while size is None or len(received) < size:
         most = _PART if size is None else min(size - len(received), 1 << 20)

@@ -18,7 +18,7 @@ _MOST = 7
 
 @contextlib.contextmanager
 def limited(seconds: float | None, memory: int | None) -> Iterator[dict[str, float]]:
-    """Limit the process while the context is open; yield the seconds ``used``, complete after it.
+    """Limit the process in a context; yield a dict that gets the seconds ``used``.
 
     Args:
         seconds: Of the processor; the system ends a process that uses more.
@@ -51,10 +51,11 @@ def _limit_memory(more: int, most: int) -> None:
 
 
 def watch_memory() -> None:
-    """Kill this process, with a line on standard error, once it uses seven times the free memory.
+    """Watch the memory of this process, and kill it before the machine has none left.
 
-    The system's own limits do not help the vendor's library: where one refuses memory, it reports that HTP
-    does not support an op, or aborts, and threads that use none count with their whole stacks.
+    It ends once it uses seven times the free memory; the reason is printed.  The system's own limits do not
+    help the vendor's library: where one refuses memory, it reports that HTP does not support an op, or
+    aborts, and threads that use none count with their whole stacks.
     """
     threading.Thread(target=_look, daemon=True).start()
 

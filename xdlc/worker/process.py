@@ -1,4 +1,4 @@
-"""A child process, from the side of its parent: start, requests, log, and the error of its death.
+"""Child processes, from the side of the parent: start, requests, log, errors of deaths.
 
 A child ends with its parent: it ends itself when the parent closes its end of the line, and a copy of the
 parent, by ``os.fork``, closes the ends that it has inherited.
@@ -66,16 +66,17 @@ class _Running(Protocol):
         """Return its status, or None if it has not ended within some seconds."""
 
     def end(self) -> None:
-        """End it, if it has not ended, with all processes that it has started."""
+        """End it and all that it has started, unless it has ended."""
 
     def disown(self) -> None:
-        """Leave it to the process that has started it, of which this one is a copy."""
+        """Leave it to the process that has started it; this one is a copy."""
 
 
 class Process:
-    """A child process that serves requests by the commands of a module; see ``xdlc.worker.__main__``.
+    """A child process that serves requests by the commands of a module.
 
-    It is ended with ``end``, when nothing refers to it any more, and when this process ends.
+    The other side is ``xdlc.worker.__main__``.  The child is ended with ``end``, when nothing refers to it
+    any more, and when this process ends.
 
     Args:
         service: Name of the module.
@@ -185,7 +186,7 @@ class Process:
         return f"; it printed {text!r}" if text else ""
 
     def printed(self) -> list[str]:
-        """Return the lines that it has printed since the last call; of many the first ones."""
+        """Return the lines printed since the last call; of many the first ones."""
         size = os.fstat(self._log.fileno()).st_size
         new = os.pread(self._log.fileno(), _MOST_PRINTED, self._reported) if size > self._reported else b""
         left_off = size - self._reported - len(new)
@@ -226,7 +227,12 @@ class Process:
             self.end()
 
     def end(self) -> None:
-        """End it at once, with all processes that it has started; what another thread asks of it fails."""
+        """End it at once, with all that it has started.
+
+        A request of another thread fails.
+        """
+        if self.owner != os.getpid():
+            return  # a copy of the owner, which the child is left to
         with contextlib.suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
         with self._turn:
@@ -234,9 +240,10 @@ class Process:
 
 
 class SharedWorker:
-    """The child of a service that all of a program use, started with the first request, and after a death.
+    """The child of a service that all of a program use.
 
-    A copy of this process, by ``os.fork``, gets a child of its own.
+    It is started with the first request, and with the first after a death.  A copy of this process, by
+    ``os.fork``, gets a child of its own.
 
     Args:
         service: Name of the module that it runs.
@@ -248,7 +255,7 @@ class SharedWorker:
         self._lock, self._owner = threading.Lock(), os.getpid()
 
     def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
-        """Send the child a request and return its answer; arguments and errors as of ``Process.ask``."""
+        """Send the child a request and return its answer, as ``Process.ask`` does."""
         if self._owner != os.getpid():
             self._lock, self._owner = threading.Lock(), os.getpid()
         with self._lock:
@@ -344,9 +351,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return a child's environment: it imports what is imported here, from the same places.
+    """Return the environment of a child.
 
-    Neither it nor its own children import from the current folder, unless PYTHONPATH names that.
+    It imports what this process imports, from the same places.  Neither it nor its own children import from
+    the current folder, unless PYTHONPATH names that.
 
     Args:
         variables: Variables to set.
@@ -362,7 +370,7 @@ def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def ending(status: int) -> str:
-    """Return the end of a process in words, from its status as ``subprocess`` returns it.
+    """Return in words how a process ended, by the status that ``subprocess`` has.
 
     Example:
         >>> ending(-11), ending(1)

@@ -155,7 +155,7 @@ class _Calibration:
         self._stack = ExitStack()
 
     def measure(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Measure the samples of the first file; store the statistics and the values in the others."""
+        """Measure the samples of the first file; store results in the others."""
         with ExitStack() as opened:
             samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
             if self._meter is None:

@@ -1,6 +1,6 @@
 """Loader of the vendor's libraries from the package ``onnxruntime-qnn``, their versions and their log.
 
-Only a child process (see ``worker``) loads them: a crash in there must not end the caller.
+Only a child process (see ``service``) loads them: a crash in there must not end the caller.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ def start() -> Process:
 
 
 class HtpWorker:
-    """A child that is started with the first request; a request after it died starts another one.
+    """A child with the vendor's library, started with the first request.
 
-    Use as a context manager: leaving it ends the child.
+    A request after its death starts another one.  Use as a context manager: leaving it ends the child.
 
     Args:
         launch: Starts the process.

@@ -47,14 +47,14 @@ def commands() -> dict[str, Any]:
 
 
 class _Service:
-    """What all requests need: the note of the current step, and the watch of the memory."""
+    """Note of the current step, and watch of the memory, for all requests."""
 
     def __init__(self) -> None:
         self._note = -1
         self._is_watched = False
 
     def watched(self, command: Command) -> Callable[[dict[str, Any], list[int]], dict[str, Any]]:
-        """Return a command whose first file has the step that it is at, for the case that it dies."""
+        """Return a command that notes its steps in its first file."""
 
         def run(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
             if not self._is_watched:  # a copy of the process starts a thread of its own
@@ -131,7 +131,7 @@ def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
 
 
 def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-    """Read a model, for copies of this process; the error of one that cannot be read is theirs."""
+    """Read a model for copies of this process; they report its errors."""
     with contextlib.suppress(XdlcError):
         model = load(request["model"])
         _adapt(model.graphs.values())
@@ -202,7 +202,7 @@ class _Graphs:
         return {"unsupported": []}
 
     def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
-        """Run a graph that is loaded on the arrays of a file, which get replaced by the results."""
+        """Run a graph on the arrays of a file; store the results in their place."""
         assert self._loaded is not None
         (file,) = files
         feeds = dict(zip(request["inputs"], content.read_arrays(file, request["arrays"]), strict=True))

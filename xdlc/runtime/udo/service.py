@@ -20,6 +20,7 @@ from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp, Siblings
 from xdlc.runtime.udo.sources import alike
 from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infers, Served
+from xdlc.worker.limits import watch_memory
 
 Request = dict[str, Any]
 Files = list[int]
@@ -32,6 +33,7 @@ def commands() -> dict[str, Callable[[Request, Files], Answer]]:
     sys.dont_write_bytecode = True  # folders of users stay as they are
     _print_at_once()
     _open_many_files()
+    watch_memory()
     return _Kernels().commands()
 
 
