@@ -18,26 +18,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "xdlc"
 
-MODULES = 990
+MODULES = 985
 FILES_OF_A_CONVERSION = 69
 LINES = {
     "api": 2_250,
     "boundary": 1_680,
     "cli": 5_955,
     "container": 4_015,
-    "converter": 56_355,
+    "converter": 56_360,
     "ir": 3_830,
     "opdefs": 6_560,
     "passes": 9_090,
     "prepare": 4_130,
     "quant": 19_835,
-    "runtime": 17_480,
+    "runtime": 17_485,
     "schema": 3_250,
     "targets": 200,
     "udo": 9_330,
     "": 715,
 }
-TOTAL = 144_575
+TOTAL = 144_570
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

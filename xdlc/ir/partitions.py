@@ -1,4 +1,4 @@
-"""Partitions of a graph: groups of ops that no path leaves and enters again, each as a graph of its own."""
+"""Partitions of a graph: groups of ops that no path leaves and enters again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def entering(ops: Sequence[Op]) -> list[Tensor]:
 
 
 def leaving(graph: Graph, ops: Sequence[Op], wanted: Iterable[str] = ()) -> list[str]:
-    """Return the names of the tensors that ops compute and others read, or that are wanted by name."""
+    """Return the names of tensors that others read, or that are wanted."""
     inside, names = set(ops), set(wanted)
     return [
         tensor.name

@@ -1,4 +1,4 @@
-"""Compiled kernels of plugins as files: a shared library, and a description of its calls as JSON.
+"""Files of compiled kernels: a shared library, and its calls as JSON.
 
 The files are in the folder ``kernel_meta`` beside the DLC.  ``NAME.json`` has the library's file, SHA-256,
 entry, machine and compiler, and a list of calls: ops, their shapes and parameters, arguments.  Ops are found
@@ -65,7 +65,7 @@ class Call:
         return (self.package, self.type) == (op.package, op.type) and op.name in self.ops
 
     def fits(self, op: Op) -> bool:
-        """Return whether an op has the shapes and parameters that the kernel was built for."""
+        """Return whether an op has the shapes and parameters of the call."""
         return self.shapes == shapes_of(op) and _alike(self.params, params_of(op))
 
 
@@ -149,7 +149,7 @@ def _call_json(call: Call) -> dict[str, Any]:
 
 
 def _value_json(value: Any, kernel: str) -> Any:
-    """Return an argument of a kernel as JSON holds it: of an array its type, shape and elements.
+    """Return an argument of a kernel as JSON holds it.
 
     Raises:
         UsageError: If it has no such form.

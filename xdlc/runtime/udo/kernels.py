@@ -38,7 +38,7 @@ LIBRARY_NEEDED = (
 
 
 class Kernels:
-    """Libraries, Python files and compiled kernels of plugins, in a child process of their own.
+    """Libraries, Python files and compiled kernels, in a child process.
 
     The process is started with the first request.  One that dies is replaced, a few times.
     Any number of sessions and threads may use the same object.  One operation runs at a time, so that a crash
@@ -106,7 +106,7 @@ class Kernels:
     def lacking(self, op: Op) -> tuple[str, str]:
         """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
-        title, other = f"{op.package}::{op.type}", offers.elsewhere(key)
+        title, elsewhere = f"{op.package}::{op.type}", offers.elsewhere(key)
         problem = f"there is no kernel for {title}"
         foreign = next((call for call in self._foreign if call.names(op)), None)
         if foreign is not None:
@@ -116,8 +116,11 @@ class Kernels:
         if unfit is not None:
             fix = "give the kernel_meta that was written with this DLC, or convert the model again"
             return f"{problem} of these shapes and parameters: {unfit.origin} is for others", fix
-        if other is not None:
-            return problem, f"build it for the CPU: {other.origin} has it for {', '.join(other.cores)} only"
+        if elsewhere is not None:
+            return (
+                problem,
+                f"build it for the CPU: {elsewhere.origin} has it for {', '.join(elsewhere.cores)} only",
+            )
         near = nearest_names(title, offers.types())
         return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
 
@@ -239,7 +242,7 @@ class Kernels:
         return None
 
     def _call(self, source: int) -> Call | None:
-        """Return the call of a compiled kernel by the number of its offer; None for files of the user."""
+        """Return the call of a compiled kernel by its offer's number, or None."""
         return self._calls[source - len(self._sources)] if source >= len(self._sources) else None
 
     def _is_python(self, source: int) -> bool:

@@ -128,7 +128,7 @@ def _element(node: Node, kind: str) -> str:
 
 
 def default_json(tensor: TensorDef, extended: bool) -> Any:
-    """Return a default as JSON; numbers as they are written, where JSON writes them the same way.
+    """Return a default as JSON, numbers as written where JSON writes them alike.
 
     Args:
         tensor: The tensor.

@@ -96,7 +96,7 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
 
 
 def _without_gaps(inputs: Sequence[TensorDef]) -> list[TensorDef]:
-    """Return inputs without the defaults before one that the vendor's form makes mandatory.
+    """Return inputs without defaults before one that the vendor makes mandatory.
 
     There an input is optional only by its default.
     """

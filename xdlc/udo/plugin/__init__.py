@@ -29,7 +29,7 @@ from xdlc.udo.plugin.texts import Bytes, Json, Strs
 
 
 class _CallablePackage(ModuleType):
-    """Importing this package binds it to ``xdlc.udo.plugin``, which is the decorator's name too."""
+    """Package that is called like the decorator ``xdlc.udo.plugin``, whose name it has."""
 
     def __call__(self, **declared: Any) -> Callable[[Any], type[Plugin]]:
         """Do what the decorator does."""

@@ -84,12 +84,12 @@ def enum_map(names: Mapping[int, str]) -> Callable[[Any], str]:
         >>> enum_map({1: "SUM", 2: "ASUM"})(2)
         'ASUM'
     """
-    known = dict(names)
+    of_number = dict(names)
 
     def name_of(number: Any) -> str:
-        if isinstance(number, bool) or not is_integer(number) or int(number) not in known:
-            choices = ", ".join(f"{key} ({name})" for key, name in known.items())
+        if isinstance(number, bool) or not is_integer(number) or int(number) not in of_number:
+            choices = ", ".join(f"{key} ({name})" for key, name in of_number.items())
             raise UsageError(f"there is no {shown(number)}", fix=f"use one of {choices}")
-        return known[int(number)]
+        return of_number[int(number)]
 
     return name_of

@@ -1,4 +1,4 @@
-"""Kinds of parameters that a plugin declares: types of source attributes, and their form in the op.
+"""Kinds of parameters: types of source attributes, and their form in the op.
 
 =========== ============================ ==========================================
 Kind        Attribute of the source      Parameter of the op
@@ -90,9 +90,9 @@ class Kind(ABC):
         return value
 
     def default_text(self) -> str | None:
-        """Return the default as OpDef XML writes it; None if there is none, or XML cannot hold it.
+        """Return the default as OpDef XML writes it; None if XML cannot hold it.
 
-        XML strips texts, and an empty one is none; converted ops hold their defaults themselves.
+        XML strips texts and holds no empty ones; converted ops hold their defaults themselves.
         """
         if self.default is REQUIRED or self.default is None:
             return None
@@ -295,15 +295,15 @@ class Tensor(Kind):
         if not isinstance(array, (numpy.ndarray, list, tuple)):
             raise self.wrong(value)
         try:
-            given = numpy.asarray(array)
+            source = numpy.asarray(array)
             with numpy.errstate(all="ignore"):
-                stored = given.astype(self.dtype.numpy)
+                stored = source.astype(self.dtype.numpy)
         except (ValueError, TypeError, OverflowError) as error:
             raise self.wrong(value) from error
         if self._rank is not None and stored.ndim != self._rank:
             raise UsageError(f"expected a tensor of {self._rank} axes, found shape {list(stored.shape)}")
-        if not self.dtype.is_float and not numpy.array_equal(given, stored):
-            raise UsageError(f"expected a tensor of {self.dtype.name}, found {given.dtype} values beyond it")
+        if not self.dtype.is_float and not numpy.array_equal(source, stored):
+            raise UsageError(f"expected a tensor of {self.dtype.name}, found {source.dtype} values beyond it")
         return stored
 
     def rank(self) -> int | None:

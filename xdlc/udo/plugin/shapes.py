@@ -41,7 +41,7 @@ def with_shape(spec: TensorSpec | None, shape: Sequence[Extent]) -> TensorSpec:
 
 
 def broadcast(*specs: TensorSpec | None) -> TensorSpec:
-    """Return an output of the first input's type and of the shape of all inputs broadcast as numpy does.
+    """Return an output of the first input's type, in the broadcast shape of all.
 
     Raises:
         UsageError: If the shapes do not fit each other, or one is omitted.

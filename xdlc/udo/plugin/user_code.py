@@ -60,7 +60,7 @@ def described(error: BaseException) -> str:
 
 
 def _placed(error: BaseException, place: str) -> str:
-    """Return the line that an error comes from, with a colon; empty if nothing is known of it."""
+    """Return the line of an error, with a colon; empty if it is unknown."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}: "
     line = _user_line(error.__traceback__, place) or place
@@ -68,7 +68,7 @@ def _placed(error: BaseException, place: str) -> str:
 
 
 def _user_line(trace: TracebackType | None, place: str = "") -> str:
-    """Return ``file:line`` of the innermost code that is neither ours nor of a library; may be empty.
+    """Return ``file:line`` of the user's innermost code, or an empty text.
 
     Args:
         trace: The traceback.
