@@ -9,6 +9,12 @@ from xdlc.ir.graph import Graph, Op
 from xdlc.ir.tensor import Role, Tensor
 
 
+def sources(op: Op) -> set[Op]:
+    """Return the ops whose results an op reads."""
+    tensors = (tensor for tensor in op.inputs if tensor is not None)
+    return {tensor.producer for tensor in tensors if tensor.producer is not None}
+
+
 def levels(
     ops: Iterable[Op], waits: Callable[[Op, Op], bool], first: Callable[[Op], int] = lambda op: 0
 ) -> dict[Op, int]:
@@ -24,8 +30,7 @@ def levels(
     """
     numbers: dict[Op, int] = {}
     for op in ops:
-        sources = {tensor.producer for tensor in op.inputs if tensor is not None}
-        reached = (numbers[source] + waits(source, op) for source in sources if source in numbers)
+        reached = (numbers[source] + waits(source, op) for source in sources(op) if source in numbers)
         numbers[op] = max([first(op), *reached])
     return numbers
 
