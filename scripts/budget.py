@@ -25,7 +25,7 @@ LINES = {
     "boundary": 1_680,
     "cli": 5_955,
     "container": 4_015,
-    "converter": 56_360,
+    "converter": 56_340,
     "ir": 3_835,
     "opdefs": 6_560,
     "passes": 9_090,
@@ -34,10 +34,10 @@ LINES = {
     "runtime": 17_465,
     "schema": 3_250,
     "targets": 200,
-    "udo": 9_330,
+    "udo": 9_285,
     "": 715,
 }
-TOTAL = 144_555
+TOTAL = 144_500
 
 OP_TYPES_IN_A_LITERAL = 2
 HOMES = ("opdefs", "converter", "runtime/ops", "container/opnames.py")

@@ -202,9 +202,6 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
     The vendor's JSON template states layouts of inputs only, and a kernel that reads channels last writes
     them last.  An output in the order of the source model is of layout ``UNDEFINED``.
 
-    Args:
-        op: The definition.
-
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
         >>> x = TensorDef("x", True, (FLOAT32,), 4, layout="NHWC")

@@ -56,7 +56,6 @@ def bind_inputs(
     A repeated input takes all values from its position on.  Omitted values after the last one are dropped.
 
     Args:
-        definition: The op.
         values: Inputs by position; None for an omitted one.
         attributes: Attributes of the node; they show an input that is defined as a parameter, or the reverse.
     """
@@ -153,7 +152,6 @@ def to_tensors(builder: Builder, custom: Udo, slots: Sequence[Slot]) -> list[Ten
 
     Args:
         builder: Takes the ops that convert them.
-        custom: The op.
         slots: Values that fit their inputs.
     """
     before, tensors = builder.base, list[Tensor | None]()

@@ -25,10 +25,6 @@ def merged(custom: Udo, collection: Collection | None) -> Udo:
 
     A model is converted for all backends at once: of types that differ between them all are allowed, a
     layout counts if those that state one agree.
-
-    Args:
-        custom: The op.
-        collection: Its package.
     """
     definition = custom.definition
     tables = collection.supplements if collection is not None else ()

@@ -46,7 +46,6 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
     Plugins of installed packages are listed if they match a node, and only then.
 
     Args:
-        model: The converted model.
         custom: All definitions.
         used: Those that match a node.
     """
@@ -104,12 +103,7 @@ def _dynamic_dims(op: Op) -> Iterator[str]:
 
 
 def broken_rules(model: Model, custom: UdoSet) -> list[ConstraintError]:
-    """Return breaches of UDOs; a backend's constraint counts if all break theirs.
-
-    Args:
-        model: The converted model.
-        custom: The definitions.
-    """
+    """Return breaches of UDOs; a backend's constraint counts if all break theirs."""
     lines = {
         (op.definition.package, op.definition.name): {(): op.source, **op.lines}
         for op in custom.ops

@@ -30,9 +30,7 @@ def lower(
 
     Args:
         builder: Takes the op.
-        node: The node.
         values: Its inputs by position; None for an omitted one.
-        custom: The op.
         declared: Shape and type of each output in the source.
         shapes: Shape functions by package and type.
         notices: Takes a notice for each guess, once for all nodes of a type.

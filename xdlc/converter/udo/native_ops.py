@@ -201,8 +201,6 @@ def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
     """Move every native op to a package, and add a notice of it.
 
     Args:
-        model: The model.
-        name: The package.
         notices: Takes the notice.
     """
     if name == ir.NATIVE_PACKAGE:

@@ -62,7 +62,6 @@ class UdoNodes:
 
     Args:
         context: The import; the framework is that of its source.
-        udos: The definitions.
         is_native: Whether xdlc imports an operator itself, by domain and name.
         declared: Returns what the model states of its values.
         types: Domain and name of all operators of the model.

@@ -65,7 +65,6 @@ def infer_outputs(
     Dims may stay open; they are then only known when the graph runs.
 
     Args:
-        custom: The op.
         view: The op with its inputs; its outputs are ignored.
         declared: Shape and type in the source of each output of the node.
         shapes: Shape functions by package and type.
@@ -261,7 +260,6 @@ def claims_of(
     The order is that of trust: a shape function, the plugin, the definition, the model.
 
     Args:
-        custom: The op.
         view: The op with its inputs; its outputs are ignored.
         places: Definition of each output, and its shape and type in the model.
         shapes: Shape functions by package and type.

@@ -32,7 +32,6 @@ def parameters(definition: OpDef, values: Mapping[str, Any]) -> tuple[dict[str, 
     """Return the parameters of an op, defaults written out, and what does not fit.
 
     Args:
-        definition: The op.
         values: Values by name: int, float, bool, str, lists of them, arrays or ``TensorData``.
     """
     issues = [_unknown(definition, *item) for item in values.items() if item[0] not in definition.params]

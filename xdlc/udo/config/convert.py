@@ -73,7 +73,6 @@ def convert(
     Packages of one name become one.
 
     Args:
-        paths: The configurations.
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         form: ``xml`` or ``json``; default: as the target's name ends, or else the other one.
         package: Name of the only package to take.
@@ -120,7 +119,6 @@ def drafted(
     Args:
         nodes: Their nodes.
         others: Other problems that the model has.
-        model: The model.
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
@@ -201,7 +199,6 @@ def render(
     """Return the texts of packages by path.
 
     Args:
-        collections: The packages.
         target: File or folder to be written; ``-`` for standard output.
         form: ``xml`` or ``json``.
         extended: Whether JSON gets fields of xdlc's own.

@@ -44,7 +44,6 @@ def differences(before: Collection, after: Collection) -> Iterator[tuple[str, li
     """Yield each changed part, with the names that OpDef XML has for the change.
 
     Args:
-        before: A package.
         after: The same in another form: with the same operations, inputs, outputs and parameters.
     """
     title = f"package {before.package!r}"

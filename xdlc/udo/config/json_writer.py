@@ -29,7 +29,6 @@ def write_json(
     """Return packages as a JSON UDO configuration.
 
     Args:
-        collections: The packages.
         extended: Whether fields of xdlc's own, ``xdlc_...``, keep what the vendor's form has no field for.
         notify: Called with a line for each part that is not written in full.
 

@@ -84,7 +84,6 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
     """Return the packages of a JSON configuration, and notices.
 
     Args:
-        content: The text.
         where: Name of the file, for messages.
 
     Raises:

@@ -233,7 +233,6 @@ def drafted_tensor(
     """Return an input or output, and what had to be assumed about it, in words.
 
     Args:
-        name: Its name.
         place: What is there.
         known: Data types of values that other operators make, as far as they are drafted.
         otherwise: Data types to assume if nothing states one.

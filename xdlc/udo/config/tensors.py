@@ -71,9 +71,7 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
     """Return an entry of ``inputs``, ``outputs`` or one of the parameter lists.
 
     Args:
-        node: The entry.
         role: Which of the four lists holds it.
-        index: Its position there.
         op: Title of the operator.
         scope: Collects problems.
     """
@@ -221,7 +219,6 @@ class Types:
         """Return the fields with a tensor's data types.
 
         Args:
-            tensor: The tensor.
             side: ``inputs``, ``outputs`` or ``params``.
 
         Raises:
@@ -257,7 +254,6 @@ def written_part(tensor: TensorDef, side: str, types: Types) -> dict[str, Any]:
     """Return an input, output or parameter as JSON.
 
     Args:
-        tensor: The tensor.
         side: ``inputs``, ``outputs`` or ``params``.
         types: The sources of its data types.
 

@@ -81,7 +81,6 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
     """Return a package as templates see it.
 
     Args:
-        collection: The package.
         places: File and line of operations, by name.
 
     Raises:

@@ -19,7 +19,6 @@ class Attributes(Mapping[str, Any]):
     A part before its end, ``my_param``, is the message: attributes of its own, or a list of such.
 
     Args:
-        attributes: The attributes.
         prefix: Path of the message that has them, with a dot at its end.
         read: Paths that were read; shared by the messages of a node.
 

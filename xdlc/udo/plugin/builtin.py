@@ -122,7 +122,6 @@ def builtin_outputs(builtin: Builtin, op: OpView, count: int) -> tuple[TensorSpe
     """Return the outputs of an op that overrides ONNX; None if ONNX lacks them.
 
     Args:
-        builtin: The operator.
         op: The op; its inputs have the source's order of axes.
         count: How many outputs there are.
     """

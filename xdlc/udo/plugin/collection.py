@@ -67,7 +67,6 @@ def plugin_op(plugin: type[Plugin], notify: Callable[[str], None] | None = None,
     """Return the op of a plugin.
 
     Args:
-        plugin: The plugin.
         notify: Called with each line that the user should read, warnings of the compiler among them.
         origin: The entry point of an installed plugin that the user has not named.
 

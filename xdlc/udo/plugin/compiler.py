@@ -104,8 +104,6 @@ def compile_library(
     Args:
         files: Content of files by name; those that end in ``.c`` are compiled, and ``xdlc_entry.h`` is
             included before each of them.
-        entry: The function.
-        compiler: The compiler.
         flags: Further options, of compiler and linker.
         include: Folder of further headers.
         timeout: Seconds that compiling and linking may each take.

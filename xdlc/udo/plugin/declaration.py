@@ -71,7 +71,6 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
     """Return what a plugin declares.
 
     Args:
-        plugin: The plugin.
         file: Its file, in whose folder its configuration is.
 
     Raises:
@@ -149,9 +148,7 @@ def _configured(
     """Return operands and parameters of a configured op, and its package.
 
     Args:
-        path: The file.
         package: Package of the op.
-        name: Its type.
 
     Raises:
         XdlcError: If the file cannot be read, breaks its rules, or has no such op.

@@ -115,7 +115,6 @@ def four_axes(shape: Shape, name: str, *, vector: Shape | None = None) -> Shape:
     """Return a shape as N, C, H, W: of two axes, H and W are 1.
 
     Args:
-        shape: The shape.
         name: Name of the format, for the message.
         vector: What a tensor of one axis becomes; None if it has no form.
 

@@ -30,7 +30,6 @@ class PluginHooks:
     """The hooks of one plugin.
 
     Args:
-        plugin: The plugin.
         declaration: What it declares.
         place: File and line of the plugin.
         notify: Called with what the user should know, like warnings of the compiler.

@@ -96,9 +96,7 @@ def called(function: Any, inputs: Sequence[Array | None], outputs: Sequence[Tens
     """Return the results of a function: what it returns, or the arrays that it writes.
 
     Args:
-        function: The function.
         inputs: Its inputs; None for an omitted one.
-        outputs: Its outputs.
 
     Raises:
         UsageError: If it takes neither the inputs alone nor inputs and outputs.

@@ -22,7 +22,6 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
 
     Args:
         plugin: Name of the plugin.
-        hook: The hook.
         place: File and line of the plugin, for errors without a line.
         subject: What it was called for, like ``node 'n1'``.
 
@@ -71,7 +70,6 @@ def _user_line(trace: TracebackType | None, place: str = "") -> str:
     """Return ``file:line`` of the user's innermost code, or an empty text.
 
     Args:
-        trace: The traceback.
         place: File and line of the plugin, which may itself be installed as a library.
     """
     own = place.rpartition(":")[0]
