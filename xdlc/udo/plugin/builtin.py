@@ -11,8 +11,7 @@ from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 from xdlc.udo.plugin.declared_tensors import Input, Output, tensor_def
-from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Tensor
-from xdlc.udo.plugin.texts import Strs
+from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Strs, Tensor
 
 ONNX = "onnx"
 _TYPES = {"float": "float32", "double": "float64", "bool": "bool8"}

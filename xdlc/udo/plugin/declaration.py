@@ -19,10 +19,9 @@ from xdlc.udo.config import read
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
-from xdlc.udo.plugin.enums import Enum
 from xdlc.udo.plugin.format_choice import all_formats, weight_formats, weight_params
 from xdlc.udo.plugin.formats import Format
-from xdlc.udo.plugin.kinds import REQUIRED, Bool, Float, Int, Kind, Str, Tensor
+from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
 
 FRAMEWORKS = ("onnx", "tensorflow", "tflite", "keras", "pytorch", "caffe", "caffe2")
 _KERNEL_HOOKS = {"": "", "TVM": "build_kernel", "AI_CPU": "compute"}
