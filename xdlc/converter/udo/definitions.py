@@ -100,7 +100,7 @@ def add_kernel_files(model: ir.Model, custom: UdoSet) -> None:
         XdlcError: If a kernel cannot be built.
     """
     makers = {(op.definition.package, op.definition.name): op for op in custom.ops if op.hooks is not None}
-    calls: dict[str, Call] = {}
+    calls: dict[tuple[str, bytes], Call] = {}
     names: set[str] = set()
     for graph, op, maker in _ops_of(model, makers):
         kernel = maker.hooks.build_kernel(view_of(op, maker.definition)) if maker.hooks else None
