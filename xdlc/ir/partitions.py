@@ -1,4 +1,4 @@
-"""Partitions of a graph: groups of ops that no path leaves and enters again, each as a graph of its own."""
+"""Partitions of a graph: groups of ops that no path leaves and enters again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from dataclasses import replace
 
 from xdlc.ir.graph import Graph, Op
 from xdlc.ir.tensor import Role, Tensor
+
+
+def sources(op: Op) -> set[Op]:
+    """Return the ops whose results an op reads."""
+    tensors = (tensor for tensor in op.inputs if tensor is not None)
+    return {tensor.producer for tensor in tensors if tensor.producer is not None}
 
 
 def levels(
@@ -24,8 +30,7 @@ def levels(
     """
     numbers: dict[Op, int] = {}
     for op in ops:
-        sources = {tensor.producer for tensor in op.inputs if tensor is not None}
-        reached = (numbers[source] + waits(source, op) for source in sources if source in numbers)
+        reached = (numbers[source] + waits(source, op) for source in sources(op) if source in numbers)
         numbers[op] = max([first(op), *reached])
     return numbers
 
@@ -38,7 +43,7 @@ def entering(ops: Sequence[Op]) -> list[Tensor]:
 
 
 def leaving(graph: Graph, ops: Sequence[Op], wanted: Iterable[str] = ()) -> list[str]:
-    """Return the names of the tensors that ops compute and others read, or that are wanted by name."""
+    """Return the names of tensors that others read, or that are wanted."""
     inside, names = set(ops), set(wanted)
     return [
         tensor.name

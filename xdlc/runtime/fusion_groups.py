@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.dtype import UFIXED8
-from xdlc.ir.partitions import entering, leaving, partition_of
+from xdlc.ir.partitions import entering, leaving, partition_of, sources
 from xdlc.opdefs.traits import traits
 from xdlc.runtime.htp_fusion import gate_of, reads_unrounded, shapes_product
 
@@ -144,7 +144,5 @@ def _with_others(
 
 def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
     """Return whether all that an op reads beside one op's result is there when a run ends."""
-    sources = [tensor.producer for tensor in reader.inputs if tensor is not None]
-    return all(
-        source is None or source is producer or positions.get(source, last + 1) <= last for source in sources
-    )
+    others = sources(reader) - {producer}
+    return all(positions.get(source, last + 1) <= last for source in others)

@@ -68,7 +68,7 @@ def test_older_names_of_an_operation_stand_for_it(tmp_path: Path) -> None:
     [
         (
             custom("Softmax", [place("x")], [place("y")], native=True),
-            "attribute 'axis' is none of the parameters",
+            "attribute 'axis' is not a parameter",
         ),
         (
             custom("Softmax", [place("x"), place("w")], [place("y")], param("axis", UINT32), native=True),

@@ -89,8 +89,8 @@ def test_all_misfits_of_a_node_are_listed_each_with_its_place(tmp_path: Path) ->
         converted(tmp_path, scale_model(facto=2.0, other=1), SCALE)
     problems = caught.value.problems
     assert [problem.problem for problem in problems] == [
-        "Pkg::Scale: attribute 'facto' is none of the parameters: factor; nearest: factor",
-        "Pkg::Scale: attribute 'other' is none of the parameters: factor",
+        "Pkg::Scale: attribute 'facto' is not a parameter; parameters: factor; nearest: factor",
+        "Pkg::Scale: attribute 'other' is not a parameter; parameters: factor",
         "Pkg::Scale: the node has no attribute 'factor', a mandatory parameter",
     ]
     assert all(problem.node == "n_Scale" and "n_Scale" in str(problem.where) for problem in problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.runtime.udo.udo_graphs import custom_graph
 from xdlc import api
 from xdlc.container import load
 from xdlc.errors import BackendError, UnsupportedOp, UsageError, XdlcError
-from xdlc.ir import Model, Tensor, make_op
+from xdlc.ir import Model, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.kernel_files import kernel_files, read_calls
@@ -45,6 +46,16 @@ def test_a_model_is_saved_with_the_files_of_its_kernels(tmp_path: Path) -> None:
     assert [each.ops for each in calls] == [first.ops, ("t", "u")]
     assert calls[0] == replace(first, path=str(tmp_path / "kernel_meta" / "scale.json"))
     assert not load(tmp_path / "m.dlc").files
+
+
+def test_parameters_fit_as_the_file_rounds_them(tmp_path: Path) -> None:
+    model = Model({"graph": custom_graph("Plain", {"a": f32(0.1), "b": f32(math.nan), "c": f32(math.inf)})})
+    path = written(tmp_path, call(model, KERNEL, "custom")) / "scale.json"
+    (op,) = model.main.ops
+    (stated,) = read_calls(path)
+    assert stated.fits(op)
+    op.params["a"] = f32(0.2)
+    assert not stated.fits(op)
 
 
 def test_kernels_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdlc.converter.keras.calls import Call, call_of, invalid, list_of, object_of
+from xdlc.converter.keras.calls import Call, call_of, in_form, invalid
 from xdlc.errors import ModelError, UnsupportedOp
 
 MODELS = ("Functional", "Model", "Sequential")
@@ -112,11 +112,11 @@ class Parser:
                 where=self._where,
                 fix="simplify the model",
             )
-        serialized = object_of(serialized, "a layer", around)
+        serialized = in_form(serialized, dict, "a layer", around)
         kind, config = serialized.get("class_name"), serialized.get("config")
         if isinstance(config, list) and kind == "Sequential":  # Keras before 2.2.3
             config = {"layers": config}
-        config = dict(object_of(config, "the configuration of a layer", around))
+        config = dict(in_form(config, dict, "the configuration of a layer", around))
         if not isinstance(kind, str):
             raise invalid(f"a layer has class {kind!r:.60}", around)
         name = serialized.get("name", config.get("name", kind.lower()))
@@ -129,7 +129,7 @@ class Parser:
             kind = str(registered or f"{module}.{kind}")  # a class of the model's own code, whatever its name
         active = trainable and config.get("trainable", True) is not False
         layer = Layer(name, kind, domain, config, path, place, active)
-        for entry in list_of(serialized.get("inbound_nodes") or [], "inbound_nodes", place):
+        for entry in in_form(serialized.get("inbound_nodes") or [], list, "inbound_nodes", place):
             layer.calls.append(call_of(entry, place))
             layer.is_old = isinstance(entry, list)
         layer.inner = self._inner(layer, depth)
@@ -144,7 +144,9 @@ class Parser:
 
         config = layer.config
         if layer.is_model:
-            return list(self._contents(layer, list_of(config.get("layers"), "layers", layer.place), depth))
+            return list(
+                self._contents(layer, in_form(config.get("layers"), list, "layers", layer.place), depth)
+            )
         if layer.kind in ("TimeDistributed", "SpectralNormalization") and "layer" in config:
             return [nested(config["layer"], "layer")]
         if layer.kind == "Bidirectional" and "layer" in config:
@@ -154,7 +156,7 @@ class Parser:
         if layer.kind == "RNN" and "cell" in config:
             return [nested(config["cell"], "cell")]
         if layer.kind == "StackedRNNCells":
-            cells = list_of(config.get("cells"), "cells", layer.place)
+            cells = in_form(config.get("cells"), list, "cells", layer.place)
             return [nested(cell, f"cells/{group}") for cell, group in zip(cells, _groups(cells), strict=True)]
         return []
 

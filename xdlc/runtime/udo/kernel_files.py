@@ -1,4 +1,4 @@
-"""Compiled kernels of plugins as files: a shared library, and a description of its calls as JSON.
+"""Files of compiled kernels: a shared library, and its calls as JSON.
 
 The files are in the folder ``kernel_meta`` beside the DLC.  ``NAME.json`` has the library's file, SHA-256,
 entry, machine and compiler, and a list of calls: ops, their shapes and parameters, arguments.  Ops are found
@@ -65,7 +65,7 @@ class Call:
         return (self.package, self.type) == (op.package, op.type) and op.name in self.ops
 
     def fits(self, op: Op) -> bool:
-        """Return whether an op has the shapes and parameters that the kernel was built for."""
+        """Return whether an op has the shapes and parameters of the call."""
         return self.shapes == shapes_of(op) and _alike(self.params, params_of(op))
 
 
@@ -80,9 +80,10 @@ def params_of(op: Op) -> dict[str, Any]:
 
 
 def _alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    def is_near(one: Any, other: Any) -> bool:
-        is_real = isinstance(one, float) or isinstance(other, float)
-        return one == other or (is_real and math.isclose(one, other, rel_tol=1e-6))
+    def is_near(stated: Any, actual: Any) -> bool:
+        if not isinstance(stated, float) or not isinstance(actual, float):
+            return bool(stated == actual)
+        return math.isclose(stated, actual, rel_tol=1e-6) or (math.isnan(stated) and math.isnan(actual))
 
     return first.keys() == second.keys() and all(is_near(first[name], second[name]) for name in first)
 
@@ -123,15 +124,13 @@ def kernel_files(calls: Iterable[Call]) -> dict[str, bytes]:
     return files
 
 
-def call_key(call: Call) -> str:
-    """Return a text that is equal for calls that differ in their ops alone.
+def call_key(call: Call) -> tuple[str, bytes]:
+    """Return a key that is equal for calls that differ in their ops alone.
 
     Raises:
         UsageError: If an argument has no form as JSON.
     """
-    kernel = call.kernel
-    library = [kernel.entry, hashlib.sha256(kernel.binary).hexdigest()]
-    return json.dumps([library, _call_json(call) | {"ops": []}])
+    return json.dumps([call.kernel.entry, _call_json(call) | {"ops": []}]), call.kernel.binary
 
 
 def _call_json(call: Call) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def _call_json(call: Call) -> dict[str, Any]:
 
 
 def _value_json(value: Any, kernel: str) -> Any:
-    """Return an argument of a kernel as JSON holds it: of an array its type, shape and elements.
+    """Return an argument of a kernel as JSON holds it.
 
     Raises:
         UsageError: If it has no such form.

@@ -38,7 +38,7 @@ LIBRARY_NEEDED = (
 
 
 class Kernels:
-    """Libraries, Python files and compiled kernels of plugins, in a child process of their own.
+    """Libraries, Python files and compiled kernels, in a child process.
 
     The process is started with the first request.  One that dies is replaced, a few times.
     Any number of sessions and threads may use the same object.  One operation runs at a time, so that a crash
@@ -240,7 +240,7 @@ class Kernels:
         return None
 
     def _call(self, source: int) -> Call | None:
-        """Return the call of a compiled kernel by the number of its offer; None for files of the user."""
+        """Return the call of a compiled kernel by its offer's number, or None."""
         return self._calls[source - len(self._sources)] if source >= len(self._sources) else None
 
     def _is_python(self, source: int) -> bool:
