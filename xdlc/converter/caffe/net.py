@@ -107,7 +107,7 @@ def source_graph(
 
 
 def _check_root(net: Message, where: str) -> None:
-    """Refuse texts that are no nets."""
+    """Refuse texts that are not nets."""
     count = len(net.fields.get("layer", ())) + len(net.fields.get("layers", ()))
     if not count and not net.fields.keys().isdisjoint(("net", "train_net", "base_lr")):
         raise ModelError("is a solver, not a net", where=where, fix="pass the net that it names")
@@ -126,7 +126,7 @@ def _check_root(net: Message, where: str) -> None:
 
 
 class _Net:
-    """A net as far as it was read.
+    """A net under construction.
 
     Args:
         notices: Gets what the user should know.
@@ -159,7 +159,7 @@ class _Net:
     # ------------------------------------------------------------------ layers
 
     def entry(self, layer: Message) -> _Entry:
-        """Return a layer, its fields checked as far as the net needs them."""
+        """Return a layer with checked fields."""
         names, types, bottoms, tops = (self._names(layer, key) for key in ("name", "type", "bottom", "top"))
         entry = _Entry(layer, "".join(names[:1]), "".join(types[:1]), bottoms, tops)
         if entry.type == "Python":
@@ -296,14 +296,12 @@ class _Net:
                 self._report(entry, "has no top", "name the blob that it writes")
             self._add_node(entry, reads, writes, weights)
         read = {name for node in self.nodes for name in node.names}
-        blobs_by_name = {name: top for top, name in values.items()}
-        ends = [
-            name for node in self.nodes for name in node.outputs if name in blobs_by_name and name not in read
-        ]
+        blobs = {name: top for top, name in values.items()}
+        ends = [name for node in self.nodes for name in node.outputs if name in blobs and name not in read]
         self._notices += [
-            f"output {name!r} is blob {blobs_by_name[name]!r}, which has the name of an input"
+            f"output {name!r} is blob {blobs[name]!r}, which has the name of an input"
             for name in ends
-            if blobs_by_name[name] != name
+            if blobs[name] != name
         ]
         self.nodes = [node for node in self.nodes if node.type != "Silence"]
         return list(dict.fromkeys(ends))
@@ -352,14 +350,14 @@ class _Net:
         return names, lambda: weights.lacks(entry.name)
 
     def _free(self, name: str) -> str:
-        """Return a name that is not taken yet, numbered if need be, and take it."""
+        """Return a free name, numbered if necessary, and reserve it."""
         free = self._free_name(name)
         self._taken.add(free)
         return free
 
 
 def _transform(message: Message) -> str:
-    """Return what the transform_param of a data layer states, in words."""
+    """Return the content of a data layer's transform_param, in words."""
     stated = [
         f"{name} {str(value)[:_SHOWN]}"
         for transform in message.messages("transform_param")[:1]

@@ -85,7 +85,7 @@ def _taps(
     padding: Padding,
     fill: float,
 ) -> Iterator[tuple[tuple[int, int], Value]]:
-    """Iterate over the places of a window, with the elements there of all windows."""
+    """Iterate over a window's positions, with the elements of all windows there."""
     sizes = dims(x, (1, 2))
     pads = amounts(padding, sizes, kernel, strides, rates)
     if any(map(any, pads)):
@@ -149,15 +149,10 @@ def crop_and_resize(
         return g("Gather", [flat, place], axis=0)
 
     if mode == "nearest":  # halves away from 0
-        sampled = at(
-            *(
-                _clamped(g, _rounded(g, line_positions), n)
-                for line_positions, n in ((rows, height), (columns, width))
-            )
-        )
+        sampled = at(*(_clamped(g, _rounded(g, lines), n) for lines, n in ((rows, height), (columns, width))))
     else:
         (top, bottom, down), (left, right, across) = (
-            _neighbours(g, line_positions, n) for line_positions, n in ((rows, height), (columns, width))
+            _neighbours(g, lines, n) for lines, n in ((rows, height), (columns, width))
         )
         upper = _between(g, at(top, left), at(top, right), across)
         lower = _between(g, at(bottom, left), at(bottom, right), across)

@@ -196,8 +196,8 @@ def _canonical(
         if some is None:
             return None
         parts = [
-            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if gate_value is None else gate_value
-            for gate_value in ordered
+            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if part is None else part
+            for part in ordered
         ]
         return front(g, g("Concat", parts, axis=0))
 
@@ -307,7 +307,7 @@ def scanned(
 
 
 def _reversed(g: Operators, x: Value) -> Value:
-    """Return a value with its first axis the other way round."""
+    """Return a value with its first axis reversed."""
     ends = [np.asarray([value], np.int64) for value in (-1, -(1 << 31), 0, -1)]
     return g("Slice", [x, *(g.builder.const(end) for end in ends)])
 

@@ -159,9 +159,7 @@ class _Reader:
                 problem = f"has an input of kind {form}, which a DLC cannot hold"
                 raise UnsupportedOp(problem, where=self._where, fix="pass tensors only")
             else:
-                program.notices.append(
-                    f"an argument of the network is fixed to {self.argument(entry['arg'])!r}"
-                )
+                program.notices.append(f"a network argument is fixed to {self.argument(entry['arg'])!r}")
         elif kind == "constant_input":
             value = self.argument(entry["value"])
             program.notices.append(f"argument {entry['name']!r} of the network is fixed to {value!r}")
@@ -172,7 +170,7 @@ class _Reader:
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
 
     def _outputs(self, program: Program, module: Mapping[str, Any]) -> None:
-        """Set the names of the outputs, and what inputs become."""
+        """Set the names of the outputs, and the outputs that update inputs."""
         by_name = {parameter.name: value for value, parameter in program.parameters.items()}
         kinds = [item for spec in module["signature"]["output_specs"] for item in spec.items()]
         names = iter(_output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
@@ -284,7 +282,7 @@ class _Reader:
 
 
 def _names(value: Mapping[str, Any]) -> list[str]:
-    """Return the names of an input or result of a call, empty for what has none."""
+    """Return the names of an input or result of a call; empty for unnamed ones."""
     ((_, held),) = value.items()
     many = held if isinstance(held, list) else [held]
     return [

@@ -42,7 +42,7 @@ class Shapes(Declarations):
         self.values: dict[str, tuple[list[int | None], ir.DType | None]] = {}
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value."""
+        """Return the declaration of a value."""
         shape, dtype = self.values.get(name, (None, None))
         return Declared(None if shape is None else tuple(shape), dtype, bool(name))
 
@@ -50,7 +50,7 @@ class Shapes(Declarations):
 def source_graph(
     program: Program, bindings: Bindings, *, frozen: bool = False, source_lines: bool = False
 ) -> tuple[SourceGraph, Shapes]:
-    """Return a program as a graph of nodes, and what it states of its values.
+    """Return a program as a graph of nodes, and the declarations of its values.
 
     Args:
         bindings: Values of its symbols.
@@ -149,9 +149,7 @@ class _Builder:
                 raise self._refused(problem, "call model.eval(), and export it again")
             if parameter is not None and parameter.place and places[parameter.place[:1]] > 1:
                 problem = f"changes {parameter.name!r}, which shares elements with another tensor"
-                raise self._refused(
-                    problem, "store separate elements for each buffer that the network changes"
-                )
+                raise self._refused(problem, "store each changed buffer separately")
             name = self._named(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)
@@ -317,6 +315,6 @@ def _attribute(value: Any) -> Any:
 
 
 def _array(number: float) -> Any:
-    """Return a number as PyTorch makes a tensor of it."""
+    """Return a number in the type of PyTorch's tensor of it."""
     array = np.asarray(number)
     return array.astype(np.float32) if array.dtype == np.float64 else array

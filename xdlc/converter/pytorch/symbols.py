@@ -61,7 +61,7 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
 
     Raises:
         Unknown: If a symbol is not bound.
-        ValueError: If it is no expression that programs have.
+        ValueError: If programs have no such expression.
     """
     if not isinstance(expression, str):
         return expression
@@ -92,7 +92,7 @@ class Bindings:
         """Return the shape of a tensor, None for open dimensions.
 
         Raises:
-            ValueError: If a dimension is no number of elements.
+            ValueError: If a dimension is not a number of elements.
         """
         found = [self.number(size) for size in meta.sizes]
         for size in found:
@@ -112,7 +112,7 @@ def shown(expression: int | str) -> int | str:
 
 
 def _written(node: ast.expr) -> ast.expr:
-    """Return an expression with operators in place of the calls that make them."""
+    """Return an expression with operators in place of calls."""
     name = _symbol(node)
     if name is not None:
         return ast.Name(name)
@@ -141,7 +141,7 @@ def parsed(expression: str) -> ast.expr:
     """Return the tree of an expression.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not an expression.
     """
     if len(expression) > _MOST_TEXT:
         raise ValueError(f"an expression has {len(expression)} characters")

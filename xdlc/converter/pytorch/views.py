@@ -28,13 +28,13 @@ _MAY_COPY = frozenset(["reshape", "flatten", "reshape_as", "ravel"])
 """Reshapes that copy where strides allow no view."""
 _RESHAPES = _MAY_COPY | _ATLEAST | {"view", "unflatten", "squeeze", "unsqueeze", "view_as"}
 _RESHAPES |= {"_unsafe_view", "_reshape_alias"}
-"""Views with the elements of what they view, in the same order."""
+"""Views with the elements of their base, in the same order."""
 _SCATTERED = frozenset(["select", "slice", "diagonal", "as_strided"])
 """Views that an operator of the same arguments writes back, like ``select_scatter``."""
 _SPLITS = frozenset(["split", "split_with_sizes", "chunk", "tensor_split"])
 _SWAPS = frozenset(["t", "transpose", "swapaxes", "swapdims", "mT"])
 _FROM_THE_START = _SAME | _RESHAPES | _SWAPS | {"permute"}
-"""Views whose first element is that of what they view."""
+"""Views whose first element is that of their base."""
 _UNMARKED = _CASTS | _ATLEAST | {"type_as", "broadcast_tensors", "meshgrid"}
 """Operators whose results may be their arguments, or views of them, which their schemas do not state."""
 _SIZE = 5040
@@ -64,7 +64,7 @@ class Storage:
 
 @dataclass(slots=True)
 class Step:
-    """A call that makes a view.
+    """A call that returns a view.
 
     Attributes:
         call: The call, with one result.
@@ -170,7 +170,7 @@ def _numbers(source: Meta, result: Meta) -> list[list[int]] | None:
 
 
 def _has_view(axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> bool:
-    """Return whether elements can have another shape where they lie.
+    """Return whether strided elements can have another shape without a copy.
 
     Axes whose elements follow each other are runs; the new shape must not merge two of them.
 
@@ -267,7 +267,7 @@ def inverse(
 
 
 def _order(name: str, arguments: Mapping[str, Any], rank: int) -> list[int] | None:
-    """Return the permutation of axes that a view makes; None if it is something else."""
+    """Return the permutation of axes by a view; None if it is something else."""
     order = list(range(rank))
     if name == "permute":
         return [axis % rank for axis in arguments["dims"]]

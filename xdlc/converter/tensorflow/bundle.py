@@ -74,8 +74,8 @@ class Bundle:
         """Return the elements of a tensor as lazy data.
 
         Raises:
-            ModelError: If there is none, or it is damaged.
-            UnsupportedOp: If its elements are no numbers.
+            ModelError: If it is missing or damaged.
+            UnsupportedOp: If its elements are not numbers.
         """
         where = f"{self.index}: tensor {key!r}"
         entry = self._entry(key.encode(), where)
@@ -109,7 +109,7 @@ class Bundle:
         return ir.data.Transform(parts, joined, shape, dtype)
 
     def objects(self) -> Any:
-        """Return the graph of the objects that were saved; None if there is none.
+        """Return the graph of the objects that were saved; None if missing.
 
         Raises:
             ModelError: If it is damaged.
@@ -176,7 +176,7 @@ class Bundle:
 
 
 def _place(part: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
-    """Return the place of a slice in its tensor.
+    """Return the ranges of a slice in its tensor.
 
     Raises:
         ModelError: If it is not inside.

@@ -43,7 +43,7 @@ def graph_def(path: Path) -> Loaded:
     """Return the content of a GraphDef file.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not one.
         StorageError: If it cannot be read.
     """
     graph, file, blobs = parsed(path, "GraphDef", "graph")
@@ -63,7 +63,7 @@ def parsed(
         root: The same as ``LAYOUT`` names it.
 
     Raises:
-        ModelError: If the file is no such message.
+        ModelError: If the file is another message.
         StorageError: If it cannot be read.
     """
     from google.protobuf.message import DecodeError
@@ -103,9 +103,7 @@ def _parse_text(file: ir.MappedFile, root_message: Any, kind: str) -> None:
         text_format.Parse(bytes(file.view(0, file.size)).decode(), root_message, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         reason = (
-            str(error).splitlines()[0][:200]
-            if not isinstance(error, RecursionError)
-            else "it is nested too deep"
+            str(error).splitlines()[0][:200] if not isinstance(error, RecursionError) else "it nests too deep"
         )
         raise _no_message(kind, file.path, reason) from error
 
@@ -121,7 +119,7 @@ def _no_message(kind: str, path: Path, reason: str) -> ModelError:
 def content_of(
     graph: Any, file: ir.MappedFile | None, blobs: Blobs | None, path: Path, definitions: Iterable[Any] = ()
 ) -> Content:
-    """Return what a ``GraphDef`` holds.
+    """Return the content of a ``GraphDef``.
 
     Raises:
         ModelError: If two nodes have one name.

@@ -57,7 +57,7 @@ def meta_graph(path: Path, signature: str | None) -> Loaded:
     """Return the content of a ``.meta`` file, with the checkpoint beside it.
 
     Raises:
-        ModelError: If it is no such file, or its checkpoint is of a form that is not read.
+        ModelError: If it is another file, or its checkpoint has an unsupported form.
         UsageError: If there is no such signature.
         StorageError: If it cannot be read.
     """
@@ -86,7 +86,7 @@ def _chosen(entries: dict[str, Any], key: str | None, usual: str, option: str, k
     """Return the entry of a key, by default of the usual one, or the only one.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If it is missing or ambiguous.
     """
     chosen_key = key if key is not None else usual if usual in entries else None
     if chosen_key is None and len(entries) == 1:

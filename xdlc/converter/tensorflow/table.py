@@ -21,14 +21,14 @@ _SNAPPY = 1
 
 
 class _Invalid(Exception):
-    """The bytes are no table."""
+    """The bytes are not a table."""
 
 
 def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
     """Return the values of a table by key.
 
     Raises:
-        ModelError: If it is no table, is damaged, or holds too much.
+        ModelError: If it is not a table, is damaged or too large.
     """
     try:
         return _entries(data)
@@ -108,7 +108,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
     Raises:
         IndexError: If the data end before.
-        ModelError: If it is none.
+        ModelError: If it is too long.
     """
     value = 0
     for shift in range(0, 70, 7):
@@ -121,7 +121,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def unpacked(data: memoryview, limit: int) -> bytes:
-    """Return what snappy compressed.
+    """Return snappy data decompressed.
 
     Args:
         limit: Bytes that the result has at most.

@@ -22,7 +22,7 @@ MOVED = 1 << 17
 """Nodes that may be moved into the graphs of conditionals at most, each counted as often as it is."""
 _TYPES = {"Switch": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
 _INPUTS = {**_TYPES, "Identity": 1}
-"""Fewest inputs of operators of control flow, and of what passes a predicate on."""
+"""Fewest inputs of operators of control flow, and of operators that pass a predicate on."""
 
 
 def rebuilt(
@@ -131,7 +131,7 @@ class _Conditionals:
                 self._guards[name] = guards
 
     def _merged(self, node: Node) -> Node:
-        """Return the If in place of a Merge; the Merge itself if it is of no known form."""
+        """Return the If in place of a Merge; the Merge itself if not supported."""
         split = self._split(node)
         if split is None:
             self._guard(node)
@@ -167,7 +167,7 @@ class _Conditionals:
         return (predicate, second_name, first_name) if side else (predicate, first_name, second_name)
 
     def _branch(self, end: str, guard: Guard) -> SourceGraph:
-        """Return the graph of what exists on one side of a predicate only."""
+        """Return the graph of values that exist on one side of a predicate only."""
         nodes: dict[int, Node] = {}
         pending = [end]
         while pending:

@@ -33,8 +33,8 @@ class Variables:
 
     Args:
         nodes: ``NodeDef`` of the main graph by name.
-        prefix: Path of the checkpoint without ``.index``; None if there is none.
-        objects: ``SavedObjects`` of the graph; None if there is none.
+        prefix: Path of the checkpoint without ``.index``; None if omitted.
+        objects: ``SavedObjects`` of the graph; None if omitted.
         path: The model, for errors.
     """
 
@@ -117,12 +117,10 @@ class Variables:
         keys: dict[str, str] = {}
         if self._saved is None or self._objects is None:
             return keys
-        inputs_by_function = {
-            text(entry.key): entry.value.bound_inputs for entry in self._saved.concrete_functions
-        }
+        functions = {text(entry.key): entry.value.bound_inputs for entry in self._saved.concrete_functions}
         for node in self._nodes.values():
             value = attribute_messages(node).get("f")
-            bound = inputs_by_function.get(text(value.func.name)) if value is not None else None
+            bound = functions.get(text(value.func.name)) if value is not None else None
             inputs = list(data_inputs(node))
             for name, number in zip(reversed(inputs), reversed(bound or []), strict=False):
                 for attribute in self._attributes(number):
@@ -146,7 +144,7 @@ class Variables:
 
     @cached_property
     def _assigned(self) -> list[tuple[str, str]]:
-        """Name of each variable that is assigned to, and of what is."""
+        """Names of assigned variables, and of the values assigned."""
         assigned = []
         for node in self._nodes.values():
             inputs = list(data_inputs(node))
@@ -163,7 +161,7 @@ class Variables:
             if node is None or text(node.op) != "RestoreV2":
                 continue
             keys, parts = (
-                [*self._strings(input_name)] for input_name in [*data_inputs(node), "", "", ""][1:3]
+                [*self._strings(source_name)] for source_name in [*data_inputs(node), "", "", ""][1:3]
             )
             if source.number < len(keys):
                 restored[name] = (

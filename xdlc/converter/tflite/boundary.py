@@ -51,12 +51,12 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
             fix=nearest_names(key, signatures) or "omit --signature_name",
         )
     first = next((name for name, item in signatures.items() if item.subgraph_index == 0), None)
-    chosen_key = key or (
+    chosen_name = key or (
         DEFAULT if DEFAULT in signatures else next(iter(signatures)) if len(signatures) == 1 else first
     )
-    if chosen_key is None:
+    if chosen_name is None:
         return Entry()
-    signature = signatures[chosen_key]
+    signature = signatures[chosen_name]
     index = file.index(signature.subgraph_index, "sub-graph", file.tensors)
     tensors = file.tensors[index]
     stated = {tensor.name for tensor in tensors}
@@ -66,7 +66,7 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
         if item.name and item.name not in stated
     }
     chosen = len(signatures) > 1 and key is None
-    notice = f"xdlc converts signature {chosen_key!r} of {others}: --signature_name chooses another"
+    notice = f"xdlc converts signature {chosen_name!r} of {others}: --signature_name chooses another"
     return Entry(index, names, [notice] if chosen else [])
 
 
@@ -77,7 +77,7 @@ def cut(
     where: str,
     ends: Sequence[str] = (),
 ) -> SourceGraph:
-    """Return a graph that begins at tensors, without what only they needed.
+    """Return a graph that begins at tensors, without nodes that only they needed.
 
     Args:
         tensors: Its tensors.
@@ -87,7 +87,7 @@ def cut(
 
     Raises:
         UsageError: If there is no such tensor that an operator computes.
-        UnsupportedOp: If its type is none of a DLC.
+        UnsupportedOp: If a DLC has no such type.
     """
     computed = {name for node in graph.nodes for name in node.outputs}
     by_name = {tensor.name: tensor for tensor in tensors}
@@ -132,7 +132,7 @@ def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> set[str]:
 def open_dimensions(
     inputs: Sequence[GraphInput], tensors: Sequence[TensorInfo], dims: Mapping[str, Any], batch: int | None
 ) -> list[str]:
-    """Return a notice for each input whose open dimensions are taken as 1."""
+    """Return a notice for each input whose open dimensions become 1."""
     by_name, notices = {tensor.name: tensor for tensor in tensors}, []
     for entry in inputs:
         signature = by_name[entry.name].signature

@@ -24,7 +24,7 @@ class DeclaredTensors(Declarations):
                 self._held[tensor.name] = None if tensor.name in self._held else tensor
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value.
+        """Return the declaration of a value.
 
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.

@@ -59,7 +59,7 @@ def bn(node: Node, g: Operators) -> Value:
 
 
 def _plain(g: Operators, channels: int) -> list[Value]:
-    """Return factors and terms that change nothing."""
+    """Return neutral factors and terms."""
     g.builder.check_table(2, channels)
     return [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
 
@@ -143,7 +143,7 @@ def softmax(node: Node, g: Operators) -> Value:
 
 @layer("Reduction")
 def reduction(node: Node, g: Operators) -> Value:
-    """Reduce the axes from ``axis`` on, which are dropped, and multiply by ``coeff``."""
+    """Reduce the axes from ``axis`` on, drop them, and multiply by ``coeff``."""
     (x,), p = bottoms(node, 1), params(node, "reduction_param")
     operation = p.word("operation", {"SUM": 1, "ASUM": 2, "SUMSQ": 3, "MEAN": 4}, "SUM")
     axis, factor = node.axis(p.integer("axis", 0), x.rank), p.number("coeff", 1.0)

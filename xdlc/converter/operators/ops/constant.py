@@ -12,7 +12,7 @@ from xdlc.ir import ArrayData, TensorData, fill
 
 @importer("Constant")
 def constant(node: Node, b: Builder) -> Value:
-    """Bind a constant; its data stay where they are."""
+    """Bind a constant; its data are not copied."""
     name = node.outputs[0]
     for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if node.attr(key) is not None:
@@ -27,7 +27,7 @@ def constant(node: Node, b: Builder) -> Value:
 
 @importer("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, b: Builder) -> Value:
-    """Fill a shape with one value, when it is written and not before."""
+    """Fill a shape with one value, expanded only when it is written."""
     shape = tuple(node.required_ints(0, "shape", "the sizes"))
     if any(dim < 0 for dim in shape):
         raise node.problem(f"its shape {list(shape)} has a negative dimension")

@@ -50,16 +50,14 @@ def logaddexp(x: Term, y: Term, base: float = math.e) -> Term:
 
 
 def _either(type: str) -> Callable[[Term, Term], Term]:
-    """Return a binary operator that ignores a NaN operand in favour of the other."""
+    """Return a binary operator that ignores a NaN operand."""
     return lambda x, y: x.is_nan().where(y, y.is_nan().where(x, x(type, y)))
 
 
 def _nextafter(x: Term, y: Term) -> Term:
     """Step in the bits, which count up with the size of a number."""
     if x.value.dtype is not FLOAT32:
-        raise UnsupportedOp(
-            f"neighbours of {x.value.dtype} are not supported", fix="convert to float32 first"
-        )
+        raise UnsupportedOp(f"nextafter of {x.value.dtype} is not supported", fix="convert to float32 first")
     held = bits(x, INT32)
     held = ((y > x) ^ (x < 0)).where(held + 1, held - 1)
     least = (y > 0).where(held.of(1), int(np.iinfo(np.int32).min) + 1)
@@ -79,7 +77,7 @@ def _atan2(y: Term, x: Term) -> Term:
 
 
 def _times_log(x: Term, y: Term, log: Term) -> Term:
-    """Return 0 where the factor is 0, unless the other one is no number."""
+    """Return 0 where the factor is 0, unless the other operand is NaN."""
     return y.is_nan().where(y, x.same(0).where(0, x * log))
 
 
@@ -167,9 +165,7 @@ def _pow(node: AtenNode, g: Operators, self: Number, exponent: Number) -> Value:
 def _whole_power(x: Term, power: int) -> Term:
     """Return an integer to a known power by squares, which wrap around as in PyTorch."""
     if power < 0:
-        raise UnsupportedOp(
-            "negative powers of integers are not supported", fix="convert the base to float first"
-        )
+        raise UnsupportedOp("negative integer powers are not supported", fix="convert the base to float")
     if power < 2:
         return x if power else x * 0 + 1
     half = _whole_power(x, power // 2)

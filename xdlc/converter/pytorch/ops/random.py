@@ -26,7 +26,7 @@ def drawn(node: AtenNode, g: Operators, shape: Sequence[int], *, normal: bool = 
         **of: Attributes of the distribution: ``mean`` and ``scale``, or ``low`` and ``high``.
 
     Raises:
-        UnsupportedOp: If random numbers are no inputs of this conversion.
+        UnsupportedOp: If random numbers are not inputs of this conversion.
     """
     if not g.random_inputs:
         raise node.problem("its result is random", FIX)
@@ -69,7 +69,7 @@ def _randint(
 
 @aten("randperm", ignores=("dtype",))
 def _randperm(node: AtenNode, g: Operators, n: int) -> Value:
-    """Return the order of evenly distributed numbers."""
+    """Return a permutation: the order of uniform random numbers."""
     numbers = drawn(node, g, [n]).value
     return g.apply("TopK", [numbers, vector(g, [n])], {"axis": 0, "largest": 0, "sorted": 1}, 2)[1]
 
@@ -120,8 +120,7 @@ def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, re
         raise node.problem("its result is random", FIX)
     if num_samples != 1 and not replacement:
         raise node.problem(
-            "drawing several classes without replacement is not supported",
-            "draw the classes outside the network",
+            "draws without replacement are not supported", "draw the classes outside the network"
         )
     weights = Term(g, self)("Log") if self.rank == 2 else Term(g, reshape(g, self, (1, *dims(self))))("Log")
     classes = weights("Multinomial", sample_size=num_samples, dtype=6).value

@@ -50,19 +50,17 @@ class Machine:
     def method(
         self, owner: Object, name: str, arguments: Sequence[Any], named: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return what a method of an object returns."""
+        """Return the result of a method of an object."""
         function = self._code.method(owner.kind, name)
         if function is None:
-            raise UnsupportedOp(
-                f"{owner.kind} has no method {name}", fix="export the model with torch.export"
-            )
+            raise UnsupportedOp(f"{owner.kind} has no method {name}", fix="use torch.export")
         around, self.recorder.module = self.recorder.module, owner.path or self.recorder.module
         result = self._called(function, [owner, *arguments], named or {})
         self.recorder.module = around
         return result
 
     def _called(self, function: ast.FunctionDef, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Return what a function returns."""
+        """Return the result of a function."""
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise UnsupportedOp(f"calls nest more than {_MOST_DEPTH} deep", fix="simplify the model")
@@ -85,7 +83,7 @@ class Machine:
         return None if result is _NEXT else result
 
     def _run(self, body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
-        """Run statements; return what they return, or a mark that they return nothing."""
+        """Run statements; return their result, or a mark if there is no return."""
         for statement in body:
             self._count()
             result = self._statement(statement, variables)
@@ -202,7 +200,7 @@ class Machine:
         raise _unknown(node)
 
     def _named(self, path: str) -> Any:
-        """Return what a qualified name denotes."""
+        """Return the value of a qualified name."""
         root, _, name = path.partition(".")
         if root == "CONSTANTS":
             return self.constants[int(name[1:])]
@@ -224,10 +222,8 @@ class Machine:
         function = node.func
         if isinstance(function, ast.Name) and function.id not in variables:
             return self._builtin(function.id, node.args, variables)
-        arguments = [self.value(argument, variables) for argument in node.args]
-        named = {
-            argument.arg: self.value(argument.value, variables) for argument in node.keywords if argument.arg
-        }
+        arguments = [self.value(item, variables) for item in node.args]
+        named = {item.arg: self.value(item.value, variables) for item in node.keywords if item.arg}
         if isinstance(function, ast.Attribute) and _path(function).partition(".")[0] not in _ROOTS:
             owner = self.value(function.value, variables)
             if isinstance(owner, Object):
@@ -242,7 +238,7 @@ class Machine:
         return self._operator(name, arguments, named, "aten" if space == "torch" else space)
 
     def _function(self, path: str, arguments: list[Any], named: Mapping[str, Any]) -> Any:
-        """Call a function of the code, or make an object of a class."""
+        """Call a function of the code, or instantiate a class."""
         if path.endswith(".__new__"):
             return Object(str(arguments[0]))
         definition = self._code.find(path)
@@ -257,10 +253,7 @@ class Machine:
     ) -> Any:
         if name not in _AT_ONCE:
             self._steps += (
-                sum(
-                    len(argument) for argument in arguments if isinstance(argument, list | tuple | dict | str)
-                )
-                >> 1
+                sum(len(item) for item in arguments if isinstance(item, list | tuple | dict | str)) >> 1
             )
         self._count()
         return applied(self.recorder, space, name, arguments, named or {}, self._code.version)
@@ -275,7 +268,7 @@ class Machine:
             return None
         if name == "isinstance":
             return self._is_instance(self.value(nodes[0], variables), nodes[1])
-        arguments = [self.value(argument, variables) for argument in nodes]
+        arguments = [self.value(item, variables) for item in nodes]
         if name == "getattr":
             return self._attribute(*arguments)
         if name in ("int", "float", "bool"):
@@ -306,7 +299,7 @@ def _unknown(what: ast.expr | str) -> UnsupportedOp:
 
 
 def _path(node: ast.expr) -> str:
-    """Return a chain of names as text; an empty text for any other expression."""
+    """Return a chain of names as text; "" for any other expression."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -50,7 +50,7 @@ _FIX = "export the model with torch.export"
 def applied(
     recorder: Recorder, space: str, name: str, arguments: list[Any], named: Mapping[str, Any], version: int
 ) -> Any:
-    """Return what an operator returns; record the call if it is one of tensors."""
+    """Return the result of an operator; record the call if it is on tensors."""
     first: Any = arguments[0] if arguments else None
     if name == "RaiseException":
         raise UnsupportedOp(f"the model raises an error for these inputs: {str(first)[:200]}")
@@ -59,9 +59,7 @@ def applied(
     if space == "quantized":
         return quantized.applied(recorder, name, [*arguments, *named.values()])
     if space not in ("aten", "prim"):
-        raise UnsupportedOp(
-            f"operator {space}::{name} is custom: the shapes of its results are unknown", fix=_FIX
-        )
+        raise UnsupportedOp(f"operator {space}::{name} is custom: its result shapes are unknown", fix=_FIX)
     if name in ("__is__", "__isnot__"):
         return primitives.apply(name, arguments)
     if isinstance(first, Tensor):
@@ -97,9 +95,7 @@ def _recorded(
     if is_number:
         name = _SYNONYMS.get(name, name)
         if name in ("pow", "__and__", "__or__"):
-            positional = [
-                value if isinstance(value, Tensor) else recorder.number(value) for value in positional
-            ]
+            positional = [item if isinstance(item, Tensor) else recorder.number(item) for item in positional]
     try:
         overload, arguments = chosen(name, positional, named)
     except UnsupportedOp:  # numbers that are held as tensors may be such where it needs them
@@ -128,7 +124,7 @@ def _plain(recorder: Recorder, value: Any) -> Any:
 
 
 def _is_cast(positional: list[Any], named: Mapping[str, Any]) -> bool:
-    """Return whether ``to`` makes another tensor: of another type, or a copy."""
+    """Return whether ``to`` creates a tensor: a copy, or one of another type."""
     _, arguments = chosen("to", positional, named)
     template, stated = arguments.get("other"), arguments.get("dtype")
     dtype = template.dtype if isinstance(template, Tensor) else stated

@@ -28,7 +28,7 @@ def real_inputs(node: Node) -> list[Value]:
 
 
 def real_input(node: Node, index: int) -> Value:
-    """Return an input that is no complex value; errors as of ``real_inputs``."""
+    """Return a real input; errors as of ``real_inputs``."""
     value = node.required(index)
     if isinstance(value, SequenceValue):
         raise node.problem(f"complex values (input {index}) are not supported", _COMPLEX)
@@ -64,7 +64,7 @@ def dtype_of(node: Node, attribute: str, default: str = "float32") -> ir.DType:
 
 
 def is_channel_first(node: Node) -> bool:
-    """Return whether attribute data_format puts the channels after the batch."""
+    """Return whether attribute data_format is channel-first."""
     given = str(node.attr("data_format", "NHWC"))
     if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
         raise node.problem(f"data_format {given!r}")
