@@ -1,4 +1,4 @@
-"""Compares weights with blockwise expansion ("LPBQ") on HTP's emulation with the host, over many shapes.
+"""Weights with blockwise expansion ("LPBQ") on HTP's emulation and the host.
 
     python bench/lpbq.py [--socs sm8450 sm8550 ...] [--repeats 5] [--per_graph 4]
 
@@ -66,7 +66,7 @@ def network(shapes: Sequence[Shape], path: Path) -> tuple[xdlc.Model, list[dict[
 
 
 def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[Shape, list[float | str]]:
-    """Return the SQNR of each shape, in dB, once for each time it was prepared, or what failed."""
+    """Return the SQNR of each shape, in dB, for each preparation, or its failure."""
     with tempfile.TemporaryDirectory() as folder:
         model, samples = network(shapes, Path(folder) / "m.onnx")
     quantized = xdlc.quantize(
@@ -80,7 +80,7 @@ def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[
         target=soc if bits == 16 else None,
     )
     expected = xdlc.run(quantized, samples[0])
-    held: dict[Shape, list[float | str]] = {shape: [] for shape in shapes}
+    losses: dict[Shape, list[float | str]] = {shape: [] for shape in shapes}
     for _ in range(repeats):
         try:
             prepared = xdlc.prepare(quantized, [soc])
@@ -88,12 +88,14 @@ def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[
         except xdlc.XdlcError as error:
             if len(shapes) > 1:
                 return {shape: figures([shape], bits, soc, repeats)[shape] for shape in shapes}
-            held[shapes[0]].append(error.problem[:100])
+            losses[shapes[0]].append(error.problem[:100])
             continue
         for index, shape in enumerate(shapes):
             wide, ours = (np.asarray(each[f"y{index}"], np.float64) for each in (expected, results))
-            held[shape].append(float(10 * np.log10((wide**2).sum() / (((wide - ours) ** 2).sum() or 1e-30))))
-    return held
+            losses[shape].append(
+                float(10 * np.log10((wide**2).sum() / (((wide - ours) ** 2).sum() or 1e-30)))
+            )
+    return losses
 
 
 def main() -> int:
@@ -105,15 +107,15 @@ def main() -> int:
         "--repeats", type=int, default=1, help="times that each graph is prepared (default: 1)"
     )
     parser.add_argument("--per_graph", type=int, default=4, help="shapes in a graph (default: 4)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     failures = 0
-    for bits, soc in product(LEAST, given.socs):
+    for bits, soc in product(LEAST, options.socs):
         lowest, count = np.inf, 0
         for size in sorted({shape[3] for shape in SHAPES}):
             same = [shape for shape in SHAPES if shape[3] == size]
-            for start in range(0, len(same), given.per_graph):
-                shapes = same[start : start + given.per_graph]
-                for shape, values in figures(shapes, bits, soc, given.repeats).items():
+            for start in range(0, len(same), options.per_graph):
+                shapes = same[start : start + options.per_graph]
+                for shape, values in figures(shapes, bits, soc, options.repeats).items():
                     is_right = all(isinstance(each, float) and each >= LEAST[bits] for each in values)
                     count, failures = count + is_right, failures + (not is_right)
                     lowest = min([lowest, *(each for each in values if isinstance(each, float))])

@@ -1,4 +1,4 @@
-"""The quantizers that are compared: each a function from a task to a function that runs the result.
+"""The quantizers to compare: functions from a task to a runner of the result.
 
 A tool imports what it needs, then works inside ``with task.timed():``; what it returns takes the feeds of
 one inference and gives outputs in the order of the float model's.
@@ -162,7 +162,7 @@ def nncf(task: Task) -> Run:
 
 
 def neural_compressor(task: Task) -> Run:
-    """Intel's onnx-neural-compressor, weights per tensor: per channel it writes files that do not run."""
+    """Intel's onnx-neural-compressor, per tensor: its per-channel files do not run."""
     from onnx_neural_compressor import data_reader
     from onnx_neural_compressor import quantization as incq
     from onnx_neural_compressor.quantization import config

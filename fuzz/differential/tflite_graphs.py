@@ -61,7 +61,7 @@ class Tflite(Grower):
         return self.constant(np.asarray(values, np.int32), "int32")
 
     def kernel(self, *shape: int, axis: int | None = None) -> str:
-        """Return the name of weights, with a scale for each entry of an axis or one for all."""
+        """Return the name of weights with one scale, or one per entry of an axis."""
         if not self.is_int8:
             return self.weight(*shape)
         scales = [self.rng.choice((0.004, 0.01, 0.02)) for _ in range(shape[axis] if axis is not None else 1)]
@@ -91,7 +91,7 @@ class Tflite(Grower):
 
 
 def recipe(*ranks: int, share: int = 1) -> Callable[[Body], Body]:
-    """Register a function that adds an operator behind a value of some ranks; default: any but 0."""
+    """Register a function that adds an operator after a value of some ranks (not 0)."""
 
     def register(body: Body) -> Body:
         def step(grower: Tflite) -> bool:
@@ -174,12 +174,12 @@ def binary(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
         for name, each in grower.values.items()
         if each.shape == shape and each.dtype == grower.values[x].dtype
     ]
-    other = (
+    second = (
         rng.choice(same)
         if rng.random() < 0.5
         else grower.kernel(*(size if rng.random() < 0.5 else 1 for size in shape))
     )
-    inputs = [x, other]
+    inputs = [x, second]
     rng.shuffle(inputs)
     op = rng.choice(("ADD", "SUB", "MUL"))
     return grower.add(op, inputs, _relu(grower), grids=[grower.grid()])
@@ -378,7 +378,7 @@ def moved(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
 
 @recipe(share=2)
 def of_floats(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
-    """Add arithmetic that has floats alone, of two values or of one that is made positive."""
+    """Add arithmetic of floats, of two values or a positive one."""
     if grower.is_int8:
         return False
     rng = grower.rng
@@ -395,7 +395,7 @@ def of_floats(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
 
 @recipe(share=2)
 def differences(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
-    """Add a SQUARED_DIFFERENCE, L2_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, CUMSUM or RELU_0_TO_1."""
+    """Add a SQUARED_DIFFERENCE, CUMSUM, RELU_0_TO_1 or a normalization."""
     rng, kind = grower.rng, grower.rng.randrange(5)
     if kind == 0:
         return grower.add("SQUARED_DIFFERENCE", [x, rng.choice(grower.like(x))], grids=[grower.grid()])

@@ -58,7 +58,6 @@ class Trip:
 
     Attributes:
         framework: The engine.
-        network: The network.
         model: The converted model.
         feeds: Inputs by name.
         wanted: Outputs by the engine.
@@ -112,7 +111,7 @@ class Trip:
         return self._judge_lowered(model, FORM if is_near else FLOAT32)
 
     def _judge_lowered(self, model: xdlc.Model, relative: float) -> str:
-        """Run a model whose inputs and outputs may have another shape or type, and compare it."""
+        """Run and compare a model whose inputs and outputs may have changed."""
         before, after = self.model.main, model.main
         inputs = list(map(GraphIO, map(as_known, before.inputs), after.inputs))
         outputs = list(map(GraphIO, map(as_known, before.outputs), after.outputs))
@@ -159,14 +158,14 @@ class Trip:
 
         The limit is what the network itself loses if each value is off by half a step of its range.
         """
-        floats = [name for name, each in self.wanted.items() if each.dtype == np.float32 and each.size > 1]
-        if not floats or any(each.dtype != np.float32 for each in self.feeds.values()):
+        floats = [name for name, array in self.wanted.items() if array.dtype == np.float32 and array.size > 1]
+        if not floats or any(array.dtype != np.float32 for array in self.feeds.values()):
             return "nothing to quantize"
-        weights = [each.array() for each in self.network.constants.values()]
-        weights = [each for each in weights if each.dtype.kind == "f"]
+        weights = [array.array() for array in self.network.constants.values()]
+        weights = [array for array in weights if array.dtype.kind == "f"]
         if any(
-            not np.abs(each).max(initial=0) < LARGEST
-            for each in (*self.feeds.values(), *self.wanted.values(), *weights)
+            not np.abs(array).max(initial=0) < LARGEST
+            for array in (*self.feeds.values(), *self.wanted.values(), *weights)
         ):
             return "too large to quantize"
         try:

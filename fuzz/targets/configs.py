@@ -1,4 +1,4 @@
-"""Files that users name beside a model: definitions, encodings, requests, lists, samples, logs."""
+"""Files beside a model: definitions, encodings, requests, lists, samples."""
 
 from __future__ import annotations
 

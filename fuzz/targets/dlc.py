@@ -34,7 +34,7 @@ from xdlc.schema._generated.dlc4_params import Elements
 
 @cache
 def models() -> tuple[xdlc.Model, ...]:
-    """Return small models: with caches and definitions, with control flow, with sections, quantized."""
+    """Return small models with caches, definitions, control flow or sections."""
     first = scale_graph()
     put_cache(first, "sm8550")
     put_cache(first, "sm8650", noted=False)
@@ -122,14 +122,14 @@ def layers(rng: random.Random) -> Files:
     for _ in range(rng.choice((1, 1, 2, 3))):
         kind, function = rng.choice(sorted(load_all().items()))
         known = words(function.__module__)
-        given = {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 2, 5, 9)))}
-        given |= window() if rng.random() < 0.3 else {}
+        params = {rng.choice(known): value(rng, known) for _ in range(rng.choice((0, 2, 5, 9)))}
+        params |= window() if rng.random() < 0.3 else {}
         weights: dict[str, Any] = {
             name: array(rng, rng.choice(SHAPES[1:]), "float32")
             for name in rng.choice(((), ("weights", "bias")))
         }
         with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):  # values without a form
-            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], given, **weights)
+            net.layer(kind, [rng.choice(SHAPES[1:]) for _ in range(rng.choice((1, 1, 2)))], params, **weights)
     return {"m.txt": ir.to_text(net.model(), data="inline").encode()}
 
 

@@ -51,7 +51,7 @@ def network() -> Any:
 
 
 def operators(rng: random.Random) -> Files:
-    """Return a model of a few operators: inputs and attributes of any number and type, many constant."""
+    """Return a model of a few operators with any inputs and attributes."""
     nodes: list[Any] = []
     feeds: dict[str, Any] = {}
     weights: dict[str, Any] = {}
@@ -63,24 +63,24 @@ def operators(rng: random.Random) -> Files:
     opset = rng.choice((7, 11, 13, 17, 18, 21))
     for index in range(rng.choice((1, 1, 2, 3))):
         schema = rng.choice(schemas())
-        given: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for key, one in schema.attributes.items():
             if one.required or rng.random() < 0.4:
                 made = value(rng, ("linear", "constant", "SAME_UPPER", "ij,jk->ik", "float"))
                 made = float(made) if one.type == FLOAT and isinstance(made, int) else made
-                given[key] = str(made) if one.type == STRING and rng.random() < 0.5 else made
+                attributes[key] = str(made) if one.type == STRING and rng.random() < 0.5 else made
         count = rng.choice((schema.min_input, schema.min_input, min(schema.max_input, 6), rng.randrange(5)))
         outputs = [f"n{index}_{number}" for number in range(rng.choice((1, 1, 1, 2, 3)))]
         inputs = [rng.choice(names) for _ in range(count)]
         try:
-            nodes.append(helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **given))
+            nodes.append(helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **attributes))
         except (TypeError, ValueError):  # an empty list has no type
             nodes.append(helper.make_node(schema.name, inputs, outputs, domain=schema.domain))
         names += outputs
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = build(nodes, feeds, weights, [names[-1]], opset)
-    return {"m.onnx": made.SerializeToString()}
+        model = build(nodes, feeds, weights, [names[-1]], opset)
+    return {"m.onnx": model.SerializeToString()}
 
 
 def seeds() -> Iterator[Files]:

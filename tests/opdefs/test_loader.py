@@ -166,9 +166,9 @@ def test_an_unknown_backend_is_a_usage_error():
 def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
     path = written(CUSTOM)
     assert validate_xml(path) == []
-    found = read_collection(path)
-    (scale,) = found.opdefs
-    assert (found.package, found.domain, found.version) == ("ExamplePackage", "example", "1.0")
+    collection = read_collection(path)
+    (scale,) = collection.opdefs
+    assert (collection.package, collection.domain, collection.version) == ("ExamplePackage", "example", "1.0")
     assert scale.inputs[0].dtypes == (dt.FLOAT32, dt.UFIXED8)
     assert scale.inputs[0].layout == "NHWC"
     assert scale.inputs[0].mandatory
@@ -176,7 +176,7 @@ def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
     assert scale.params["mode"].enumeration == ("SLOW", "FAST")
     assert scale.use_default_translation
     assert scale.backends == ("HTP",)
-    (table,) = found.supplements
+    (table,) = collection.supplements
     assert table.ops["Relu"][0].params["mode"].only_default
 
 

@@ -186,12 +186,12 @@ def test_a_section_from_an_earlier_version_says_what_to_do():
 
 
 def test_a_section_of_another_state_of_the_model():
-    found = prepared()
-    stale = found.model.clone()
+    original = prepared()
+    stale = original.model.clone()
     conv = list(stale.main.ops)[13]
     conv.outputs[0].encoding = ScaleOffset(0.5, -3)
     refused(stale, "section 1 .*other operations, weights or encodings")
-    other = found.model.clone()
+    other = original.model.clone()
     list(other.main.ops)[2].outputs[0].encoding = ScaleOffset(0.5, -3)  # of another section
     SectionSession(other)
 

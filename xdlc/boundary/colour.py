@@ -156,7 +156,7 @@ def check_image(entry: Entry, option: str) -> None:
     """Refuse an input that is no image of known size with channels at the end.
 
     Raises:
-        ConstraintError: If it is none.
+        ConstraintError: If it is no image.
     """
     tensor = entry.tensor
     if entry.layout != "NHWC" or tensor.dynamic_axes:

@@ -86,7 +86,7 @@ def parsed_word(value: str) -> DType:
     """Return a type by its name, like ``uint8``, ``float16`` or ``fixedPoint8``.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If no type has that name.
     """
     name = str(getattr(value, "__name__", value))  # numpy's types have names
     found = _WORDS.get(name) or _WORDS.get(name.lower())

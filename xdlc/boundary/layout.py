@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OF_LETTERS = ("NCDHW", "NDHWC", "NCHW", "NHWC", "HWIO", "OIHW", "NFC", "NCF", "NTF", "TNF", "NF", "NC", "F")
 WORDS = (*_OF_LETTERS, "NONTRIVIAL")
-"""Layouts under the vendor's names, a letter for each axis; NONTRIVIAL is none of them."""
+"""Layouts under the vendor's names, a letter for each axis; without NONTRIVIAL."""
 CHANNEL_LAST = {"NCDHW": "NDHWC", "NCHW": "NHWC", "NCF": "NFC"}
 """Channel-last layouts by the channel-first ones."""
 Notify = Callable[[str], None]
@@ -27,7 +27,7 @@ def parsed(value: str) -> str:
     """Return a layout in capital letters.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If no layout has that name.
     """
     found = str(value).upper()
     if found not in WORDS:

@@ -30,7 +30,7 @@ class Blocks:
     """The scales of block encodings in a file.
 
     Attributes:
-        view: The entry model.encodings.bin, empty if there is none.
+        view: The entry model.encodings.bin, empty if missing.
         left: Bytes that may be read: valid files share little.
     """
 

@@ -174,7 +174,7 @@ def encoding_of(tensor: Tensor) -> Encoding:
     """Return the encoding of a fixed-point tensor.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If it has no such encoding.
     """
     if tensor.encoding is None:
         raise ModelError(

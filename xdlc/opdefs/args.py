@@ -30,7 +30,7 @@ def result(op: Op, index: int = 0) -> Tensor:
     """Return an output that the op must have.
 
     Raises:
-        ModelError: If there is none.
+        ModelError: If the op lacks it.
     """
     if index >= len(op.outputs):
         raise ModelError(f"output {index} is missing")

@@ -46,7 +46,7 @@ class Place:
     Attributes:
         tensors: The tensors; None for one that is missing.
         repeated: Whether it is a Repeated one.
-        dim: Size of the dimension of the same name, None if it is dynamic; empty if there is none.
+        dim: Size of the dimension of the same name, None if it is dynamic; empty if missing.
     """
 
     tensors: tuple[TensorSpec | None, ...]

@@ -251,7 +251,7 @@ def order_of(layout: str, rank: int) -> tuple[int, ...]:
     Layouts are written for images; of any other number of axes ``NHWC`` means channels last.
 
     Raises:
-        ValueError: If the layout is none for so many axes.
+        ValueError: If the layout has another number of axes.
 
     Example:
         >>> order_of("NHWC", 4), order_of("NHCW", 4), order_of("", 4), order_of("NHWC", 2)

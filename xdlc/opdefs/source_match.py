@@ -107,7 +107,7 @@ class Hooks(Protocol):
         """Return the outputs of the op, or None where they are not known."""
 
     def build_kernel(self, op: OpView) -> Kernel | None:
-        """Return a kernel for the host, or None if there is none."""
+        """Return a kernel for the host, or None."""
 
     def stored_inputs(self, op: OpView) -> Mapping[int, TensorData]:
         """Return the static inputs, by position, that the op stores in its own layout.

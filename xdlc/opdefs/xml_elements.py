@@ -143,7 +143,7 @@ def _with_children(key: Key, element: Element) -> Iterator[tuple[Key, Element]]:
 
 
 def text_of(element: Element, tag: str | None = None) -> str:
-    """Return the text of an element or of its child, stripped; empty if there is none."""
+    """Return the stripped text of an element or of its child, or ""."""
     text = element.text if tag is None else element.findtext(tag)
     return (text or "").strip()
 
@@ -161,7 +161,7 @@ def _dtypes(element: Element) -> tuple[DType, ...]:
 
 
 def _constraints(element: Element) -> tuple[Constraint, ...]:
-    """Return the constraints; an empty element, as templates have them, is none."""
+    """Return the constraints without the empty elements of templates."""
     found = (
         Constraint(child.get("id", "").strip(), child.get("Type", ""), text_of(child))
         for child in element.iterfind("Constraint")

@@ -32,7 +32,7 @@ def write_collection(collection: Collection) -> str:
     Data types are spelled as QNN does; what is empty or false is omitted where it is optional.
 
     Raises:
-        ModelError: If a text holds a character that XML cannot, or a rank is none of the schema's.
+        ModelError: If a text holds a character that XML cannot, or the schema does not have a rank.
 
     Example:
         >>> print(write_collection(Collection("Pkg", "example", "1.0", (), ())))

@@ -115,7 +115,7 @@ def find(name: str) -> Pass:
     """Return a pass by its name, like ``fold_pad``.
 
     Raises:
-        UsageError: If there is none, with the names that come closest.
+        UsageError: If no pass has it, with the names that come closest.
     """
     found: Mapping[str, Pass] = _PASSES.all()
     if name not in found:

@@ -56,7 +56,7 @@ def _is_undone(graph: Graph, op: Op) -> bool:
 
 
 def _cut_fraction(graph: Graph, op: Op) -> bool:
-    """Cut the fraction off before a Cast, unless that is done or there is none."""
+    """Cut the fraction off before a Cast, unless there is no fraction."""
     source = op.inputs[0]
     writer = source.producer if source is not None else None
     if source is None or (writer is not None and (writer.origin.reason == _CUT or _is_whole(writer))):

@@ -218,7 +218,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
 
 
 def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
-    """Return the error of an array whose dtype is none of an input.
+    """Return the error of an array whose dtype an input does not support.
 
     Integers for a quantized input are its stored values if they have its stored type, and refused else: they
     could be real numbers.

@@ -130,7 +130,7 @@ def open_session(
         threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily.
         arena: Whether the session keeps memory that it has used for later.
-        profile: What the name of a file with the times of nodes begins with; default: there is none.
+        profile: What the name of a file with the times of nodes begins with; default: no file.
 
     Raises:
         Exception: One of :func:`engine_errors`, if onnxruntime refuses the graph.

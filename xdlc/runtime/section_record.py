@@ -130,7 +130,7 @@ def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
     """Return name and content of the AIP record to run, xdlc's own first.
 
     Raises:
-        ContainerError: If there is none, or it is damaged.
+        ContainerError: If there is no record, or it is damaged.
     """
     listed = [
         (name, parse_aip(records[name].content(), where=f"record {name!r}"))

@@ -127,7 +127,7 @@ def _number_of(name: str) -> int:
     """Return the number of a name, with or without ``QNN_``.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If no error has that name.
     """
     names = {known: number for number, known in _table()["names"].items()}
     full = name.upper() if name.upper().startswith("QNN_") else f"QNN_{name.upper()}"

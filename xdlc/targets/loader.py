@@ -148,7 +148,7 @@ def find_soc(name_or_id: str | int) -> Soc:
     """Return the SoC of a name in any case, an alias, or an id.
 
     Raises:
-        UsageError: If there is none, with the names that come closest.
+        UsageError: If no SoC has it, with the names that come closest.
 
     Example:
         >>> find_soc("SM8650").id, find_soc("57").name, find_soc("qcm6490").name

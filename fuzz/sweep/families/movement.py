@@ -1,4 +1,4 @@
-"""Operators that move numbers: transpositions, parts, joins, padding, gathers, scatters."""
+"""Operators that move numbers: transpositions, parts, padding, gathers."""
 
 from __future__ import annotations
 

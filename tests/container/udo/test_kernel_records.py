@@ -22,14 +22,14 @@ KERNEL = Kernel("scale", "scale_run", "ifs", (1, 0.5, "a"), "linux-x86_64", "gcc
 
 
 def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:
-    made = scale_graph()
-    assert udo.add_kernel(made, "Pkg", "Scale", ["s"], KERNEL) == "xdlc.kernel.Pkg.Scale.0"
-    assert udo.add_kernel(made, "Pkg", "Scale", ["t", "u"], KERNEL) == "xdlc.kernel.Pkg.Scale.1"
-    made.save(tmp_path / "m.dlc")
+    model = scale_graph()
+    assert udo.add_kernel(model, "Pkg", "Scale", ["s"], KERNEL) == "xdlc.kernel.Pkg.Scale.0"
+    assert udo.add_kernel(model, "Pkg", "Scale", ["t", "u"], KERNEL) == "xdlc.kernel.Pkg.Scale.1"
+    model.save(tmp_path / "m.dlc")
     first, second = udo.kernels(load(tmp_path / "m.dlc"))
     assert (first.package, first.type, first.ops, first.kernel) == ("Pkg", "Scale", ("s",), KERNEL)
     assert second.ops == ("t", "u")
-    (binary,) = (name for name in made.records if name.startswith(udo.BINARIES))
+    (binary,) = (name for name in model.records if name.startswith(udo.BINARIES))
     assert binary == udo.BINARIES + first.digest == udo.BINARIES + second.digest
 
 
@@ -102,12 +102,12 @@ def _content(**changes: Any) -> bytes:
     ],
 )
 def test_damaged_kernels_are_refused(content: bytes, text: str) -> None:
-    made = scale_graph()
+    model = scale_graph()
     for digest in DIGEST, "1" * 64:
-        made.records[f"xdlc.kernel_binary.{digest}"] = raw_data(b"binary")
-    made.records["xdlc.kernel.Pkg.Scale.0"] = raw_data(content)
+        model.records[f"xdlc.kernel_binary.{digest}"] = raw_data(b"binary")
+    model.records["xdlc.kernel.Pkg.Scale.0"] = raw_data(content)
     with pytest.raises(ContainerError, match=text) as caught:
-        udo.kernels(made)
+        udo.kernels(model)
     assert "xdlc.kernel.Pkg.Scale.0" in str(caught.value.where)
 
 

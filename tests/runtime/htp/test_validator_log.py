@@ -156,12 +156,12 @@ def test_the_library_logs_the_recorded_lines() -> None:
     sent = [case for case in CASES if "Parameters 0" not in case[1]]  # no DLC holds that op
     for index, (op, _, _, _) in enumerate(sent):
         twins: dict[Tensor, Tensor] = {}
-        for held in (*op.inputs, *op.outputs):
-            assert held is not None
-            twins[held] = replace(held, name=f"{held.name}{index}")
-        for held in op.inputs:
-            assert held is not None
-            graph.add_input(twins[held])
+        for tensor in (*op.inputs, *op.outputs):
+            assert tensor is not None
+            twins[tensor] = replace(tensor, name=f"{tensor.name}{index}")
+        for tensor in op.inputs:
+            assert tensor is not None
+            graph.add_input(twins[tensor])
         graph.append(op.twin(twins.__getitem__, name=f"op{index}"))
     found = {each.op: each.problem for each in htp.unsupported_ops(graph, "sm8650")}
     for index, (_, line, reason, _) in enumerate(sent):

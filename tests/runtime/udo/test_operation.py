@@ -35,18 +35,18 @@ def asked(
 ) -> list[list[str]]:
     """Return what a child is asked to do in each run."""
     session = CpuSession(graph, kernels=kernels)
-    made: list[list[str]] = []
+    requests: list[list[str]] = []
     ask = Process.ask
 
     def counted(self: Process, request: dict[str, Any], *rest: Any, **more: Any) -> dict[str, Any]:
-        made[-1].append(request["do"])
+        requests[-1].append(request["do"])
         return ask(self, request, *rest, **more)
 
     monkeypatch.setattr(Process, "ask", counted)
     for x, expected in runs:
-        made.append([])
+        requests.append([])
         np.testing.assert_array_equal(session.run({"x0": x})["y"], expected)
-    return made
+    return requests
 
 
 @needs_cc

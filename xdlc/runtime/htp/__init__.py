@@ -39,7 +39,7 @@ class Compiled:
     """A cache for one SoC.
 
     Attributes:
-        data: The QNN context binary, in a nameless file that goes with the last use of it.
+        data: The QNN context binary, in a nameless file that is removed after its last use.
         entry: Its description as the vendor's ``cacheList`` words it, without name and timestamp.
         shared: Records of weights that it does not hold itself, by name.
     """

@@ -274,7 +274,7 @@ def refuse_to_compile(
         failures: Why those that should be usable cannot be loaded.
         outputs: Names of the tensors that are requested.
     """
-    reasons = "; ".join([*failures, *choice.reasons]) or "there is none"
+    reasons = "; ".join([*failures, *choice.reasons]) or "there is no record"
     flags = f"--htp_socs {choice.soc}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
         flags += f" --set_output_tensors {','.join(map(quote, outputs))}"

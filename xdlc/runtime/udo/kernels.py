@@ -95,7 +95,7 @@ class Kernels:
         return self._offer(op) is not None
 
     def origin(self, op: Op) -> str:
-        """Return the source of the kernel of an op; empty if there is none."""
+        """Return the source of the kernel of an op, or ""."""
         offer = self._offer(op)
         return offer.origin if offer is not None else ""
 

@@ -72,7 +72,7 @@ def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], w
     """Return the table of functions at an address.
 
     Raises:
-        BackendError: If there is none, its version is another, or a function is missing.
+        BackendError: If it is missing, its version is another, or a function is missing.
     """
     if not pointer:
         _refuse(f"has no table of functions: its {_getter(kind)} returned NULL", where)
