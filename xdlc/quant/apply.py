@@ -166,10 +166,6 @@ def convert_moves(graph: Graph, placement: Placement) -> None:
     """Let ops such as Reshape keep the encoding of their input; convert their result to its own after them.
 
     No backend rounds anew while it moves values.
-
-    Args:
-        graph: The quantized graph.
-        placement: Which of its ops were quantized.
     """
     for op in placement.fixed:
         rule = rule_of(op)

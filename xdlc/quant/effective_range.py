@@ -27,13 +27,7 @@ NEGLIGIBLE = 0.1
 
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
-    """Return the range outside of which no reader of ``tensor`` computes another result.
-
-    Args:
-        graph: The graph.
-        tensor: An activation.
-        bits: Bits of an activation.
-    """
+    """Return the range outside of which no reader of ``tensor`` computes another result."""
     writer = rule_of(tensor.producer) if tensor.producer is not None else None
     readers = graph.consumers(tensor)
     if writer is None or not writer.clamped_by_range or graph.is_output(tensor) or not readers:
@@ -127,11 +121,7 @@ def effective_range(
     """Return the part of an activation that affects its readers.
 
     Args:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
         sharing: Which tensors share an encoding; a clamp counts if its result shares that of the tensor.
-        tensor: An activation.
-        form: Its stored form.
     """
     value, reader = tensor, graph.sole_consumer(tensor)
     while reader is not None and reader in placement.fixed and reader.inputs[0] is value:

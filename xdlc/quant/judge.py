@@ -158,7 +158,6 @@ def parts_of_outputs(
     """Return what outputs with values are judged by: each as a whole, or its unlike parts.
 
     Args:
-        graph: The float graph.
         floats: Values of the tensors ``judged(graph)`` in the float model, a mapping a sample.
         kinds: Kinds of outputs by name; others are inferred.
     """

@@ -52,7 +52,6 @@ def halves(op: Op, decision: Decision) -> Halves | None:
     """Return the encodings of the results of an op's bytes, None if its weights or result have no 16 bits.
 
     Args:
-        op: A quantized op that ``can_split``.
         decision: The forms of its weights and of what it reads and writes.
     """
     weight, source = op.inputs[1], op.inputs[0]
@@ -114,7 +113,6 @@ def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, Form]:
     Args:
         graph: The graph; activations are stored already.
         op: An op with ``halves`` in the decision.
-        decision: The forms.
 
     Returns:
         The forms of the static data of the op that are to be stored yet.

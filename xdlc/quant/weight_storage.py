@@ -41,9 +41,7 @@ def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> A
     Args:
         op: An op for which ``why_no_blocks`` has no reason.
         weight: Its weight.
-        size: Input channels in a block.
         steps: The integers that weights are stored as.
-        fit: Range method.
 
     Raises:
         ModelError: If the weight holds NaN or infinite values.
@@ -63,8 +61,6 @@ def block_encoding(scales: Array, weight: Tensor, size: int, bits: int) -> Block
 
     Args:
         scales: What ``block_scales`` found.
-        weight: The weight.
-        size: Input channels in a block.
         bits: 2, 4, 8 or 16; fewer than eight are marked.
     """
     held = _without_zeros(scales)
@@ -82,7 +78,6 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
 
     Args:
         scales: What ``block_scales`` found.
-        weight: The weight.
         clips: Whether the range method that found them clips.
         floor: Smallest scale of each output channel, so that a bias stays within 32 bits.
     """
@@ -165,8 +160,6 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
     """Return the stored form of an op's weight.
 
     Args:
-        op: The op.
-        tensor: Its weight, static floats.
         around: What it depends on beside the data.
         options: Granularity, range method, schema and steps.
         notes: Gets a line where the form is not the requested one.

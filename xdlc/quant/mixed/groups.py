@@ -93,10 +93,7 @@ def find_groups(
     them; UDOs are not raised to floats.
 
     Args:
-        graph: The float graph.
-        placement: Which ops are quantized under ``precision``.
         sharing: Which tensors have one encoding.
-        precision: The requested widths.
         options: The options; the target bounds the choice.
     """
     first: dict[Op, Op] = {op: op for op in placement.fixed}
@@ -209,9 +206,6 @@ def graph_cost(graph: Graph, placement: Placement, precision: Precision, float_b
     """Return the cost of all ops of a float graph under some widths.
 
     Args:
-        graph: The float graph.
-        placement: Where its ops are placed under ``precision``.
-        precision: Bits of weights.
         float_bits: Bits of what stays float.
     """
     total = Cost()
@@ -235,11 +229,8 @@ def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int, soc: So
     """Return the cost of an op.
 
     Args:
-        op: Any op.
         bits: Bits of its activations; None: it stays float.
         weight_bits: Bits of its weights.
-        float_bits: Bits of a float.
-        soc: The target; one without 16-bit weights computes with their bytes apart.
     """
     acts = bits or float_bits
     weight = op.inputs[1] if has_weights(op) else None

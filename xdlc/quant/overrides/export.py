@@ -37,7 +37,6 @@ def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str,
     ``merged_weights`` lists weights whose values are not those of the source, with BatchNorm merged in.
 
     Args:
-        model: The quantized model.
         version: ``0.4.0``, ``0.5.0``, ``0.6.1``, ``1.0.0`` or ``2.0.0``.  In the last, axes are those of
             ONNX: outputs first; of matrix products last.
 

@@ -96,7 +96,6 @@ class Override:
 
         Args:
             name: As of the class, and so are the others.
-            kind: Likewise.
             stated: What the scales have in common.
             scales: The scales.
             offsets: One per scale.

@@ -36,10 +36,6 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     """Return the form of a weight.
 
     Args:
-        override: The encoding.
-        op: An op that reads the weight.
-        rule: Its rule.
-        weight: The weight.
         per_channel: Whether a symmetric scale of the whole of a weight of one channel is that of the channel.
 
     Raises:
@@ -127,10 +123,6 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
     """Return the form of a bias.
 
     Args:
-        override: The encoding.
-        op: An op that reads the bias.
-        rule: Its rule.
-        bias: The bias.
         per_channel: Whether the scale of a bias of one element is that of the channel, if the weight, whose
             encoding is set before, does not show it.
 
@@ -163,10 +155,6 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
 
 def udo_form(override: Override, tensor: Tensor) -> Form:
     """Return the form of static data of UDOs, before a definition chooses the type.
-
-    Args:
-        override: The encoding.
-        tensor: The data.
 
     Raises:
         UsageError: If it has scales per block, bits that no type has, or no axis has as many channels.

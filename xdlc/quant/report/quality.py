@@ -129,10 +129,6 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
     The float network and the quantized one run with all values of a group of tensors given out, a sample at
     a time; groups bound what is held.
 
-    Args:
-        subject: What is measured.
-        step: Called after each sample of each group.
-
     Raises:
         UsageError: If a sample does not fit the inputs.
     """
@@ -149,8 +145,8 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
-        floats = subject.job.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
-        quantized = subject.job.session(subject.trial, outputs=stored.values())
+        floats = subject.engine.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
+        quantized = subject.engine.session(subject.trial, outputs=stored.values())
         for index, sample in enumerate(subject.samples):
             values, results = run(floats, sample, index), run(quantized, sample, index)
             for tensor in group:
