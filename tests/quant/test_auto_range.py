@@ -114,7 +114,7 @@ def test_the_decision_of_a_plan_is_not_touched_by_others(net):
     plan, calibration = chosen(model, n.samples(2))
     plan = plan.decided(calibration)
     before = dict(plan.decision.activations)
-    assert plan.main.activations(calibration, plan.options, plan.choice).activations == before
+    assert plan.main.ranges(calibration, plan.options, plan.choice).activations == before
     assert plan.with_precision(Precision(16, 8)).decided(calibration).decision.activations != before
     assert plan.decided(calibration).decision.activations == before
 

@@ -75,7 +75,6 @@ def check_figures(remedies: Remedies, least: float | None, command: Sequence[str
     Args:
         remedies: What may help, with the figures of the outputs.
         least: In dB; None: any will do.
-        command: The command line that advice adds options to.
 
     Raises:
         ConstraintError: If an output is below, or useless; several make a ProblemList.

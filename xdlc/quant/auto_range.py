@@ -280,7 +280,7 @@ class _Each:
 
 def _activations(plan: Plan, calibration: Calibration, choice: Choice) -> dict[str, Encoding]:
     encodings = {}
-    decision = plan.main.activations(calibration, plan.options, choice)
+    decision = plan.main.ranges(calibration, plan.options, choice)
     for tensor, (_, encoding) in decision.activations.items():
         encodings[tensor.name] = encoding
         if not plan.placement.is_fixed(plan.graph, tensor):

@@ -20,7 +20,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import to_quantized
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import Decision, QuantType
 from xdlc.quant.kind_inference import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
 from xdlc.quant.placement import Placement
@@ -179,7 +179,7 @@ def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array
     return ((places >= 0) & (places < results)).sum(axis=0) / max(results, 1)
 
 
-def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: Form) -> Array:
+def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: QuantType) -> Array:
     import numpy as np
 
     from xdlc.ir.quantization import to_float

@@ -14,7 +14,7 @@ from xdlc.quant.op_specs import float_tensors, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
-from xdlc.quant.weight_halves import splits
+from xdlc.quant.widening.weight_halves import splits
 from xdlc.targets import Arch, Soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))

@@ -11,12 +11,12 @@ from xdlc.ir.dtype import DType
 from xdlc.quant.ranges import Range
 
 if TYPE_CHECKING:
-    from xdlc.quant.sharing import Sharing
+    from xdlc.quant.encoding_groups import EncodingGroups
 
 GIVEN = "given by an override"
 """Where an encoding came from that a tensor of floats had before."""
 
-Form: TypeAlias = tuple[DType, Encoding]
+QuantType: TypeAlias = tuple[DType, Encoding]
 Use: TypeAlias = tuple[Op, int]
 
 
@@ -36,17 +36,17 @@ class Decision:
         notes: Where a form is not the requested one, and why; one line each, for people.
     """
 
-    activations: dict[Tensor, Form] = field(default_factory=dict)
-    converted: dict[tuple[Tensor, DType], Form] = field(default_factory=dict)
-    statics: dict[Use, Form] = field(default_factory=dict)
-    params: dict[tuple[Op, str], Form] = field(default_factory=dict)
+    activations: dict[Tensor, QuantType] = field(default_factory=dict)
+    converted: dict[tuple[Tensor, DType], QuantType] = field(default_factory=dict)
+    statics: dict[Use, QuantType] = field(default_factory=dict)
+    params: dict[tuple[Op, str], QuantType] = field(default_factory=dict)
     useful: dict[Tensor, Range] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
     halves: dict[Op, tuple[ScaleOffset, ScaleOffset]] = field(default_factory=dict)
-    groups: Sharing | None = None
+    groups: EncodingGroups | None = None
     notes: list[str] = field(default_factory=list)
 
-    def read(self, tensor: Tensor, dtype: DType) -> Form | None:
+    def read(self, tensor: Tensor, dtype: DType) -> QuantType | None:
         """Return the form in which ops of a type read an activation, or None if it has none."""
         return self.converted.get((tensor, dtype), self.activations.get(tensor))
 

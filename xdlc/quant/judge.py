@@ -17,8 +17,8 @@ from xdlc.quant.attention_masks import hides
 from xdlc.quant.kind_inference import SOFTMAXES, has_unit_range, kind_of
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.output_kinds import OutputKind
-from xdlc.quant.tensor_slices import TensorSlice, parts_of, unlike_parts
 from xdlc.quant.verdicts import Verdict, sqnr, verdict_of
+from xdlc.quant.widening.tensor_slices import TensorSlice, parts_of, unlike_parts
 
 MIN_GAIN = 0.05
 """Least gain in dB for which a change is kept."""

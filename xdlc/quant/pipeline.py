@@ -54,7 +54,7 @@ from xdlc.quant.subgraphs import inner_graphs
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, Metric, checked
-from xdlc.quant.widening import widen_mixed_scales, widen_residual
+from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir import DType, Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.quant.activation_encodings import ActivationEncodings, watch_list
 from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.bias import averaged_inputs
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.decide import ActivationEncodings, watch_list
-from xdlc.quant.decision import Decision, Form, Use
+from xdlc.quant.decision import Decision, QuantType, Use
+from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.mixed.record import WidthSearch
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import NO_STATES, Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import Choice
-from xdlc.quant.sharing import Sharing
 from xdlc.runtime.states import next_values
 
 Change = Callable[[Precision], Precision]
@@ -78,21 +78,40 @@ class GraphPlan:
         return replace(self, precision=precision, placement=placement, decision=None, unseen=(), basis=None)
 
     @cached_property
-    def groups(self) -> Sharing:
+    def groups(self) -> EncodingGroups:
         """Which tensors share an encoding, before ranges are known."""
-        return Sharing(self.graph, self.placement)
+        return EncodingGroups(self.graph, self.placement)
 
-    @property
+    @cached_property
+    def activations(self) -> dict[Tensor, Sequence[DType]]:
+        """The activations that quantized ops touch, with the other types in which ops read each."""
+        return {
+            tensor: tuple(self.placement.converted(self.graph, tensor))
+            for tensor in self.graph.tensors.values()
+            if self.placement.is_read_fixed(self.graph, tensor)
+        }
+
+    @cached_property
+    def types(self) -> dict[Tensor, DType]:
+        """The types of activations, filled in by decisions."""
+        return {}
+
+    @cached_property
+    def lows(self) -> dict[Tensor, int | None]:
+        """The lower ends of activations whose op fixes their range, filled in by decisions."""
+        return {}
+
+    @cached_property
     def watched(self) -> list[Tensor]:
         """The activations whose ranges calibration measures."""
-        return watch_list(self.graph, self.placement, self.groups)
+        return watch_list(self.activations, self.groups)
 
     @property
     def averaged(self) -> list[Tensor]:
         """The activations whose means calibration measures."""
         return averaged_inputs(self.graph, self.placement)
 
-    def activations(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> Decision:
+    def ranges(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> Decision:
         """Return the stored form of activations alone."""
         return ActivationEncodings(self, calibration, options, choice).activations()
 
@@ -222,7 +241,7 @@ class Plan:
         """Return the plan under other bit widths of the main graph."""
         return replace(self, main=self.main.with_precision(precision))
 
-    def with_statics(self, statics: Mapping[Use, Form]) -> Plan:
+    def with_statics(self, statics: Mapping[Use, QuantType]) -> Plan:
         """Return the decided plan with a copy of other stored forms of static data."""
         decision = replace(self.decision, statics=dict(statics))
         return replace(self, main=replace(self.main, decision=decision))
@@ -251,7 +270,7 @@ class Plan:
         apart = calibration.without_held_out
         if apart is calibration:
             return self
-        found = self.main.activations(apart, self.options, self.choice)
+        found = self.main.ranges(apart, self.options, self.choice)
         decision = replace(
             self.decision, activations=found.activations, converted=found.converted, useful=found.useful
         )

@@ -16,10 +16,10 @@ from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.capabilities import takes
 from xdlc.quant.engine import Engine
 from xdlc.quant.mixed.groups import graph_cost, has_weights
-from xdlc.quant.mixed_scale_ops import writer
 from xdlc.quant.output_accuracy import Figure, figures_of
 from xdlc.quant.plan import Change, Plan
 from xdlc.quant.precision import Precision
+from xdlc.quant.widening.mixed_scale_ops import writer
 
 REPORT = "report.html"
 

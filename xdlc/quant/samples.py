@@ -155,11 +155,7 @@ def is_held_out(number: int) -> bool:
 
 
 class Samples:
-    """Samples in order; an iterator, which can be read but once, is written to disk as it is read.
-
-    Args:
-        again: Whether they will be read again.
-    """
+    """Samples in order; an iterator, which can be read but once, is written to disk as it is read."""
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
@@ -289,7 +285,6 @@ class Spread:
     """Keeps a copy of every n-th sample, n doubling as they come.
 
     Args:
-        most: Most samples to keep.
         most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
     """
 

@@ -28,7 +28,7 @@ from xdlc.quant.affine import (
     stored_form,
     used_bits,
 )
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import Decision, QuantType
 from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
@@ -46,12 +46,12 @@ from xdlc.quant.weights import (
 )
 
 if TYPE_CHECKING:
-    from xdlc.quant.decide import ActivationEncodings
+    from xdlc.quant.activation_encodings import ActivationEncodings
 
 
 def udo_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
-) -> Form | None:
+) -> QuantType | None:
     """Return the stored form of a static input or parameter, or None if it stays float.
 
     Args:
@@ -78,7 +78,7 @@ def udo_static_form(
     return stored_form(stored, weight_encoding(scales, None, stored.bits))
 
 
-def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, place: Place) -> Form:
+def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, place: Place) -> QuantType:
     types = place.static_types()
     bits = used_bits(encoding) or (stated.bits if stated is not None else types[0].bits)
     if stated in types:
@@ -187,14 +187,14 @@ class StaticEncodings:
         slopes = op.inputs[1] if op.type == "Prelu" else None
         return slopes is not None and slopes.size > 1 and not takes_wide_slopes(self.graph, op)
 
-    def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
+    def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> QuantType:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
         if centred_16 and dtype.bits == 16 and not self._wide_factors:
             dtype = UFIXED8
         grid = centred if centred_16 and dtype.bits == 16 else asymmetric
         return dtype, grid(self._activations.static_range(tensor), dtype.bits, min_width=0.0)
 
-    def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
+    def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> QuantType | None:
         """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
         stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
         if stored is None or encoding is None:
@@ -203,7 +203,7 @@ class StaticEncodings:
             return stored_form(stored, encoding)
         return dtype, asymmetric(representable(encoding, stored), dtype.bits)
 
-    def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> Form:
+    def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> QuantType:
         shared = decision.activations.get(op.outputs[0])
         own = self._activations.static_range(tensor)
         if shared is not None and own.width <= self._activations.group_range(op.outputs[0]).width:
@@ -219,7 +219,7 @@ class StaticEncodings:
         encoding = form[1] if form is not None else source.encoding
         return encoding if isinstance(encoding, ScaleOffset) else None
 
-    def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
+    def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> QuantType:
         import numpy as np
 
         source = self._input_encoding(op, decision)
@@ -285,7 +285,7 @@ class StaticEncodings:
                 f"{factor:.4g} in {name!r}"
             )
 
-    def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
+    def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> QuantType:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
         weight = op.inputs[1]
         form = decision.statics.get((op, 1))

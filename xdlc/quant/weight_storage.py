@@ -10,7 +10,7 @@ from xdlc.ir.dtype import UFIXED8
 from xdlc.passes.convolve_blocks import block_parts
 from xdlc.quant.affine import MIN_SCALE, asymmetric, weight_type
 from xdlc.quant.calibration.statistics import Histogram, Statistics
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import QuantType
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Fit, Grid, RangeMethod, Steps, find_range_method, legacy
 from xdlc.quant.ranges import Range
@@ -156,7 +156,7 @@ class Around:
     fitted: Fitted = field(default_factory=Fitted)
 
 
-def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> Form:
+def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> QuantType:
     """Return the stored form of an op's weight.
 
     Args:
@@ -226,7 +226,7 @@ def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
     ]
 
 
-def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> Form:
+def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> QuantType:
     size, method = options.weights_block_size or 1, symmetric_method(options)
     fit = around.fitted.counting(method.fit)
     scales = block_scales(op, tensor, size, weight_steps(around.bits, options), fit)

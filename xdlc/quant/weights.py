@@ -88,7 +88,6 @@ def weight_steps(bits: int, options: QuantOptions) -> Steps:
     as many below as above.  ``restrict_quantization_steps`` narrows them, or names the lowest too.
 
     Args:
-        bits: 2, 4, 8 or 16.
         options: The steps that the user restricts them to.
     """
     high = (1 << (bits - 1)) - 1

@@ -50,7 +50,7 @@ def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
         )
     shared = plan.main.groups
     if plan.choice is not None:
-        shared = plan.main.activations(calibration, options, plan.choice).groups or shared
+        shared = plan.main.ranges(calibration, options, plan.choice).groups or shared
     groups = find_groups(plan.graph, plan.placement, shared, plan.precision, options)
     if not groups:
         return plan.noted("mixed precision: no op has a choice of widths")

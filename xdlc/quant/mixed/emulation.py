@@ -16,7 +16,7 @@ from xdlc.ir.dtype import UFIXED16
 from xdlc.ir.tensor import Role
 from xdlc.quant.apply import entered
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.decision import Form, Use
+from xdlc.quant.decision import QuantType, Use
 from xdlc.quant.mixed.groups import Group
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.plan import Plan
@@ -82,7 +82,7 @@ class Emulation:
             precision: Widths between the narrowest and the widest.
         """
         plan = self._plan.with_precision(precision)
-        decision = plan.main.activations(self._calibration, plan.options, plan.choice)
+        decision = plan.main.ranges(self._calibration, plan.options, plan.choice)
         given: dict[str, Encoding] = {}
         for tensor, form in decision.activations.items():
             given[tensor.name] = given[entered(tensor)] = _encoding(form)
@@ -142,7 +142,7 @@ class Emulation:
         self._uses[stored.name] = use
 
 
-def _encoding(form: Form | None) -> Encoding:
+def _encoding(form: QuantType | None) -> Encoding:
     """Return the encoding of a form, with the bits that it uses."""
     assert form is not None
     dtype, encoding = form

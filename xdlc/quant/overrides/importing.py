@@ -19,7 +19,7 @@ from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import used_bits
-from xdlc.quant.decision import GIVEN, Decision, Form
+from xdlc.quant.decision import GIVEN, Decision, QuantType
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.options import QuantOptions
@@ -49,7 +49,7 @@ class BoundOverrides:
     """
 
     where: str
-    forms: dict[str, Form]
+    forms: dict[str, QuantType]
     places: dict[str, str]
     floats: frozenset[str]
     left: dict[str, str]
@@ -85,7 +85,7 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
     Raises:
         UsageError: For encodings that their tensors cannot have; several make a ProblemList.
     """
-    forms: dict[str, Form] = {}
+    forms: dict[str, QuantType] = {}
     places: dict[str, str] = {}
     floats: set[str] = set()
     problems: list[XdlcError] = []
@@ -167,7 +167,7 @@ def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
     return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]
 
 
-def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -> Form:
+def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -> QuantType:
     if not tensor.is_static:
         return activation_form(override)
     uses = _uses(graph, tensor)

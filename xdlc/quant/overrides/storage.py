@@ -10,12 +10,12 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.opdefs.traits import Traits
 from xdlc.quant.affine import activation_type, weight_type
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import QuantType
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.weight_storage import why_no_blocks
 
 
-def activation_form(override: Override) -> Form:
+def activation_form(override: Override) -> QuantType:
     """Return the form of an activation or a constant, its encoding marked with its bits.
 
     Raises:
@@ -32,7 +32,7 @@ def activation_form(override: Override) -> Form:
     return activation_type(override.bits), encoding
 
 
-def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per_channel: bool) -> Form:
+def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per_channel: bool) -> QuantType:
     """Return the form of a weight.
 
     Args:
@@ -119,7 +119,7 @@ def _by_block(override: Override, op: Op, rule: Traits, weight: Tensor, used: in
     return BlockScaleOffset((1, 1, size, 1), turned, (), used)
 
 
-def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_channel: bool) -> Form:
+def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_channel: bool) -> QuantType:
     """Return the form of a bias.
 
     Args:
@@ -153,7 +153,7 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
     return SFIXED32, ScaleOffset(override.scales[0])
 
 
-def udo_form(override: Override, tensor: Tensor) -> Form:
+def udo_form(override: Override, tensor: Tensor) -> QuantType:
     """Return the form of static data of UDOs, before a definition chooses the type.
 
     Raises:

@@ -12,14 +12,14 @@ from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.decision import Form, Use
+from xdlc.quant.decision import QuantType, Use
 from xdlc.quant.effective_range import EffectiveRange, effective_range
+from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Sample, run_sample
-from xdlc.quant.sharing import Sharing
 from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
@@ -74,7 +74,7 @@ class Subject:
         return self.plan.placement
 
     @property
-    def groups(self) -> Sharing:
+    def groups(self) -> EncodingGroups:
         """Which tensors share an encoding."""
         return self.plan.decision.groups or self.plan.main.groups
 
@@ -90,7 +90,7 @@ class Subject:
         return RUN_BYTES + 4 * sum(tensor.size for tensor in self.activations)
 
     @cached_property
-    def statics(self) -> dict[Use, Form]:
+    def statics(self) -> dict[Use, QuantType]:
         """The stored form of static data by use, in the main graph."""
         ops = set(self.graph.ops)
         return {use: form for use, form in self.plan.decision.statics.items() if use[0] in ops}
@@ -108,7 +108,7 @@ class Subject:
     def _trial_ops(self) -> dict[str, Op]:
         return {op.name: op for op in self.trial.main.ops}
 
-    def form(self, tensor: Tensor) -> Form | None:
+    def form(self, tensor: Tensor) -> QuantType | None:
         """Return the stored form of an activation, None if it stays float."""
         return self.plan.decision.activations.get(tensor)
 

@@ -60,10 +60,8 @@ def measure(
         remedies: What may help outputs, with the plan, its calibration and the figures of outputs.
         samples: Samples that calibration has not seen, read once; of a large network not all are.
         held_out: Whether the samples are those that are held out: measured are the ranges of the others.
-        command: The command line that advice adds options to.
         trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
             allows, the worst first.
-        progress: Called with the number of runs done and of all.
 
     Raises:
         UsageError: If there are no samples, or one does not fit the inputs.

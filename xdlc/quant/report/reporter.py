@@ -29,7 +29,6 @@ class Reporter:
             the calibration samples, measured under the ranges of the others.
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
-        progress: Called with the number of runs done and of all.
         title: Name of the network in the report; default: the file that it was converted from.
 
     Attributes:

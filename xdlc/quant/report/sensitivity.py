@@ -183,8 +183,8 @@ def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
     rule = rule_of(producer) if producer is not None else None
     if producer is None or rule is None or producer.inputs[0] is None:
         return False
-    sharing = subject.groups
-    clamps = rule.clamps and sharing.find(producer.inputs[0]) is sharing.find(tensor)
+    groups = subject.groups
+    clamps = rule.clamps and groups.find(producer.inputs[0]) is groups.find(tensor)
     return rule.selects or clamps
 
 
@@ -194,7 +194,6 @@ def measure_effects(
     """Return the noise of the outputs for each trial.
 
     Args:
-        subject: What is measured; its graph runs no others.
         samples: How many of the held-out samples to take.
     """
     effects = {trial: Effect() for trial in trials}

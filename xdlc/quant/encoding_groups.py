@@ -1,4 +1,4 @@
-"""Sharing of encodings between tensors.
+"""EncodingGroups of encodings between tensors.
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
@@ -21,7 +21,7 @@ LOSS_LIMIT = 1.25
 """How much wider a range may get for the sake of sharing: 1.25 is a third of a bit."""
 
 
-class Sharing:
+class EncodingGroups:
     """Groups of tensors that share an encoding."""
 
     def __init__(self, graph: Graph, placement: Placement) -> None:
@@ -40,7 +40,7 @@ class Sharing:
             if is_real(held) and is_real(following):
                 self.join(held, following)
 
-    def copy(self) -> Sharing:
+    def copy(self) -> EncodingGroups:
         """Return a copy that may be joined further."""
         twin = copy(self)
         twin._parent = dict(self._parent)

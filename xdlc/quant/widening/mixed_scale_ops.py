@@ -12,7 +12,7 @@ from xdlc.quant.op_specs import is_real, rule_of, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import follows
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.tensor_slices import UNLIKE, factors
+from xdlc.quant.widening.tensor_slices import UNLIKE, factors
 
 if TYPE_CHECKING:
     from xdlc.quant.calibration.calibrate import Calibration

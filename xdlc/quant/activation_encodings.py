@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Graph, Op, ScaleOffset, Tensor
+from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, DType
 from xdlc.quant.affine import (
     activation_type,
@@ -22,32 +23,30 @@ from xdlc.quant.affine import (
 from xdlc.quant.attention_masks import MaskRanges, lowest_score
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.decision import GIVEN, Decision, Form
+from xdlc.quant.decision import GIVEN, Decision, QuantType
 from xdlc.quant.effective_range import EVERYTHING, useful_range
+from xdlc.quant.encoding_groups import EncodingGroups, is_signed
 from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement
 from xdlc.quant.range_methods import Choice, Grid, find_range_method
 from xdlc.quant.range_methods.auto import with_headroom
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.sharing import Sharing, is_signed
 from xdlc.quant.static_encodings import StaticEncodings
-from xdlc.quant.weight_halves import can_split, halves, splits
 from xdlc.quant.weights import channel_ranges
+from xdlc.quant.widening.weight_halves import can_split, halves, splits
 
 if TYPE_CHECKING:
     from xdlc.quant.plan import GraphPlan
 
 
-def watch_list(graph: Graph, placement: Placement, sharing: Sharing) -> list[Tensor]:
+def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Tensor]:
     """Return the activations whose ranges must be seen; the others follow from these."""
     return [
         tensor
-        for tensor in graph.tensors.values()
-        if placement.is_read_fixed(graph, tensor)
-        and tensor not in sharing.derived
-        and sharing.given(tensor) is None
+        for tensor in activations
+        if tensor not in groups.derived
+        and groups.given(tensor) is None
         and (_unit_low(tensor) is None or _is_softmax(tensor))
     ]
 
@@ -71,6 +70,7 @@ class ActivationEncodings:
     def __init__(
         self, plan: GraphPlan, calibration: Calibration, options: QuantOptions, choice: Choice | None
     ) -> None:
+        self._plan = plan
         self.graph = plan.graph
         self.placement = plan.placement
         self.precision = plan.precision
@@ -96,6 +96,7 @@ class ActivationEncodings:
             ModelError: If static data hold NaN or infinite values; names the tensor.
         """
         decision = self.activations()
+        decision.sources = {tensor: self._source(tensor) for tensor in decision.activations}
         StaticEncodings(self).decide(decision)
         if splits(self.options.soc):
             for op in filter(can_split, self.placement.fixed):
@@ -108,14 +109,12 @@ class ActivationEncodings:
         """Return the stored form of activations alone."""
         self.groups.join_gathered(self.group_range, lambda _: self._forget())
         decision = Decision(groups=self.groups)
-        for tensor in self.graph.tensors.values():
-            if self.placement.is_read_fixed(self.graph, tensor):
-                decision.activations[tensor] = self.activation(tensor)
-                decision.sources[tensor] = self._source(tensor)
-                if (useful := self.masks.of(tensor)) != EVERYTHING:
-                    decision.useful[tensor] = useful
-                for dtype in self.placement.converted(self.graph, tensor):
-                    decision.converted[tensor, dtype] = self.activation(tensor, dtype)
+        for tensor, types in self._plan.activations.items():
+            decision.activations[tensor] = self.activation(tensor)
+            if (useful := self.masks.of(tensor)) != EVERYTHING:
+                decision.useful[tensor] = useful
+            for dtype in types:
+                decision.converted[tensor, dtype] = self.activation(tensor, dtype)
         if rounds(self.options.soc):
             self._make_exact(decision)
         return decision
@@ -136,8 +135,17 @@ class ActivationEncodings:
         self._signed.clear()
 
     def _type(self, tensor: Tensor) -> DType:
-        found = self.placement.type_of(self.graph, tensor)
-        return found or activation_type(self.options.act_bitwidth)
+        types = self._plan.types
+        if tensor not in types:
+            stored = self.placement.type_of(self.graph, tensor)
+            types[tensor] = stored or activation_type(self.options.act_bitwidth)
+        return types[tensor]
+
+    def _low(self, tensor: Tensor) -> int | None:
+        lows = self._plan.lows
+        if tensor not in lows:
+            lows[tensor] = _unit_low(tensor)
+        return lows[tensor]
 
     def _bits(self, tensor: Tensor) -> int:
         return self._type(tensor).bits
@@ -147,7 +155,7 @@ class ActivationEncodings:
         root = self.groups.find(tensor)
         if root not in self._signed:
             members = self.groups.members(root)
-            free = all(_unit_low(member) is None for member in members)
+            free = all(self._low(member) is None for member in members)
             self._signed[root] = free and is_signed(self.graph, self.placement, members)
         return self._signed[root]
 
@@ -184,7 +192,7 @@ class ActivationEncodings:
 
     def _all_values(self, tensor: Tensor, bits: int) -> Range:
         """Return the range that the method chooses for what a tensor held, masks included."""
-        low = _unit_low(tensor)
+        low = self._low(tensor)
         statistics = self._found.get(tensor, Statistics())
         seen = statistics.seen
         if low is not None:
@@ -217,7 +225,7 @@ class ActivationEncodings:
             return representable(form[1], form[0])
         reach, bits = NOTHING, self._bits(tensor)
         for member in self.groups.members(tensor) if tensor in self.groups.derived else [tensor]:
-            if member in self._found or _unit_low(member) is not None:
+            if member in self._found or self._low(member) is not None:
                 reach = reach.merge(self._all_values(member, bits))
         return reach
 
@@ -241,7 +249,7 @@ class ActivationEncodings:
         # LayerNorm among them, have no signed 16-bit kernel, and the float values are the same.
         return self.options.act_quantizer_schema != "asymmetric"
 
-    def activation(self, tensor: Tensor, wanted: DType | None = None) -> Form:
+    def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
         """Return the form of a tensor, or the one that ops read in its place which want another type."""
         own = self._type(tensor)
         dtype = wanted or own
@@ -273,7 +281,7 @@ class ActivationEncodings:
                     return True
         return False
 
-    def _given(self, tensor: Tensor) -> Form | None:
+    def _given(self, tensor: Tensor) -> QuantType | None:
         """Return the form that a tensor's group had before quantization, if any."""
         given = self.groups.given(tensor)
         if given is None:
@@ -291,7 +299,7 @@ class ActivationEncodings:
 
     def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
         """Return the lower end of the range that an op of a tensor's group fixes, or None."""
-        lows = [low for member in self.groups.members(tensor) if (low := _unit_low(member)) is not None]
+        lows = [low for member in self.groups.members(tensor) if (low := self._low(member)) is not None]
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 
     def _method_used(self, tensor: Tensor) -> str:
@@ -328,7 +336,7 @@ class ActivationEncodings:
         if self.groups.given(tensor) is not None:
             return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
-        fixes = next((member for member in members if _unit_low(member) is not None), None)
+        fixes = next((member for member in members if self._low(member) is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
             return f"fixed range of {single_name(fixes.producer)}"
         own = [member for member in members if member not in self.groups.derived and not member.is_static]
