@@ -188,8 +188,9 @@ def test_an_accuracy_algorithm(overlay: Overlay, tmp_path: Path) -> None:
         "quant/algorithms/loud.py",
         "from xdlc.quant.algorithms import Stage, algorithm\n"
         '@algorithm("loud", Stage.GRAPH)\n'
-        "def loud(job):\n"
-        '    print("loud on", *(op.name for op in job.graph.ops))\n',
+        "def loud(plan, calibration, engine):\n"
+        '    print("loud on", *(op.name for op in plan.graph.ops))\n'
+        "    return plan\n",
     )
     words = ("-i", dlc_of(tmp_path, "Relu"), "-l", samples(tmp_path), "-o", tmp_path / "q.dlc")
     assert "loud on n\n" in overlay.run("quant", *words, "--algorithms", "loud").stdout

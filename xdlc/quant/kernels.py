@@ -41,10 +41,6 @@ class KernelSource:
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
         """Open the kernels for a model; None if it has no UDOs, or none of them will run.
 
-        Args:
-            model: The model.
-            needed: Whether it will run.
-
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
             UsageError: If there is no such file, the time-out is not valid, or an option has nothing to work

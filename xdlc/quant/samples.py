@@ -37,7 +37,6 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
         source: Mappings of input name to array, or arrays for a graph with one input, in any iterable;
             or the path of an ``.npz`` or ``.npy`` file (:class:`FileSamples`), or of an input list
             (:mod:`xdlc.runtime.input_list`).
-        graph: The graph that the samples are for.
         optional: Inputs that samples need not have.
 
     Raises:
@@ -117,8 +116,6 @@ def from_list(
     """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file; none without a path.
 
     Args:
-        path: The file.
-        graph: The graph that the samples are for.
         native: Whether raw files hold the inputs' stored types instead of float32.
         optional: Inputs that samples need not have.
 
@@ -158,12 +155,7 @@ def is_held_out(number: int) -> bool:
 
 
 class Samples:
-    """Samples in order; an iterator, which can be read but once, is written to disk as it is read.
-
-    Args:
-        source: Arrays by input name, one mapping a sample.
-        again: Whether they will be read again.
-    """
+    """Samples in order; an iterator, which can be read but once, is written to disk as it is read."""
 
     def __init__(self, source: Iterable[Sample], *, again: bool = True) -> None:
         self._source = source
@@ -295,7 +287,6 @@ class Spread:
     """Keeps a copy of every n-th sample, n doubling as they come.
 
     Args:
-        most: Most samples to keep.
         most_bytes: Most bytes of what is kept; the first sample is kept whatever its size.
     """
 

@@ -22,10 +22,7 @@ class Walk:
     A level ends before ops that part the graph: their inputs are there, their results are not yet.
 
     Args:
-        graph: A graph that runs no others.
-        parts: Whether an op parts it.
         quantized: Whether fixed-point tensors are rounded; they are kept as quantized values then.
-        kernels: Kernels of UDOs.
     """
 
     def __init__(

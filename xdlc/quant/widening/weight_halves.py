@@ -20,7 +20,7 @@ from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, UFIXED16
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import MIN_WIDTH, representable, to_quantized
-from xdlc.quant.decision import Decision, Form, Use
+from xdlc.quant.decision import Decision, QuantType, Use
 from xdlc.quant.multipliers import LEAST_FACTOR, LEAST_OF_SHIFTED, least_factor, shifts_sums
 from xdlc.quant.ranges import Range
 from xdlc.targets import Soc
@@ -52,7 +52,6 @@ def halves(op: Op, decision: Decision) -> Halves | None:
     """Return the encodings of the results of an op's bytes, None if its weights or result have no 16 bits.
 
     Args:
-        op: A quantized op that ``can_split``.
         decision: The forms of its weights and of what it reads and writes.
     """
     weight, source = op.inputs[1], op.inputs[0]
@@ -108,13 +107,12 @@ def _scales(encoding: Encoding) -> tuple[float, ...]:
     return encoding.scales if isinstance(encoding, AxisScaleOffset) else (getattr(encoding, "scale", 0.0),)
 
 
-def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, Form]:
+def split(graph: Graph, op: Op, decision: Decision) -> dict[Use, QuantType]:
     """Give an op the high bytes of its weights, a twin the low ones, and add the results after both.
 
     Args:
         graph: The graph; activations are stored already.
         op: An op with ``halves`` in the decision.
-        decision: The forms.
 
     Returns:
         The forms of the static data of the op that are to be stored yet.

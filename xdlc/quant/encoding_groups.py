@@ -1,4 +1,4 @@
-"""Sharing of encodings between tensors.
+"""EncodingGroups of encodings between tensors.
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
@@ -10,6 +10,7 @@ when ranges show what that costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 
 from xdlc.ir import Encoding, Graph, Op, Tensor
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
@@ -20,13 +21,8 @@ LOSS_LIMIT = 1.25
 """How much wider a range may get for the sake of sharing: 1.25 is a third of a bit."""
 
 
-class Sharing:
-    """Groups of tensors that share an encoding.
-
-    Args:
-        graph: The graph.
-        placement: Which of its ops are quantized.
-    """
+class EncodingGroups:
+    """Groups of tensors that share an encoding."""
 
     def __init__(self, graph: Graph, placement: Placement) -> None:
         self._graph = graph
@@ -43,6 +39,14 @@ class Sharing:
         for held, following in placement.states.items():
             if is_real(held) and is_real(following):
                 self.join(held, following)
+
+    def copy(self) -> EncodingGroups:
+        """Return a copy that may be joined further."""
+        twin = copy(self)
+        twin._parent = dict(self._parent)
+        twin._members = dict(self._members)
+        twin._given = dict(self._given)
+        return twin
 
     def find(self, tensor: Tensor) -> Tensor:
         """Return the representative of the group of ``tensor``."""
@@ -67,7 +71,6 @@ class Sharing:
         """Join two groups; return whether they are one now: not if given encodings or types are unequal.
 
         Args:
-            first: A tensor of one group.
             second: A tensor of the other.
             signs: Whether one may be signed and the other not: the float values are the same then.
         """
@@ -187,13 +190,7 @@ class Sharing:
 
 
 def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
-    """Return whether a group has signed tensors, or is read as signed integers of as many bits alone.
-
-    Args:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
-        members: Tensors that share an encoding.
-    """
+    """Return whether a group has signed tensors, or is read as signed integers of as many bits alone."""
     if not placement.ports:
         return False
     types = [placement.type_of(graph, member) for member in members]

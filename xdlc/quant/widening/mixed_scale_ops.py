@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.quant.attention_masks import Masks
-from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.op_specs import is_real, rule_of, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import follows
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.tensor_slices import UNLIKE, factors
+from xdlc.quant.widening.tensor_slices import UNLIKE, factors
+
+if TYPE_CHECKING:
+    from xdlc.quant.calibration.calibrate import Calibration
 
 UNLIKE_INSIDE = 32.0
 """The same where other layers compute with the result, and of sums: 3 of 8 bits are left then."""
@@ -50,9 +53,6 @@ def find_joins(graph: Graph, placement: Placement, calibration: Calibration, mas
     """Return the quantized ops that join values of unlike size, in execution order.
 
     Args:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
-        calibration: What is known of its activations.
         masks: Its attention masks, which join what they hide with nothing.
     """
     order = {op: place for place, op in enumerate(placement.fixed)}
@@ -188,8 +188,6 @@ def makers(graph: Graph, placement: Placement, tensors: Iterable[Tensor]) -> Ite
     """Yield the ops that compute tensors element by element from the results of layers, the last ones first.
 
     Args:
-        graph: The graph.
-        placement: Which of its ops are quantized.
         tensors: The tensors.
     """
     queue = list(tensors)

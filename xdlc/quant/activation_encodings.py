@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from xdlc.ir import Graph, Op, ScaleOffset, Tensor
+from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, DType
 from xdlc.quant.affine import (
     activation_type,
@@ -18,34 +20,33 @@ from xdlc.quant.affine import (
     symmetric,
     unit_encoding,
 )
-from xdlc.quant.attention_masks import Masks
-from xdlc.quant.attention_ranges import MaskRanges, lowest_score
-from xdlc.quant.auto_range import Choice
+from xdlc.quant.attention_masks import MaskRanges, lowest_score
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.decision import GIVEN, Decision, Form
+from xdlc.quant.decision import GIVEN, Decision, QuantType
 from xdlc.quant.effective_range import EVERYTHING, useful_range
+from xdlc.quant.encoding_groups import EncodingGroups, is_signed
 from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement
-from xdlc.quant.precision import Precision
-from xdlc.quant.range_methods import Grid, find_range_method
+from xdlc.quant.range_methods import Choice, Grid, find_range_method
 from xdlc.quant.range_methods.auto import with_headroom
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.sharing import Sharing, is_signed
-from xdlc.quant.static_encodings import Statics
-from xdlc.quant.weight_halves import can_split, halves, splits
+from xdlc.quant.static_encodings import StaticEncodings
+from xdlc.quant.weights import channel_ranges
+from xdlc.quant.widening.weight_halves import can_split, halves, splits
+
+if TYPE_CHECKING:
+    from xdlc.quant.plan import GraphPlan
 
 
-def watch_list(graph: Graph, placement: Placement, sharing: Sharing) -> list[Tensor]:
+def watch_list(activations: Iterable[Tensor], groups: EncodingGroups) -> list[Tensor]:
     """Return the activations whose ranges must be seen; the others follow from these."""
     return [
         tensor
-        for tensor in graph.tensors.values()
-        if placement.is_read_fixed(graph, tensor)
-        and tensor not in sharing.derived
-        and sharing.given(tensor) is None
+        for tensor in activations
+        if tensor not in groups.derived
+        and groups.given(tensor) is None
         and (_unit_low(tensor) is None or _is_softmax(tensor))
     ]
 
@@ -59,50 +60,33 @@ def _unit_low(tensor: Tensor) -> int | None:
     return rule.unit_low if rule is not None else None
 
 
-class Decider:
-    """Decides encodings, those of static data by way of ``Statics``.
+class ActivationEncodings:
+    """Chooses encodings of activations, and by way of ``StaticEncodings`` those of static data.
 
     Args:
-        graph: The float graph.
-        placement: Which ops are quantized.
-        sharing: Which tensors have one encoding; concatenations are still joined here.
-        calibration: What is known of the tensors of ``watch_list``, and of rows in front of a Softmax.
-        masks: The masks of the graph.
-        options: Range methods and granularity.
-        precision: Bit widths.
-        choice: The method of ``auto`` at 8 bits; None: none was chosen, min-max is used.
+        choice: The method of ``auto`` at 8 bits; None: min-max.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        placement: Placement,
-        sharing: Sharing,
-        calibration: Calibration,
-        masks: Masks,
-        options: QuantOptions,
-        precision: Precision,
-        choice: Choice | None = None,
+        self, plan: GraphPlan, calibration: Calibration, options: QuantOptions, choice: Choice | None
     ) -> None:
-        self.graph = graph
-        self.placement = placement
-        self.sharing = sharing
+        self._plan = plan
+        self.graph = plan.graph
+        self.placement = plan.placement
+        self.precision = plan.precision
         self.options = options
+        self.groups = plan.groups.copy()
+        self.masks = MaskRanges(plan.graph, plan.masks, self._seen_by_softmax, self._reach)
+        self._hiding = plan.masks.hiding
+        self._calibration = calibration
         self._found = calibration.found
-        self._ranges = calibration.ranges
         self._method = find_range_method(options.act_quantizer_calibration)
         self._choice = choice or Choice("min-max")
-        self._peaks = calibration.peaks
-        self._hiding = masks.hiding
-        self._masks = MaskRanges(graph, masks, self._seen_by_softmax, self._reach)
-        self._statics = Statics(
-            graph, placement, options, precision, self._group_range, self._activation, self._masks.held
-        )
-        self._fine = precision.fine
-        self._groups: dict[tuple[Tensor, int], Range] = {}
+        self._ranges: dict[tuple[Tensor, int], Range] = {}
+        self._static_ranges: dict[Tensor, Range] = {}
         self._signed: dict[Tensor, bool] = {}
         self._padding: dict[Tensor, Range] = {}
-        for tensor, values in sharing.padding:
+        for tensor, values in self.groups.padding:
             self._padding[tensor] = self._padding.get(tensor, NOTHING).merge(values)
 
     def decide(self) -> Decision:
@@ -112,7 +96,8 @@ class Decider:
             ModelError: If static data hold NaN or infinite values; names the tensor.
         """
         decision = self.activations()
-        self._statics.decide(decision)
+        decision.sources = {tensor: self._source(tensor) for tensor in decision.activations}
+        StaticEncodings(self).decide(decision)
         if splits(self.options.soc):
             for op in filter(can_split, self.placement.fixed):
                 pair = halves(op, decision)
@@ -122,16 +107,14 @@ class Decider:
 
     def activations(self) -> Decision:
         """Return the stored form of activations alone."""
-        self.sharing.join_gathered(self._group_range, lambda _: self._forget())
-        decision = Decision()
-        for tensor in self.graph.tensors.values():
-            if self.placement.is_read_fixed(self.graph, tensor):
-                decision.activations[tensor] = self._activation(tensor)
-                decision.sources[tensor] = self._source(tensor)
-                if (useful := self._masks.of(tensor)) != EVERYTHING:
-                    decision.useful[tensor] = useful
-                for dtype in self.placement.converted(self.graph, tensor):
-                    decision.converted[tensor, dtype] = self._activation(tensor, dtype)
+        self.groups.join_gathered(self.group_range, lambda _: self._forget())
+        decision = Decision(groups=self.groups)
+        for tensor, types in self._plan.activations.items():
+            decision.activations[tensor] = self.activation(tensor)
+            if (useful := self.masks.of(tensor)) != EVERYTHING:
+                decision.useful[tensor] = useful
+            for dtype in types:
+                decision.converted[tensor, dtype] = self.activation(tensor, dtype)
         if rounds(self.options.soc):
             self._make_exact(decision)
         return decision
@@ -147,62 +130,76 @@ class Decider:
             dtype, encoding = decision.converted[tensor, UFIXED8]
             decision.converted[tensor, UFIXED8] = dtype, exact(encoding, rest_of(op, decision))
 
-    # ------------------------------------------------------------------ activations
-
     def _forget(self) -> None:
-        self._groups.clear()
+        self._ranges.clear()
         self._signed.clear()
 
     def _type(self, tensor: Tensor) -> DType:
-        found = self.placement.type_of(self.graph, tensor)
-        return found or activation_type(self.options.act_bitwidth)
+        types = self._plan.types
+        if tensor not in types:
+            stored = self.placement.type_of(self.graph, tensor)
+            types[tensor] = stored or activation_type(self.options.act_bitwidth)
+        return types[tensor]
+
+    def _low(self, tensor: Tensor) -> int | None:
+        lows = self._plan.lows
+        if tensor not in lows:
+            lows[tensor] = _unit_low(tensor)
+        return lows[tensor]
 
     def _bits(self, tensor: Tensor) -> int:
         return self._type(tensor).bits
 
     def _is_signed(self, tensor: Tensor) -> bool:
         """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
-        root = self.sharing.find(tensor)
+        root = self.groups.find(tensor)
         if root not in self._signed:
-            members = self.sharing.members(root)
-            free = all(_unit_low(member) is None for member in members)
+            members = self.groups.members(root)
+            free = all(self._low(member) is None for member in members)
             self._signed[root] = free and is_signed(self.graph, self.placement, members)
         return self._signed[root]
 
-    def _group_range(self, tensor: Tensor, bits: int | None = None) -> Range:
-        root = self.sharing.find(tensor)
+    def group_range(self, tensor: Tensor, bits: int | None = None) -> Range:
+        """Return the range of the tensors that share an encoding with one."""
+        root = self.groups.find(tensor)
         key = root, bits or self._bits(tensor)
-        found = self._groups.get(key)
+        found = self._ranges.get(key)
         if found is None:
             found, form = NOTHING, self._given(root)
             if form is not None and isinstance(form[1], ScaleOffset):
                 found = representable(form[1], form[0])
-            for member in self.sharing.members(root) if form is None else ():
+            for member in self.groups.members(root) if form is None else ():
                 found = found.merge(self._own_range(member, key[1]))
             if form is None and self._is_signed(root):
                 found = found.merge(Range(-found.high, -found.low))
-            self._groups[key] = found
+            self._ranges[key] = found
         return found
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
         """Return what a tensor adds to the range of its group."""
-        padding = self._padding.get(tensor, NOTHING).cut(self._masks.of(tensor))
-        if tensor in self.sharing.derived:
+        padding = self._padding.get(tensor, NOTHING).cut(self.masks.of(tensor))
+        if tensor in self.groups.derived:
             return padding
         if tensor.is_static:
-            return padding.merge(self._statics.whole(tensor))
-        return padding.merge(self._masks.held(tensor, self._all_values(tensor, bits)))
+            return padding.merge(self.static_range(tensor))
+        return padding.merge(self.masks.held(tensor, self._all_values(tensor, bits)))
+
+    def static_range(self, tensor: Tensor) -> Range:
+        """Return the range of a static tensor's data, as far as it affects readers."""
+        if tensor not in self._static_ranges:
+            self._static_ranges[tensor] = channel_ranges(tensor, None).whole
+        return self.masks.held(tensor, self._static_ranges[tensor])
 
     def _all_values(self, tensor: Tensor, bits: int) -> Range:
         """Return the range that the method chooses for what a tensor held, masks included."""
-        low = _unit_low(tensor)
+        low = self._low(tensor)
         statistics = self._found.get(tensor, Statistics())
         seen = statistics.seen
         if low is not None:
             top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
             return Range(float(low), top)
         if self._method.needs_network and bits == 16:
-            is_fine = tensor.producer is not None and tensor.producer.name in self._fine
+            is_fine = tensor.producer is not None and tensor.producer.name in self.precision.fine
             return seen if is_fine else with_headroom(self.graph, tensor, seen)
         if tensor in self._hiding:
             return seen  # histograms of masks show nothing of scores
@@ -214,10 +211,10 @@ class Decider:
     def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
         """Return what a range method chooses for a tensor; it does so once."""
         key = tensor, method, grid
-        if key not in self._ranges:
-            statistics = self._found.get(tensor, Statistics())
-            self._ranges[key] = find_range_method(method).find(statistics, grid)
-        return self._ranges[key]
+        ranges = self._calibration.ranges
+        if key not in ranges:
+            ranges[key] = find_range_method(method).find(self._found.get(tensor, Statistics()), grid)
+        return ranges[key]
 
     def _reach(self, tensor: Tensor) -> Range:
         """Return the range of all values of a tensor, empty if it is not known."""
@@ -227,8 +224,8 @@ class Decider:
         if form is not None and isinstance(form[1], ScaleOffset):
             return representable(form[1], form[0])
         reach, bits = NOTHING, self._bits(tensor)
-        for member in self.sharing.members(tensor) if tensor in self.sharing.derived else [tensor]:
-            if member in self._found or _unit_low(member) is not None:
+        for member in self.groups.members(tensor) if tensor in self.groups.derived else [tensor]:
+            if member in self._found or self._low(member) is not None:
                 reach = reach.merge(self._all_values(member, bits))
         return reach
 
@@ -237,7 +234,7 @@ class Decider:
         form = self._given(tensor)
         if form is not None and isinstance(form[1], ScaleOffset):
             return Range(representable(form[1], form[0]).low, EVERYTHING.high)
-        peaks, result = self._peaks.get(tensor, Statistics()).seen, softmax.outputs[0]
+        peaks, result = self._calibration.peaks.get(tensor, Statistics()).seen, softmax.outputs[0]
         if peaks.is_empty:
             return EVERYTHING
         if self._bits(tensor) == 16:
@@ -252,7 +249,7 @@ class Decider:
         # LayerNorm among them, have no signed 16-bit kernel, and the float values are the same.
         return self.options.act_quantizer_schema != "asymmetric"
 
-    def _activation(self, tensor: Tensor, wanted: DType | None = None) -> Form:
+    def activation(self, tensor: Tensor, wanted: DType | None = None) -> QuantType:
         """Return the form of a tensor, or the one that ops read in its place which want another type."""
         own = self._type(tensor)
         dtype = wanted or own
@@ -274,7 +271,7 @@ class Decider:
 
     def _is_read_centred(self, tensor: Tensor) -> bool:
         """Return whether an op reads a tensor of the group where 16 bits need the zero in the middle."""
-        for member in self.sharing.members(tensor):
+        for member in self.groups.members(tensor):
             for reader in self.graph.consumers(member):
                 rule = rule_of(reader) if reader in self.placement.fixed else None
                 if rule is not None and any(
@@ -284,25 +281,25 @@ class Decider:
                     return True
         return False
 
-    def _given(self, tensor: Tensor) -> Form | None:
+    def _given(self, tensor: Tensor) -> QuantType | None:
         """Return the form that a tensor's group had before quantization, if any."""
-        given = self.sharing.given(tensor)
+        given = self.groups.given(tensor)
         if given is None:
             return None
-        holder = next((m for m in self.sharing.members(tensor) if m.dtype.is_fixed), None)
+        holder = next((m for m in self.groups.members(tensor) if m.dtype.is_fixed), None)
         return stored_form(holder.dtype if holder is not None else activation_type(self._bits(tensor)), given)
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
         """Return the range of a tensor's group, and whether it was cut to what affects readers."""
-        values = self._group_range(tensor, dtype.bits)
-        if len(self.sharing.members(tensor)) > 1:
+        values = self.group_range(tensor, dtype.bits)
+        if len(self.groups.members(tensor)) > 1:
             return values, False
         cut = values.cut(useful_range(self.graph, tensor, dtype.bits))
         return cut, cut != values
 
     def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
         """Return the lower end of the range that an op of a tensor's group fixes, or None."""
-        lows = [low for member in self.sharing.members(tensor) if (low := _unit_low(member)) is not None]
+        lows = [low for member in self.groups.members(tensor) if (low := self._low(member)) is not None]
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 
     def _method_used(self, tensor: Tensor) -> str:
@@ -321,7 +318,7 @@ class Decider:
                 seen[mask] = range_of(mask.numpy())
         bounds = {}
         for mask, values in seen.items():
-            limit = self._masks.of(mask)
+            limit = self.masks.of(mask)
             if mask in self._hiding and not values.within(limit):
                 bounds[mask] = limit.low if values.low < limit.low else limit.high
         if not bounds:
@@ -335,19 +332,19 @@ class Decider:
 
     def _source(self, tensor: Tensor) -> str:
         """Return where the encoding of an activation came from, for people."""
-        members = self.sharing.members(tensor)
-        if self.sharing.given(tensor) is not None:
+        members = self.groups.members(tensor)
+        if self.groups.given(tensor) is not None:
             return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
-        fixes = next((member for member in members if _unit_low(member) is not None), None)
+        fixes = next((member for member in members if self._low(member) is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
             return f"fixed range of {single_name(fixes.producer)}"
-        own = [member for member in members if member not in self.sharing.derived and not member.is_static]
+        own = [member for member in members if member not in self.groups.derived and not member.is_static]
         if tensor not in own and own:
             return f"shared with {own[0].name}"
         count = self._found.get(tensor, Statistics()).count
         text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
-        cut = cut or self._masks.of(tensor) != EVERYTHING
+        cut = cut or self.masks.of(tensor) != EVERYTHING
         return f"{text}, cut to what affects readers" if cut else text

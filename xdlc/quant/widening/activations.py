@@ -14,22 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
-from xdlc.quant.advice import written
+from xdlc.quant.advised import Advice, Options
+from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics, share_below
 from xdlc.quant.capabilities import takes
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.mixed.groups import graph_cost
-from xdlc.quant.mixed_scale_ops import Join, find_joins, makers, writer
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement, place
+from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
-
-if TYPE_CHECKING:
-    from xdlc.quant.job import Job
+from xdlc.quant.widening.mixed_scale_ops import Join, find_joins, makers, writer
 
 FEW_STEPS = 4.0
 """Steps of 8 bits that half of all values reach at least; of normally distributed ones 20 do."""
@@ -38,35 +36,30 @@ _LEVELS = 255
 _NORMS = ("LayerNorm", "RmsNorm")
 
 
-def widen_residual(job: Job) -> list[str]:
-    """Give 16 bits to the sums and norms of residual streams; change the precision of ``job`` alone.
+def widen_residual(plan: Plan, calibration: Calibration) -> Plan:
+    """Return a plan with 16 bits for the sums and norms of residual streams.
 
     Widths that the user set, by name or by an encoding, stay.
 
     Args:
-        job: The quantization under way, calibrated with histograms; without them nothing is done.
-
-    Returns:
-        What was done: one line for people, or none.
+        calibration: Its calibration; without histograms nothing is done.
     """
-    graph, before, soc = job.graph, job.precision, job.options.soc
-    if job.options.one_act_bitwidth or (soc is not None and not soc.capabilities.a16w8):
-        return []
-    sums, norms = ([op for op in part if _is_free(job, op)] for part in find_stream(graph, job.placement))
-    found = job.calibration.found
+    graph, soc = plan.graph, plan.options.soc
+    if plan.options.one_act_bitwidth or (soc is not None and not soc.capabilities.a16w8):
+        return plan
+    sums, norms = ([op for op in part if _is_free(plan, op)] for part in find_stream(graph, plan.placement))
+    found = calibration.found
     measured = [*sums, *(op for op in norms if single_name(op) in _NORMS)]
     steps = {op: typical_steps(found.get(op.outputs[0], Statistics())) for op in measured}
     worst = min(measured, key=lambda op: steps[op], default=None)
     if worst is None or steps[worst] >= FEW_STEPS:
-        return []
-    moved = _moved_bytes(job, [*sums, *norms])
-    job.precision = _widened(before, [*sums, *norms])
-    job.place()
+        return plan
+    moved = _moved_bytes(plan, [*sums, *norms])
     name, most = worst.outputs[0].name, steps[worst]
-    return [
+    return plan.with_precision(_widened(plan.precision, [*sums, *norms])).noted(
         f"{len(sums)} sums of the residual stream and their norms have 16-bit activations, bytes moved x "
         f"{moved:.2f}: 8 bits leave half the values of {name!r} less than {most:.1f} steps"
-    ]
+    )
 
 
 def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]:
@@ -74,10 +67,6 @@ def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]
 
     A norm is LayerNorm, RmsNorm, or the mean of squares, of centred values perhaps, and what is computed with
     it up to the next product of matrices: norms as exporters wrote them before opset 17.
-
-    Args:
-        graph: The float graph.
-        placement: Which of its ops are quantized.
     """
     ops = list(graph.ops)
     normed: set[Tensor] = set()
@@ -159,41 +148,40 @@ LARGEST = 1 << 14
 _FLOAT_BITS = 32
 
 
-def widen_mixed_scales(job: Job) -> list[str]:
-    """Give 16 bits to ops that join values of unlike size; change the precision of ``job`` alone.
+def widen_mixed_scales(plan: Plan, calibration: Calibration) -> Plan:
+    """Return a plan with 16 bits for ops that join values of unlike size.
 
     Widths that the user set, by name or by an encoding, stay.
 
     Args:
-        job: The quantization under way, calibrated.
-
-    Returns:
-        What was done, and where it could not be: one line each, for people.
+        plan: The plan; gets notes on what was done, and where it could not be.
     """
-    graph, before = job.graph, job.precision
+    graph, before = plan.graph, plan.precision
     lost: list[str] = []
     kept: list[Join] = []
-    for join in find_joins(graph, job.placement, job.calibration, job.masks):
+    for join in find_joins(graph, plan.placement, calibration, plan.main.masks):
         if not join.is_final and join.wide > LARGEST * join.narrow:
             continue  # what a layer makes of values that small is nothing to begin with
-        reason = _why_not(job, join)
+        reason = _why_not(plan, join)
         if reason is None:
             kept.append(join)
         else:
-            lost.append(_lost(join, reason))
+            lost.append(_lost(join, *reason))
     if not kept:
-        return lost
-    factor = partial(_moved_bytes, job)
+        return plan.noted(*lost)
+    factor = partial(_moved_bytes, plan)
     inner = [join for join in kept if not join.is_final]
     if inner and factor(_onward(kept)) > MOST_BYTES:
-        lost += [_lost(join, _for_more_bytes(job, join)) for join in inner]
+        lost += [_lost(join, *_for_more_bytes(join)) for join in inner]
         kept = [join for join in kept if join.is_final]
     late = _onward(kept)
     large = [tensor for join in kept if join.is_final for tensor in join.large]
     early = [
         op
-        for op in makers(graph, job.placement, large)
-        if op not in late and _is_free(job, op) and takes(op, 16, before.weight_bits_of(op), job.options.soc)
+        for op in makers(graph, plan.placement, large)
+        if op not in late
+        and _is_free(plan, op)
+        and takes(op, 16, before.weight_bits_of(op), plan.options.soc)
     ]
     low, high = 0, len(early)
     most = max(MOST_BYTES, factor(late) + FEW_BYTES)
@@ -202,12 +190,12 @@ def widen_mixed_scales(job: Job) -> list[str]:
         fits = factor([*late, *early[:middle]]) <= most
         low, high = (middle, high) if fits else (low, middle - 1)
     wide = [*late, *early[:low]]
-    count, moved = sum(job.placement.fixed[op] == 8 for op in wide), factor(wide)
-    job.precision = _widened(before, wide)
+    count, moved = sum(plan.placement.fixed[op] == 8 for op in wide), factor(wide)
+    precision = _widened(before, wide)
     ends = (op for op in map(writer, large) if op is not None)
-    job.precision.fine |= {op.name for op in (*_onward(join for join in kept if join.is_final), *ends)}
-    job.place()
-    return [_done(kept, count, moved), *lost] if count else lost
+    precision.fine |= {op.name for op in (*_onward(join for join in kept if join.is_final), *ends)}
+    done = [_done(kept, count, moved)] if count else []
+    return plan.with_precision(precision).noted(*done, *lost)
 
 
 def _onward(joins: Iterable[Join]) -> list[Op]:
@@ -220,28 +208,29 @@ def _widened(precision: Precision, ops: Iterable[Op]) -> Precision:
     return wide
 
 
-def _moved_bytes(job: Job, ops: Iterable[Op]) -> float:
+def _moved_bytes(plan: Plan, ops: Iterable[Op]) -> float:
     """Return how many times as many bytes an inference moves if some ops have 16-bit activations."""
-    graph, wide = job.graph, _widened(job.precision, ops)
-    plain = graph_cost(graph, job.placement, job.precision, _FLOAT_BITS).bytes
+    graph, wide = plan.graph, _widened(plan.precision, ops)
+    plain = graph_cost(graph, plan.placement, plan.precision, _FLOAT_BITS).bytes
     return graph_cost(graph, place(graph, wide), wide, _FLOAT_BITS).bytes / plain
 
 
-def _lost(join: Join, reason: str) -> str:
-    return (
+def _lost(join: Join, reason: str, options: Options | None = None) -> Advice:
+    return Advice(
         f"warning: {join.op.name!r} joins values up to {join.narrow:.3g} with values up to {join.wide:.3g} "
-        f"in 8 bits, which the small ones do not survive: {reason}"
+        f"in 8 bits, which the small ones do not survive: {reason}",
+        options,
     )
 
 
-def _for_more_bytes(job: Job, join: Join) -> str:
-    flags = written({"act_bitwidth_of": {op.name: 16 for op in join.onward}}, job.command)
-    return f"16 bits there and in what reads it move many more bytes; to accept that: {flags}"
+def _for_more_bytes(join: Join) -> tuple[str, Options]:
+    options = {"act_bitwidth_of": {op.name: 16 for op in join.onward}}
+    return "16 bits there and in what reads it move many more bytes; to accept that", options
 
 
-def _in_float(job: Job, *ops: Op) -> str:
-    names = dict.fromkeys((*job.options.float_ops, *(op.name for op in ops)))
-    return written({"float_ops": tuple(names)}, job.command)
+def _in_float(plan: Plan, *ops: Op) -> Options:
+    names = dict.fromkeys((*plan.options.float_ops, *(op.name for op in ops)))
+    return {"float_ops": tuple(names)}
 
 
 def _done(joins: Sequence[Join], count: int, factor: float) -> str:
@@ -253,40 +242,44 @@ def _done(joins: Sequence[Join], count: int, factor: float) -> str:
     )
 
 
-def _is_free(job: Job, op: Op) -> bool:
+def _is_free(plan: Plan, op: Op) -> bool:
     """Return whether the activations of an op may have 16 bits, and nothing sets their width."""
     rule = rule_of(op)
     given = any(given_bits(tensor) is not None for tensor in op.outputs)
-    return not given and rule is not None and 16 in rule.activation_bits and op.name not in job.precision.acts
+    return (
+        not given and rule is not None and 16 in rule.activation_bits and op.name not in plan.precision.acts
+    )
 
 
-def _why_not(job: Job, join: Join) -> str | None:
-    """Return why a join cannot have 16 bits, and what to do, or None if it can, or has them."""
-    soc = job.options.soc
-    narrow = [op for op in join.onward if job.placement.fixed[op] == 8]
+def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
+    """Return why a join cannot have 16 bits and options to set, or None if it can, or has them."""
+    soc = plan.options.soc
+    narrow = [op for op in join.onward if plan.placement.fixed[op] == 8]
     if not narrow:
         return None
-    if job.options.one_act_bitwidth:
+    if plan.options.one_act_bitwidth:
         return (
-            "HTA converts between no widths; pass act_bitwidth=16, or give the model an output for each part"
+            "HTA converts between no widths; pass act_bitwidth=16, or give the model an output for each part",
+            None,
         )
     if soc is not None and not soc.capabilities.a16w8:
         return (
             f"{soc.capabilities.name} of {soc.name} has no 16-bit activations; choose a target from v68 "
-            "on, or give the model an output for each part"
+            "on, or give the model an output for each part",
+            None,
         )
     if join.wide > LARGEST * join.narrow:
-        return f"nor do they 16 bits; let it stay float: {_in_float(job, join.op)}"
+        return "nor do they 16 bits; let it stay float", _in_float(plan, join.op)
     for op in narrow:
         rule = rule_of(op)
-        if op.name in job.precision.acts:
-            return f"{op.name!r} has 8 bits by request; omit that, or request 16"
-        weights = job.precision.weight_bits_of(op)
+        if op.name in plan.precision.acts:
+            return f"{op.name!r} has 8 bits by request; omit that, or request 16", None
+        weights = plan.precision.weight_bits_of(op)
         if rule is None or 16 not in rule.activation_bits or not takes(op, 16, weights, soc):
-            return (
-                f"{op.name!r} ({op.type}) has no 16 bits; let both stay float: {_in_float(job, join.op, op)}"
+            return f"{op.name!r} ({op.type}) has no 16 bits; let both stay float", _in_float(
+                plan, join.op, op
             )
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:
-        return f"an encoding of 8 bits is given for {given.name!r}; give one of 16 bits, or none"
+        return f"an encoding of 8 bits is given for {given.name!r}; give one of 16 bits, or none", None
     return None

@@ -81,7 +81,6 @@ def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int
     differ.  Those of detectors' levels are among them; :func:`unlike_parts` joins parts of like values.
 
     Args:
-        tensor: Any tensor.
         memo: Parts found before; those of this one and of what it comes from are added.
         depth: Concats between this tensor and the first.
     """

@@ -18,9 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.quant.overrides.fields import Fields, shown
-from xdlc.quant.overrides.format_0 import INTEGER_BITS
-from xdlc.quant.overrides.format_1 import expansion, positive
 from xdlc.quant.overrides.override import Grain, Override, Stated
+from xdlc.quant.overrides.sections import INTEGER_BITS, expansion, positive
 
 VERSION = "2.0.0"
 SECTION = "encodings"
@@ -36,7 +35,7 @@ def entries(content: Fields) -> Iterator[tuple[None, str, Any]]:
         yield None, Fields(value, f"{content.where}: {SECTION}[{index}]").text("name"), value
 
 
-def read(kind: None, name: str, value: Any, where: str) -> Override:
+def read(name: str, value: Any, where: str) -> Override:
     """Return the encoding of one tensor.
 
     Raises:
@@ -45,7 +44,7 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
     row = Fields(value, where)
     dtype = row.text("output_dtype").lower()
     if dtype in _FLOATS:
-        return Override(name, kind, _FLOATS[dtype], is_float=True, where=where)
+        return Override(name, None, _FLOATS[dtype], is_float=True, where=where)
     match = re.fullmatch(r"(u?)int(\d{1,2})", dtype)
     if match is None or int(match[2]) not in INTEGER_BITS:
         known = ", ".join(f"{sign}int{bits}" for bits in INTEGER_BITS for sign in ("", "u"))
@@ -86,7 +85,7 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
         raise row.error("has several scales but is not symmetric", "use a signed type without zero points")
     sides: dict[str, Any] = {"axis": axis, "block_axis": block_axis, "block_size": size}
     override = Override.of_scales(
-        name, kind, Stated(bits), scales, offsets, grain=grain, where=where, **sides
+        name, None, Stated(bits), scales, offsets, grain=grain, where=where, **sides
     )
     return replace(override, symmetric=symmetric)
 
