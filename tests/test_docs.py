@@ -37,6 +37,8 @@ def test_the_picture_of_child_processes_has_each_service():
         if re.search(r"^def commands\(\)", path.read_text(), re.MULTILINE)
     ]
     assert sorted(row.split()[0] for row in rows) == sorted(services)
+
+
 def test_the_picture_of_the_quantizer_has_its_steps_in_order():
     page = (ROOT / "docs" / "architecture.md").read_text()
     lines = page.split("## The quantizer")[1].split("```")[1].strip().split("\n")[1:]

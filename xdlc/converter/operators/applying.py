@@ -22,14 +22,13 @@ from xdlc.converter.session.node import Body, Node, SourceGraph
 from xdlc.converter.session.ordering import SOURCE, Step, ordered, wants_channel_last
 from xdlc.converter.values import AnyValue, Spec, Value
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
+from xdlc.options.graphs import UNROLL_LOOPS
 from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.host_kernels import HOST_OPSET, opset_of
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
-UNROLL_LOOPS = 16
-"""Default of the most iterations of a loop that are unrolled."""
 _TRAINING = "ai.onnx.preview.training"
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 _MOST_NEAR = 64
