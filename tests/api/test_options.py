@@ -166,7 +166,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
 
     internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes"}
     for verb, callees, fields_of in (
-        (api.convert, (convert, udo_set), Options),
+        (api.convert, (Frontend.convert, udo_set), Options),
         (api.quantize, (quantize,), QuantOptions),
         (api.prepare, (prepare_all, edit), None),
         (api.to_onnx, (export,), None),

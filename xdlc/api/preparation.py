@@ -138,7 +138,7 @@ def preprocess(
 
 def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | PathLike, dict[str, Any]]:
     """Return the model that options change, and the other options."""
-    from xdlc.converter.snpe import has_layers
+    from xdlc.converter.snpe.translate import has_layers
     from xdlc.prepare.edit import edit
 
     changes = {name: value for name, value in _part(EditOptions, options).items() if value}

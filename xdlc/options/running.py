@@ -14,13 +14,9 @@ class KernelOptions(TypedDict, total=False):
     udo_package_path: Annotated[
         Paths,
         Option(
-            "Registration libraries, or Python files with kernels, of the UDOs in the model.",
+            "Kernels of the UDOs in the model: registration libraries, Python files, folders kernel_meta.",
             metavar="FILE,FILE..",
         ),
-    ]
-    allow_embedded_kernels: Annotated[
-        bool,
-        Option("Run kernels that the DLC itself carries, if you trust where it is from.", default=False),
     ]
     udo_timeout: Annotated[
         float | None,
@@ -94,8 +90,7 @@ class RunOptions(KernelOptions, total=False):
     kernels: Annotated[
         Any,
         Option(
-            "Open kernels, which the caller closes, instead of {udo_package_path}, {allow_embedded_kernels} "
-            "and {udo_timeout}."
+            "Open kernels, which the caller closes, instead of {udo_package_path} and {udo_timeout}."
         ),
     ]
     notify: Annotated[Notify | None, Option("Called with each notice, a line of text (htp, aip).")]
