@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from tests.htp_models import cnn
+from tests.support.htp_models import cnn
 
 from tests import services
 from xdlc.converter import hdf5

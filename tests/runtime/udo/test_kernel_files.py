@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compilers import build_library, needs_cc
-from tests.custom_ops import scale_graph
+from tests.support.compilers import build_library, needs_cc
+from tests.support.custom_ops import scale_graph
 
 from tests.runtime.udo.conftest import SAMPLE
 from tests.runtime.udo.kernel_meta import call, written
