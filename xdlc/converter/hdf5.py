@@ -88,12 +88,13 @@ class Hdf5:
         assert source.file is not None
         with temporary_files(), tempfile.NamedTemporaryFile(prefix="xdlc-", suffix=".h5") as target:
             try:
-                found = _described(source.file.fileno(), target.fileno(), where, start, size)
+                description = _described(source.file.fileno(), target.fileno(), where, start, size)
             except ChildDiedError as error:
                 problem = f"the file cannot be read: the HDF5 library {error.how}{error.tail}"
                 raise ModelError(problem, where=where, fix=AGAIN) from error
             self._unpacked = ir.MappedFile(target.name)
-        self._groups, self._datasets, self._errors = found["groups"], found["datasets"], found["errors"]
+        self._groups, self._datasets = description["groups"], description["datasets"]
+        self._errors = description["errors"]
         self._check("")
 
     def _check(self, path: str) -> str:
@@ -124,13 +125,14 @@ class Hdf5:
         Raises:
             ModelError: If there is no such group or attribute.
         """
-        held = self._groups.get(self._check(path))
-        if held is None:
+        attributes = self._groups.get(self._check(path))
+        if attributes is None:
             raise ModelError(f"has no group {path!r}", where=self.where, fix=AGAIN)
-        if attribute in held:
-            parts = [held[attribute]]
+        if attribute in attributes:
+            parts = [attributes[attribute]]
         else:
-            parts = [held[f"{attribute}{part}"] for part in range(len(held)) if f"{attribute}{part}" in held]
+            keys = (f"{attribute}{part}" for part in range(len(attributes)))
+            parts = [attributes[key] for key in keys if key in attributes]
         return [name for part in parts for name in ([part] if isinstance(part, str) else part)]
 
     def label(self, path: str) -> str | None:
@@ -146,15 +148,15 @@ class Hdf5:
             UnsupportedOp: If its type is none of numbers.
         """
         path = self._check(path)
-        found = self._datasets.get(path)
-        if found is None:
+        dataset = self._datasets.get(path)
+        if dataset is None:
             return None
         import ml_dtypes
 
-        dtype = np.dtype(ml_dtypes.bfloat16 if found["dtype"] == "bfloat16" else found["dtype"])
-        source, start = (self._unpacked, 0) if found["unpacked"] else (self._source, self._start)
+        dtype = np.dtype(ml_dtypes.bfloat16 if dataset["dtype"] == "bfloat16" else dataset["dtype"])
+        source, start = (self._unpacked, 0) if dataset["unpacked"] else (self._source, self._start)
         where = f"{self.where}: {path}"
-        return mapped(source, start + found["offset"], found["nbytes"], found["shape"], dtype, where)
+        return mapped(source, start + dataset["offset"], dataset["nbytes"], dataset["shape"], dtype, where)
 
 
 def commands() -> dict[str, Any]:
@@ -193,9 +195,9 @@ class _Content:
         """Return the content of a file as what JSON can hold."""
         left: list[tuple[str, Any]] = [("", window)]
         while left:
-            path, held = left.pop()
+            path, item = left.pop()
             try:
-                left += self._object(path, held) if path else self._top(held)
+                left += self._object(path, item) if path else self._top(item)
             except XdlcError as error:
                 self.errors[path] = words_of(error)
             except Exception as error:  # those of h5py have no common base
@@ -214,37 +216,37 @@ class _Content:
         self._has_block = file.userblock_size > 0
         return self._object("", file)
 
-    def _object(self, path: str, held: Any) -> list[tuple[str, Any]]:
+    def _object(self, path: str, item: Any) -> list[tuple[str, Any]]:
         """Take over a group or dataset; return what a group holds."""
         import h5py
 
         if path.count("/") > _DEPTH:
             return []
-        if isinstance(held, tuple):
-            group, name = held
+        if isinstance(item, tuple):
+            group, name = item
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 problem = f"{path!r} is a link to another place"
                 raise ModelError(problem, where=self._where, fix="save the model again")
-            held = group[name]
-        if isinstance(held, h5py.Dataset):
-            self.datasets[path] = self._dataset(held, f"{self._where}: {path}")
-        if not isinstance(held, h5py.Group):
+            item = group[name]
+        if isinstance(item, h5py.Dataset):
+            self.datasets[path] = self._dataset(item, f"{self._where}: {path}")
+        if not isinstance(item, h5py.Group):
             return []
-        address = h5py.h5o.get_info(held.id).addr
+        address = h5py.h5o.get_info(item.id).addr
         if address in self._seen:
             return []
         self._seen.add(address)
-        self.groups[path] = dict(filter(None, (self._attribute(held, key) for key in held.attrs)))
-        return [(f"{path}/{name}" if path else name, (held, name)) for name in held]
+        self.groups[path] = dict(filter(None, (self._attribute(item, key) for key in item.attrs)))
+        return [(f"{path}/{name}" if path else name, (item, name)) for name in item]
 
     def _attribute(self, group: Any, key: str) -> tuple[str, str | list[str]] | None:
         value = group.attrs[key]
         is_many = isinstance(value, np.ndarray)
         texts = [
-            each.decode() if isinstance(each, bytes) else each
-            for each in (value.reshape(-1).tolist() if is_many else [value])
+            text.decode() if isinstance(text, bytes) else text
+            for text in (value.reshape(-1).tolist() if is_many else [value])
         ]
-        if not all(isinstance(each, str) for each in texts):
+        if not all(isinstance(text, str) for text in texts):
             return None
         self._letters -= sum(map(len, (key, *texts)))
         if self._letters < 0:
@@ -269,22 +271,22 @@ class _Content:
             raise UnsupportedOp(problem, where=where, fix="save the model again")
         nbytes = math.prod(shape) * dtype.itemsize
         offset = dataset.id.get_offset() if dataset.chunks is None else None
-        found = {"shape": list(shape), "dtype": name, "nbytes": nbytes}
+        description = {"shape": list(shape), "dtype": name, "nbytes": nbytes}
         if offset is not None and not self._has_block and dtype.byteorder != ">" and nbytes:
             if offset + nbytes > self._size:
                 raise ModelError("is truncated", where=where, fix=AGAIN)
-            return {**found, "offset": offset, "unpacked": False}
+            return {**description, "offset": offset, "unpacked": False}
         self._bytes -= nbytes
         if nbytes > max(_UNSTORED, _RATIO * dataset.id.get_storage_size()) or self._bytes < 0:
             problem = f"states {list(shape)} elements and stores {dataset.id.get_storage_size()} bytes"
             raise ModelError(problem, where=where, fix=AGAIN)
-        found |= {"offset": self._unpacked.tell(), "unpacked": True}
+        description |= {"offset": self._unpacked.tell(), "unpacked": True}
         rows = max(1, _PIECE // max(1, nbytes // max(1, shape[0]))) if shape else 0
         for start in range(0, shape[0] if shape else 1, rows or 1):
             part = np.asarray(dataset[start : start + rows] if shape else dataset[()])
             part = part if name == "bfloat16" else part.astype(name, copy=False)
             self._unpacked.write(np.ascontiguousarray(part).tobytes())
-        return found
+        return description
 
 
 class _Window(io.RawIOBase):

@@ -142,13 +142,13 @@ def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) ->
 
 
 def evaluate(
-    model: Any, given: Mapping[str, TensorData], work: int, *, by_reference: bool = False
+    model: Any, inputs: Mapping[str, TensorData], work: int, *, by_reference: bool = False
 ) -> list[Array] | None:
     """Return the outputs of a model, by onnxruntime or by ONNX's reference implementation.
 
     Args:
         model: ``ModelProto``.
-        given: Values of its inputs by name.
+        inputs: Values of its inputs by name.
         work: Bytes that the evaluation reads and writes, about.
         by_reference: Whether the reference implementation computes.
 
@@ -159,8 +159,8 @@ def evaluate(
     Raises:
         RefusedError: If the values do not fit the operator, or the limits are exceeded.
     """
-    request = {"do": "reference" if by_reference else "run", "inputs": list(given)}
-    operands = [model.SerializeToString(), *(data.numpy().reshape(data.shape) for data in given.values())]
+    request = {"do": "reference" if by_reference else "run", "inputs": list(inputs)}
+    operands = [model.SerializeToString(), *(data.numpy().reshape(data.shape) for data in inputs.values())]
     answer, outputs = _call(request, operands, work)
     return outputs if "is_computed" in answer else None
 

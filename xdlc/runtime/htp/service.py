@@ -110,10 +110,10 @@ def _objections(
     skip = request["skip"] + [
         (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)
     ]
-    found = _unsupported(htp, graphs, {**request, "skip": skip})
-    ops = {(op["graph"], op["op"]) for op in found}
+    unsupported = _unsupported(htp, graphs, {**request, "skip": skip})
+    ops = {(op["graph"], op["op"]) for op in unsupported}
     problems = [words_of(problem) for problem in host_problems(graphs, model, ops)]
-    return {"unsupported": found, "problems": problems} if found or problems else None
+    return {"unsupported": unsupported, "problems": problems} if unsupported or problems else None
 
 
 def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
@@ -191,14 +191,14 @@ class _Graphs:
             return {"unsupported": [], "contents": self._loaded.contents()}
         model = _model(request, step)
         graph = _chosen(model, request["graph"])
-        known = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
+        ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
         needed = reachable(graph, model.graphs)
         _adapt(needed)
         htp = Htp(request["soc_id"], step)
         objections = _objections(htp, needed, model, request)
         if objections is not None:
             return objections
-        self._loaded = LoadedModel(known, graph, htp.compile(graph, CompileOptions()))
+        self._loaded = LoadedModel(ports, graph, htp.compile(graph, CompileOptions()))
         return {"unsupported": []}
 
     def execute(self, request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
@@ -214,14 +214,14 @@ class _Graphs:
         }
 
 
-def _chosen(model: Model, wanted: str | None) -> Graph:
-    if wanted is None:
+def _chosen(model: Model, name: str | None) -> Graph:
+    if name is None:
         return model.main
-    if wanted not in model.graphs:
+    if name not in model.graphs:
         raise UsageError(
-            f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
+            f"there is no graph {name!r}", fix=nearest_names(name, model.graphs) or "leave the name out"
         )
-    return model.graphs[wanted]
+    return model.graphs[name]
 
 
 @dataclass(frozen=True, slots=True)
