@@ -1,4 +1,4 @@
-"""Compiled kernels of plugins as files: written, read, run; those of another model or machine, or damaged."""
+"""Files of compiled kernels: written, read, run, refused."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def model() -> Model:
 
 @pytest.fixture
 def folder(tmp_path: Path, model: Model, binary: bytes) -> Callable[..., Path]:
-    """Return a function that writes the kernel of the model, with fields of it changed."""
+    """Return a function that writes the kernel of the model with changed fields."""
 
     def write(**changes: Any) -> Path:
         values = (2, 0.5, "", np.float32([0, 10]))
@@ -235,7 +235,7 @@ def test_a_cut_off_binary(model: Model, folder: Callable[..., Path], binary: byt
 
 @needs_cc
 def test_two_kernels_of_one_op_type_differ(tmp_path: Path, model: Model, binary: bytes) -> None:
-    """Each is loaded under a name of its own: the system would take a second for the first."""
+    """The system would load the second for the first if they had one name."""
     graph = model.main
     z = Tensor("z", (2, 3), FLOAT32)
     graph.append(make_op(graph, "Plain", [graph.tensors["y"]], [z], package="Math", name="second"))
