@@ -1,4 +1,4 @@
-"""Records of a DLC about UDOs: ``xdlc.udo.<package>`` is the OpDef XML of the ops of a package that it has.
+"""Records of a DLC about UDOs: ``xdlc.udo.<package>`` is its OpDef XML.
 
 A file may come from anyone: everything is checked when it is read.
 """
@@ -26,12 +26,12 @@ def definitions(model: Model) -> dict[str, Collection]:
     Raises:
         ContainerError: If a record is damaged, or of another package than its name.
     """
-    found: dict[str, Collection] = {}
+    collections: dict[str, Collection] = {}
     for record, data in model.records.items():
         if record.startswith(DEFINITIONS):
             package = record.removeprefix(DEFINITIONS)
-            found[package] = _definitions(_read(data, record, MAX_XML_BYTES), record, package)
-    return found
+            collections[package] = _definitions(_read(data, record, MAX_XML_BYTES), record, package)
+    return collections
 
 
 def _read(data: TensorData, record: str, most: int) -> bytes:

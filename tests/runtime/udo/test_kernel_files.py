@@ -1,4 +1,4 @@
-"""Compiled kernels of plugins as files: written, read, run; those of another model or machine, or damaged."""
+"""Files of compiled kernels: written, read, run, refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runtime.udo.kernel_meta import call, written
 from tests.runtime.udo.udo_graphs import custom_graph
 from xdlc import api
 from xdlc.container import load
-from xdlc.errors import BackendError, UnsupportedOp, UsageError, XdlcError
+from xdlc.errors import BackendError, StorageError, UnsupportedOp, UsageError, XdlcError
 from xdlc.ir import Model, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import Kernel
@@ -46,6 +46,15 @@ def test_a_model_is_saved_with_the_files_of_its_kernels(tmp_path: Path) -> None:
     assert [each.ops for each in calls] == [first.ops, ("t", "u")]
     assert calls[0] == replace(first, path=str(tmp_path / "kernel_meta" / "scale.json"))
     assert not load(tmp_path / "m.dlc").files
+
+
+def test_nothing_is_written_where_the_folder_cannot_be_made(tmp_path: Path) -> None:
+    model = scale_graph()
+    model.files |= kernel_files([call(model, KERNEL, model.main.ops[0].name)])
+    (tmp_path / "kernel_meta").write_text("a file of the user")
+    with pytest.raises(StorageError, match="cannot be made"):
+        model.save(tmp_path / "m.dlc")
+    assert [path.name for path in tmp_path.iterdir()] == ["kernel_meta"]
 
 
 def test_parameters_fit_as_the_file_rounds_them(tmp_path: Path) -> None:
@@ -147,7 +156,7 @@ def model() -> Model:
 
 @pytest.fixture
 def folder(tmp_path: Path, model: Model, binary: bytes) -> Callable[..., Path]:
-    """Return a function that writes the kernel of the model, with fields of it changed."""
+    """Return a function that writes the kernel of the model with changed fields."""
 
     def write(**changes: Any) -> Path:
         values = (2, 0.5, "", np.float32([0, 10]))
@@ -226,7 +235,7 @@ def test_a_cut_off_binary(model: Model, folder: Callable[..., Path], binary: byt
 
 @needs_cc
 def test_two_kernels_of_one_op_type_differ(tmp_path: Path, model: Model, binary: bytes) -> None:
-    """Each is loaded under a name of its own: the system would take a second for the first."""
+    """The system would load the second for the first if they had one name."""
     graph = model.main
     z = Tensor("z", (2, 3), FLOAT32)
     graph.append(make_op(graph, "Plain", [graph.tensors["y"]], [z], package="Math", name="second"))

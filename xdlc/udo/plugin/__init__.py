@@ -32,7 +32,7 @@ from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_sh
 
 
 class _CallablePackage(ModuleType):
-    """Package that is called like the decorator ``xdlc.udo.plugin``, whose name it has."""
+    """Package that is called like the decorator whose name it has."""
 
     def __call__(self, **declared: Any) -> Callable[[Any], type[Plugin]]:
         """Do what the decorator does."""
