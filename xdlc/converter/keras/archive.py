@@ -70,9 +70,9 @@ class KerasFile:
         text = self.weights.text("model_config")
         if text is None:
             raise ModelError(
-                "holds weights and no architecture",
+                "contains weights, but no architecture",
                 where=str(self.path),
-                fix="load it with model.load_weights, and save all: model.save('model.keras')",
+                fix="load it with model.load_weights, and save the model: model.save('model.keras')",
             )
         return text, self.weights.text("keras_version") or ""
 
@@ -152,9 +152,9 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
     try:
         model = json_value(text if isinstance(text, str) else text.decode())
     except ValueError as error:
-        raise ModelError(f"its architecture is no JSON: {error}", where=where, fix=_AGAIN) from error
+        raise ModelError(f"its architecture is not valid JSON: {error}", where=where, fix=_AGAIN) from error
     if not isinstance(model, dict):
-        raise ModelError("its architecture is no object of JSON", where=where, fix=_AGAIN)
+        raise ModelError("its architecture is not a JSON object", where=where, fix=_AGAIN)
     return model
 
 

@@ -14,7 +14,7 @@ def swapped(g: Operators, x: Value) -> Value:
 
 
 def matmul(g: Operators, x: Value, y: Value, *, swap_x: bool = False, swap_y: bool = False) -> Value:
-    """Return the product over the last two axes; those before them broadcast, ranks may differ.
+    """Return the matrix product over the last two axes; the others broadcast.
 
     Raises:
         ModelError: If an operand is no matrix.
@@ -36,7 +36,7 @@ def dense(g: Operators, x: Value, weight: Value, bias: Value | None = None) -> V
 
 
 def fully_connected(g: Operators, x: Value, weight: Value, bias: Value | None, *, keep_dims: bool) -> Value:
-    """Return the product of rows of ``x``, viewed as [-1, I], with weights of TensorFlow Lite.
+    """Return rows of ``x``, viewed as [-1, I], times TensorFlow Lite's weights.
 
     Args:
         x: Any shape whose number of elements is a multiple of I.

@@ -62,7 +62,7 @@ def sparse_to_dense(g: Operators, indices: Value, shape: Sequence[int], values: 
 def segments(
     g: Operators, x: Value, ids: Value, count: int, reduction: str, *, empty: float | None = None
 ) -> Value:
-    """Return the reduction of the parts of ``x`` of each segment; parts of negative ids are dropped.
+    """Return parts of ``x`` reduced by segment; negative ids are dropped.
 
     Args:
         x: [ids..., rest...].
@@ -74,12 +74,12 @@ def segments(
         ModelError: If the shapes do not fit.
         UnsupportedOp: If a dimension is open.
     """
-    shape, given = dims(x), dims(ids)
-    if shape[: len(given)] != given:
-        raise ModelError(f"segments {list(given)} of {list(shape)}", fix=_FIX)
-    rest = shape[len(given) :]
-    rows = reshape(g, x, (math.prod(given), *rest))
-    place = reshape(g, positions(g, ids), (math.prod(given), 1))
+    shape, id_dims = dims(x), dims(ids)
+    if shape[: len(id_dims)] != id_dims:
+        raise ModelError(f"segments {list(id_dims)} of {list(shape)}", fix=_FIX)
+    rest = shape[len(id_dims) :]
+    rows = reshape(g, x, (math.prod(id_dims), *rest))
+    place = reshape(g, positions(g, ids), (math.prod(id_dims), 1))
     may_drop = not (place.is_static and not bool((place.numpy() < 0).any()))
     if may_drop:
         place = where(g, g("Less", [place, number(g, place, 0)]), number(g, place, count), place)
@@ -89,16 +89,24 @@ def segments(
     size = (count + may_drop, *rest)
     name = "Sum" if reduction == "Mean" else reduction
     base = full(g, size, float(neutral[name]) if finite else int(neutral[name]), x.dtype)
-    made = scatter_nd(g, base, place, rows, _REDUCTIONS[name])
+    reduced_rows = scatter_nd(g, base, place, rows, _REDUCTIONS[name])
     if reduction == "Mean" or empty is not None:
-        ones = full(g, (math.prod(given),), 1, INT32)
+        ones = full(g, (math.prod(id_dims),), 1, INT32)
         number_of = scatter_nd(g, full(g, size[:1], 0, INT32), place, ones, "add")
         column = reshape(g, number_of, (size[0], *[1] * len(rest)))
         if reduction == "Mean":
-            made = g("Div", [made, cast(g, g("Max", [column, number(g, column, 1)]), x.dtype)])
+            reduced_rows = g(
+                "Div", [reduced_rows, cast(g, g("Max", [column, number(g, column, 1)]), x.dtype)]
+            )
         if empty is not None:
-            made = where(g, g("Equal", [column, number(g, column, 0)]), number(g, x, empty), made)
-    return g("Slice", [made, vector(g, [0]), vector(g, [count]), vector(g, [0])]) if may_drop else made
+            reduced_rows = where(
+                g, g("Equal", [column, number(g, column, 0)]), number(g, x, empty), reduced_rows
+            )
+    return (
+        g("Slice", [reduced_rows, vector(g, [0]), vector(g, [count]), vector(g, [0])])
+        if may_drop
+        else reduced_rows
+    )
 
 
 def segment_count(ids: Value) -> int:
@@ -117,7 +125,7 @@ def segment_count(ids: Value) -> int:
 def _diagonal_table(
     rows: int, columns: int, band: tuple[int, int], width: int, align: str
 ) -> tuple[Array, Array]:
-    """Return where [diagonals, width] holds each element of a matrix, and which elements it holds.
+    """Return where [diagonals, width] holds a matrix's elements, and which.
 
     Diagonal d is column - row; the first stored is the upper one.  Shorter diagonals lie at the left or at
     the right end of their row, as ``align`` states of those above and below the main one.
@@ -139,7 +147,7 @@ def _diagonal_table(
 
 
 def _flat_diagonals(g: Operators, x: Value, band: tuple[int, int]) -> tuple[Value, int]:
-    """Return diagonals [..., width] or [..., count, width] as [..., count * width], and the width."""
+    """Return diagonals [..., width] or [..., count, width] flattened, and the width."""
     shape = dims(x)
     count = band[1] - band[0] + 1
     if count > 1:
@@ -192,7 +200,7 @@ def matrix_diagonals(
 def set_diagonals(
     g: Operators, x: Value, diagonals: Value, band: tuple[int, int] = (0, 0), align: str = "RIGHT_LEFT"
 ) -> Value:
-    """Return matrices [..., rows, columns] with diagonals replaced; arguments as of ``matrix_diagonals``.
+    """Return matrices [..., rows, columns] with diagonals set as ``matrix_diagonals``.
 
     Raises:
         ModelError: If the shapes do not fit.
@@ -213,7 +221,7 @@ def diagonals_of(
     fill: Value | None = None,
     align: str = "RIGHT_LEFT",
 ) -> Value:
-    """Return diagonals of matrices [..., rows, columns]; arguments as of ``matrix_diagonals``.
+    """Return diagonals of matrices [..., rows, columns], as in ``matrix_diagonals``.
 
     Raises:
         ModelError: If there are no such diagonals.
@@ -238,7 +246,7 @@ def diagonals_of(
 
 
 def band_part(g: Operators, x: Value, lower: int, upper: int) -> Value:
-    """Return matrices with 0 outside of a band; a negative number keeps that whole side.
+    """Return matrices with 0 outside a band; a negative width keeps that whole side.
 
     Raises:
         UnsupportedOp: If a dimension is open.

@@ -171,13 +171,13 @@ def _cut(g: Operators, x: Value, axes: Sequence[int], first: Value, last: Value,
 
 
 def _at(g: Operators, values: Value, entry: int, rank: int = 0) -> Value:
-    """Return one of several integers, of rank 0 or as a vector of one; known where it is."""
+    """Return one of several integers, of rank 0 or 1, static where possible."""
     index = np.asarray(entry, np.int64)
     return g("Gather", [values, g.builder.const(index.reshape((1,) * rank))], axis=0)
 
 
 def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
-    """Return a part of ``x``: ``size`` elements from ``begin`` of each axis, -1 for all that follow.
+    """Return ``size`` elements of ``x`` from ``begin`` on by axis; -1: all others.
 
     Args:
         begin: First positions, one for each axis.
@@ -208,7 +208,7 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
 
 
 def _taken(g: Operators, x: Value, begin: Value, counts: Sequence[int]) -> Value:
-    """Return known numbers of elements from computed positions on, as a Gather of each axis."""
+    """Return static numbers of elements from computed positions, by Gathers."""
     for axis, count in enumerate(counts):
         if x.dims is None or x.dims[axis] != count:  # all of them begin at 0
             x = g("Gather", [x, g("Add", [_at(g, begin, axis, 1), vector(g, range(count))])], axis=axis)
@@ -225,7 +225,7 @@ def reversed_axes(g: Operators, x: Value, axes: Sequence[int]) -> Value:
 
 
 def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -> Value:
-    """Return ``x`` with elements moved along axes, those that leave coming in at the other end.
+    """Return ``x`` with elements rotated along axes.
 
     Raises:
         ModelError: If there are not as many shifts as axes.
@@ -243,7 +243,7 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
 
 
 def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
-    """Return ``x`` with a part replaced, which is moved inside where it would lie outside.
+    """Return ``x`` with a part replaced, whose start is clamped to fit.
 
     Args:
         update: The part, of the same rank.
@@ -315,14 +315,14 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
         ModelError: If the amounts do not fit.
         UnsupportedOp: If they are computed.
     """
-    given = known(pads, "the padding").astype(np.int64)
-    if given.shape != (x.rank, 2) or given.min(initial=0) < 0:
-        raise ModelError(f"padding {given.tolist()} of rank {x.rank}", fix=_FIX)
-    if not given.any():
+    amounts = known(pads, "the padding").astype(np.int64)
+    if amounts.shape != (x.rank, 2) or amounts.min(initial=0) < 0:
+        raise ModelError(f"padding {amounts.tolist()} of rank {x.rank}", fix=_FIX)
+    if not amounts.any():
         return x
     if mode == "symmetric":
-        return _mirrored(g, x, given.tolist())
-    operands = [x, vector(g, given.T.reshape(-1))]
+        return _mirrored(g, x, amounts.tolist())
+    operands = [x, vector(g, amounts.T.reshape(-1))]
     if mode == "constant" and fill is not None:
         operands.append(fill if not fill.rank else reshape(g, fill, ()))
     return g("Pad", operands, mode=mode)

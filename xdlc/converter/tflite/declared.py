@@ -37,7 +37,7 @@ class DeclaredTensors:
         return Declared(shape, tensor.qnn_dtype, is_outdated=self._is_outdated)
 
     def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``string``; empty for tensors of numbers."""
+        """Return the type that no DLC holds, like ``string``; empty for numbers."""
         tensor = self._held.get(name)
         return "" if tensor is None else OTHERS.get(tensor.type, "")
 
