@@ -121,7 +121,7 @@ class Params:
         """Return an integer.
 
         Raises:
-            ModelError: If it is none, below ``least``, or omitted without a default.
+            ModelError: If it is not an integer, below ``least``, or omitted without a default.
         """
         return self._integer(name, self._one(name, default), least)
 
@@ -129,7 +129,7 @@ class Params:
         """Return the integers of a repeated parameter, none if it is omitted.
 
         Raises:
-            ModelError: If one is none, or below ``least``.
+            ModelError: If one is not an integer, or below ``least``.
         """
         return [self._integer(name, value, least) for value in self._all(name)]
 
@@ -139,7 +139,7 @@ class Params:
         """Return a number, rounded to float32 as Caffe's messages hold it.
 
         Raises:
-            ModelError: If it is none, not above a limit, infinite, or omitted without a default.
+            ModelError: If it is not a number, not above a limit, infinite, or omitted without a default.
         """
         return self._real(name, self._one(name, default), above, finite)
 
@@ -147,7 +147,7 @@ class Params:
         """Return the numbers of a repeated parameter, none if it is omitted.
 
         Raises:
-            ModelError: If one is none, not above a limit, or infinite.
+            ModelError: If one is not a number, not above a limit, or infinite.
         """
         return [self._real(name, value, above, True) for value in self._all(name)]
 
@@ -155,7 +155,7 @@ class Params:
         """Return a truth value.
 
         Raises:
-            ModelError: If it is none.
+            ModelError: If it is not true or false.
         """
         value = self._one(name, default)
         if isinstance(value, bool):
@@ -186,7 +186,7 @@ class Params:
         """Return a string.
 
         Raises:
-            ModelError: If it is none, or omitted without a default.
+            ModelError: If it is not a string, or omitted without a default.
         """
         value = self._one(name, default)
         if not isinstance(value, str) or isinstance(value, Word):

@@ -86,7 +86,7 @@ def fill_dtype(op: OperatorDef) -> np.dtype[Any]:
     """Return the type of a fill's result.
 
     Raises:
-        UnsupportedOp: If it is none of numbers.
+        UnsupportedOp: If it is not numeric.
     """
     if op.type in _GIVEN:
         return np.dtype(_GIVEN[op.type])

@@ -48,7 +48,7 @@ def read_fields(file: ir.MappedFile) -> Fields:
     """Return the ``NetDef`` of a file.
 
     Raises:
-        ModelError: If it is none, is truncated, or has too many parts.
+        ModelError: If it is another file, is truncated, or has too many parts.
     """
     head = bytes(file.view(0, min(file.size, 4096)))
     if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):

@@ -181,8 +181,8 @@ def read_net(path: str | os.PathLike[str]) -> NetDef:
     """Return the net of a file, binary or text.
 
     Raises:
-        ModelError: If it is none, other formats are named; or if an operator states an argument twice, with
-            different values.
+        ModelError: If it is another file, whose format is named; or if an operator states an argument
+            twice, with different values.
         StorageError: If it cannot be read.
     """
     file = ir.MappedFile(path)

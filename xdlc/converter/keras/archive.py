@@ -130,7 +130,7 @@ class KerasFile:
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> ir.MappedFile:
-    """Return a member unpacked to a file that has no name and goes with its last use."""
+    """Return a member unpacked to a file that has no name and is deleted with its last use."""
     with tempfile.NamedTemporaryFile(prefix="xdlc-", suffix=".h5") as target:
         left = entry.file_size
         with archive.open(entry) as file:
@@ -145,7 +145,7 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
     """Return the serialized model of a JSON text.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not one.
     """
     if len(text) > _TEXT_LIMIT:
         raise ModelError(f"its architecture has {len(text)} bytes", where=where, fix=_AGAIN)

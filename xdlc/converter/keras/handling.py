@@ -114,7 +114,7 @@ def sizes(node: Node, name: str, count: int, default: Any = None) -> list[int]:
     """Return an option of one integer for each of some axes.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it has another form.
     """
     given = node.attr(name)
     given = default if given is None else given
@@ -128,7 +128,7 @@ def number_of(node: Node, name: str, default: float | None = None) -> float:
     """Return an option that is a number.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not a number.
     """
     number = node.attr(name, default)
     number = default if number is None else number

@@ -90,7 +90,7 @@ def bind(model: Layer, file: Hdf5, *, is_legacy: bool) -> dict[Layer, dict[str, 
 
     Raises:
         ModelError: If some are missing or do not fit.
-        UnsupportedOp: If a type is none of numbers.
+        UnsupportedOp: If a type is not numeric.
     """
     found = _by_layer(model, file) if is_legacy else _by_group(model, file)
     return {

@@ -68,7 +68,7 @@ def segments(
         x: [ids..., rest...].
         ids: Segment of each part, below ``count``.
         reduction: ``Sum``, ``Prod``, ``Max``, ``Min`` or ``Mean``.
-        empty: Value of empty segments; default: the one that changes nothing (lowest for Max).
+        empty: Value of empty segments; default: the neutral one (lowest for Max).
 
     Raises:
         ModelError: If the shapes do not fit.

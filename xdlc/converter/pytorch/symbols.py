@@ -141,7 +141,7 @@ def parsed(expression: str) -> ast.expr:
     """Return the tree of an expression.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not an expression.
     """
     if len(expression) > _MOST_TEXT:
         raise ValueError(f"an expression has {len(expression)} characters")

@@ -9,7 +9,7 @@ Attribute               Content
 ``operands.<n>``        of the static operand n, whose bytes are weight ``operand_<n>``: ``name``, ``dims``,
                         ``dtype``; ``axis``, ``bits``, ``scales`` and ``offsets`` if it is quantized
 ``left_out``            positions of omitted operands
-``outputs.<n>``         data type of output n, if it is none of a layer
+``outputs.<n>``         data type of output n, if no layer has it
 ======================= ================================================================================
 """
 

@@ -40,7 +40,7 @@ class Layer:
         """The first input.
 
         Raises:
-            UnsupportedOp: If there is none.
+            UnsupportedOp: If it is missing.
         """
         if not self.inputs:
             raise self.problem("has no input")

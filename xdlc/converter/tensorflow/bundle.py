@@ -74,7 +74,7 @@ class Bundle:
         """Return the elements of a tensor as lazy data.
 
         Raises:
-            ModelError: If there is none, or it is damaged.
+            ModelError: If it is missing or damaged.
             UnsupportedOp: If its elements are no numbers.
         """
         where = f"{self.index}: tensor {key!r}"
@@ -109,7 +109,7 @@ class Bundle:
         return ir.data.Transform(parts, joined, shape, dtype)
 
     def objects(self) -> Any:
-        """Return the graph of the objects that were saved; None if there is none.
+        """Return the graph of the objects that were saved; None if missing.
 
         Raises:
             ModelError: If it is damaged.

@@ -43,7 +43,7 @@ def graph_def(path: Path) -> Loaded:
     """Return the content of a GraphDef file.
 
     Raises:
-        ModelError: If it is none.
+        ModelError: If it is not one.
         StorageError: If it cannot be read.
     """
     graph, file, blobs = parsed(path, "GraphDef", "graph")

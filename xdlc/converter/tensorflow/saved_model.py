@@ -86,7 +86,7 @@ def _chosen(entries: dict[str, Any], key: str | None, usual: str, option: str, k
     """Return the entry of a key, by default of the usual one, or the only one.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: If it is missing or ambiguous.
     """
     chosen_key = key if key is not None else usual if usual in entries else None
     if chosen_key is None and len(entries) == 1:

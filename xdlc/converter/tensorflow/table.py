@@ -108,7 +108,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
     Raises:
         IndexError: If the data end before.
-        ModelError: If it is none.
+        ModelError: If it is too long.
     """
     value = 0
     for shift in range(0, 70, 7):

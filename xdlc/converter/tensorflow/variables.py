@@ -33,8 +33,8 @@ class Variables:
 
     Args:
         nodes: ``NodeDef`` of the main graph by name.
-        prefix: Path of the checkpoint without ``.index``; None if there is none.
-        objects: ``SavedObjects`` of the graph; None if there is none.
+        prefix: Path of the checkpoint without ``.index``; None if omitted.
+        objects: ``SavedObjects`` of the graph; None if omitted.
         path: The model, for errors.
     """
 

@@ -88,7 +88,7 @@ def cut(
 
     Raises:
         UsageError: If there is no such tensor that an operator computes.
-        UnsupportedOp: If its type is none of a DLC.
+        UnsupportedOp: If a DLC has no such type.
     """
     computed = {name for node in graph.nodes for name in node.outputs}
     by_name = {tensor.name: tensor for tensor in tensors}

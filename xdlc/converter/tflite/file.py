@@ -153,7 +153,7 @@ class TfliteFile:
         return replace(tensor, quantization=found)
 
     def _parameters(self, index: int, tensors: Sequence[TensorInfo]) -> Any:
-        """Return the elements of a constant; None if the tensor is none."""
+        """Return the elements of a constant; None if the tensor is computed."""
         data = self.data(tensors[self.index(index, "tensor", tensors)])
         return None if data is None else data.numpy()
 
@@ -203,7 +203,7 @@ class TfliteFile:
         return bytes(self._file.view(first, size))
 
     def data(self, tensor: TensorInfo) -> ir.TensorData | None:
-        """Return the elements of a constant; None if the tensor is none.
+        """Return the elements of a constant; None if the tensor is computed.
 
         Raises:
             ModelError: If the data do not fit the tensor or the file.

@@ -124,7 +124,7 @@ class TensorInfo:
         """The data type of QNN.
 
         Raises:
-            UnsupportedOp: If there is none.
+            UnsupportedOp: If QNN has no such type.
             ModelError: If the format has no such type.
         """
         try:

@@ -105,7 +105,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
     """Return [1, 1, count, 7] of image, label, score, corners (SSD's detections).
 
     There are ``keep_top_k`` rows per image, or as many as can be; those after the last detection are 0.
-    Where there is none, each image has a row of its number and of -1, as in Caffe.
+    Without detections, each image has a row of its number and of -1, as in Caffe.
     """
     loc, conf, prior = bottoms(node, 3)
     p = params(node, _OWN)

@@ -68,7 +68,7 @@ def word(node: Node, name: str, *words: str) -> str:
     """Return an argument that is one of some words, by default the first.
 
     Raises:
-        ModelError: If it is none of them.
+        ModelError: If it is another word.
     """
     stated = node.attr(name, words[0])
     if stated not in words:

@@ -34,7 +34,7 @@ def log_sum_exp(node: Node, b: Builder) -> Value:
     limits: dict[str, ir.Param] = {"min_value": ir.f32(-most), "max_value": ir.f32(most)}
     top = neuron(
         b, reduced(b, "ReduceMax", value, axes), RELU_MIN_MAX, limits
-    )  # infinity less infinity is none
+    )  # infinity minus infinity is NaN
     total = reduced(b, "ReduceSum", unary(b, EXP, b.binary(SUBTRACT, value, top)), axes)
     result = b.cast(b.binary(ADD, unary(b, LOG, total), top), x.dtype)
     if keep:

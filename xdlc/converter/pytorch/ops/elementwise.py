@@ -215,7 +215,7 @@ def _elu(self: Term, alpha: float, scale: float, input_scale: float) -> Term:
 def _softplus(self: Term, beta: float, threshold: float) -> Term:
     """Map log(1 + exp(beta x)) / beta, and x where beta x exceeds the threshold."""
     is_usual = (beta, threshold) == (1, 20)  # log(1 + exp(20)) is 20 in single precision
-    if is_usual or threshold <= 0 or self.value.is_static:  # QNN's threshold -1 is none
+    if is_usual or threshold <= 0 or self.value.is_static:  # QNN's threshold -1 denotes none
         bent = self("Softplus") if beta == 1 else (self * beta)("Softplus") / beta
         return bent if is_usual else (self * beta > threshold).where(self, bent)
     params = {"operation": ir.u32(SOFTPLUS), "beta": ir.f32(beta), "threshold": ir.f32(threshold)}

@@ -170,13 +170,13 @@ def _check_domain(node: AtenNode, name: str | None) -> None:
 
 def _fake(node: AtenNode, g: Operators, x: Value, grid: Grid) -> list[Value]:
     """Return fake-quantized floats and, where an operator has it, the in-range mask."""
-    made = [real(node, g, stored(node, g, x, grid, INT32), grid)]
+    results = [real(node, g, stored(node, g, x, grid, INT32), grid)]
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.problem(
             "the network uses the mask of elements in range, which is not supported",
             "use its first result only",
         )
-    return made + [x] * (len(node.outputs) - 1)
+    return results + [x] * (len(node.outputs) - 1)
 
 
 @aten(

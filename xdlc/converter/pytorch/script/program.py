@@ -1,7 +1,7 @@
 """Programs of TorchScript archives, evaluated for the shapes of the inputs.
 
 Attributes that ``forward`` sets, and tensors that it changes, are state: the program is that of a later call.
-A network may make its state in its first call, where an empty tensor or a number marks that there is none.
+A network may make its state in its first call, where an empty tensor or a number marks that it is missing.
 The program then has zeros as its first state: that this has the same effect is checked by running both.
 """
 

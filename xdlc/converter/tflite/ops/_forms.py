@@ -39,7 +39,7 @@ def padding_of(node: Node) -> str:
     """Return the padding of a window.
 
     Raises:
-        ModelError: If it is none of the schema.
+        ModelError: If the schema has no such padding.
     """
     given = node.attr("padding", 0)
     if given not in (0, 1):

@@ -14,13 +14,13 @@ from xdlc.converter.values import AnyValue, Value
 
 def _operands(node: Node, first: int, graphs: Sequence[Body]) -> list[Value]:
     """Return the inputs from a position on, which the graphs take."""
-    found = [node.required(index) for index in range(first, len(node.inputs))]
+    operands = [node.required(index) for index in range(first, len(node.inputs))]
     for graph in graphs:
-        if len(graph.inputs) != len(found):
+        if len(graph.inputs) != len(operands):
             raise node.invalid(
-                f"a sub-graph of {len(graph.inputs)} inputs is called with {len(found)} values"
+                f"a sub-graph of {len(graph.inputs)} inputs is called with {len(operands)} values"
             )
-    return found
+    return operands
 
 
 @handler("IF", wraps=False)

@@ -59,7 +59,7 @@ _REDUCTIONS = {
     "Max": ("ReduceMax", -math.inf),
     "Min": ("ReduceMin", math.inf),
 }
-"""Reductions of operators on two values, and what changes nothing."""
+"""Reductions of operators on two values, and their neutral elements."""
 _PROBES = ((2, 3), (-1, 4))
 _OUTCOMES = {(5, 3): "Add", (6, -4): "Mul", (3, 4): "Max", (2, -1): "Min"}
 

@@ -23,7 +23,7 @@ from xdlc.opdefs.elementwise_enums import GREATER, SIGMOID, SUBTRACT
 def floats(node: Node, b: Builder, x: Value) -> Value:
     """Return an input as float32, which onnxruntime computes in, except for double."""
     if x.dtype is FLOAT64:
-        raise node.problem("its input is double, but only float32 is supported", "feed float32")
+        raise node.problem("its input is double, which float32 does not hold", "feed float32")
     return b.cast(x, FLOAT32)
 
 
