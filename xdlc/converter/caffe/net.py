@@ -127,7 +127,7 @@ def _check_root(net: Message, where: str) -> None:
 
 
 class _Net:
-    """A net as far as it was read.
+    """A net under construction.
 
     Args:
         notices: Gets what the user should know.
@@ -160,7 +160,7 @@ class _Net:
     # ------------------------------------------------------------------ layers
 
     def entry(self, layer: Message) -> _Entry:
-        """Return a layer, its fields checked as far as the net needs them."""
+        """Return a layer with checked fields."""
         names, types, bottoms, tops = (self._names(layer, key) for key in ("name", "type", "bottom", "top"))
         entry = _Entry(layer, "".join(names[:1]), "".join(types[:1]), bottoms, tops)
         if entry.type == "Python":
@@ -353,14 +353,14 @@ class _Net:
         return names, lambda: weights.lacks(entry.name)
 
     def _free(self, name: str) -> str:
-        """Return a name that is not taken yet, numbered if need be, and take it."""
+        """Return a free name, numbered if necessary, and reserve it."""
         free = self._free_name(name)
         self._taken.add(free)
         return free
 
 
 def _transform(message: Message) -> str:
-    """Return what the transform_param of a data layer states, in words."""
+    """Return the content of a data layer's transform_param, in words."""
     stated = [
         f"{name} {str(value)[:_SHOWN]}"
         for transform in message.messages("transform_param")[:1]

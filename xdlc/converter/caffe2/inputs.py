@@ -89,7 +89,7 @@ def _free(ops: Sequence[OperatorDef]) -> dict[str, OperatorDef]:
 
 
 def _shape(stand_in: OperatorDef) -> list[int] | None:
-    """Return the shape of a stand-in; None for one element, which states nothing."""
+    """Return the shape of a stand-in; None for one element."""
     dims = dims_of(stand_in)
     is_shape = len(dims) <= RANK_LIMIT and all(0 < size <= EXTENT_LIMIT for size in dims)
     return dims if is_shape and math.prod(dims) > 1 else None

@@ -151,7 +151,7 @@ class OperatorDef:
 
     @property
     def is_fill(self) -> bool:
-        """Whether it makes a tensor of nothing."""
+        """Whether it creates a tensor without inputs."""
         return self.type.endswith("Fill") and not self.inputs
 
 
@@ -213,7 +213,7 @@ def _operator(fields: Fields, path: Path) -> OperatorDef:
 
 
 def _plain(value: Any) -> Any:
-    """Return fields, or a value of one, as what can be compared."""
+    """Return fields, or a field's value, in a comparable form."""
     if isinstance(value, dict):
         return {name: [_plain(each) for each in held] for name, held in value.items() if name != "line"}
     return value.numpy().tobytes() if isinstance(value, ir.TensorData) else value
@@ -233,7 +233,7 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
 
 
 def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
-    """Return one-dimensional data one after the other."""
+    """Return one-dimensional data concatenated."""
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:

@@ -107,7 +107,7 @@ class KerasFile:
     def _weights(
         self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], source: ir.MappedFile
     ) -> Hdf5:
-        """Return the member with the weights, in place where it is stored as it is."""
+        """Return the weights' member, mapped in place if it is stored uncompressed."""
         entry, where = members.get(WEIGHTS), f"{self.path}: {WEIGHTS}"
         if entry is None:
             raise ModelError(f"has no {WEIGHTS}", where=str(self.path), fix=_AGAIN)
@@ -160,7 +160,7 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
 
 @contextmanager
 def _damage(where: str) -> Iterator[None]:
-    """Raise what a damaged archive causes as a ModelError.
+    """Turn errors of a damaged archive into ModelError.
 
     Raises:
         ModelError: In their place.

@@ -140,7 +140,7 @@ def number_of(node: Node, name: str, default: float | None = None) -> float:
 
 
 def is_channel_first(node: Node) -> bool:
-    """Return whether the channels of a layer come after the batch.
+    """Return whether a layer is channel-first.
 
     Raises:
         ModelError: If the data format is unknown.
@@ -173,7 +173,7 @@ def moved(g: Operators, x: Value, axes: Sequence[int], places: Sequence[int]) ->
 
 
 def batched(g: Operators, x: Value, shape: Sequence[int]) -> Value:
-    """Return a value under another shape, whose first dimension stays; one may be -1."""
+    """Return a value reshaped after its first dimension; one may be -1."""
     return g("Reshape", [x, vector(g, [0, *shape])])
 
 

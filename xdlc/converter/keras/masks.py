@@ -69,7 +69,7 @@ def with_masks(nodes: Sequence[Node], outputs: Sequence[str], where: str) -> lis
 
 
 def _makes(node: Node) -> bool:
-    """Return whether a layer makes a mask."""
+    """Return whether a layer outputs a mask."""
     if node.domain:
         return False
     return node.type == "Masking" or (node.type == "Embedding" and bool(node.attributes.get("mask_zero")))

@@ -85,7 +85,7 @@ def _taps(
     padding: Padding,
     fill: float,
 ) -> Iterator[tuple[tuple[int, int], Value]]:
-    """Iterate over the places of a window, with the elements there of all windows."""
+    """Iterate over a window's positions, with the elements of all windows there."""
     sizes = dims(x, (1, 2))
     pads = amounts(padding, sizes, kernel, strides, rates)
     if any(map(any, pads)):

@@ -307,7 +307,7 @@ def scanned(
 
 
 def _reversed(g: Operators, x: Value) -> Value:
-    """Return a value with its first axis the other way round."""
+    """Return a value with its first axis reversed."""
     ends = [np.asarray([value], np.int64) for value in (-1, -(1 << 31), 0, -1)]
     return g("Slice", [x, *(g.builder.const(end) for end in ends)])
 

@@ -1,4 +1,4 @@
-"""Reductions, sums along axes and places of extremes."""
+"""Reductions, running sums, argmax, top-k and normalizations."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def cast(g: Operators, x: Value, dtype: DType) -> Value:
 
 
 def positions(g: Operators, x: Value) -> Value:
-    """Return integers as the int64 that canonical operators take."""
+    """Return integers as int64, as canonical operators require."""
     return g.builder.cast(x, INT64)
 
 

@@ -112,7 +112,7 @@ def _reranked(g: Operators, x: Value, plan: _Plan) -> Value:
 
 
 def _plan(x: Value, count: int, masks: Masks) -> _Plan:
-    """Return what each entry does; axes that no entry denotes are kept.
+    """Return the effect of each entry; other axes are kept.
 
     Raises:
         ModelError: If there are more entries than axes, or two ellipses.
@@ -269,7 +269,7 @@ def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
 
 
 def _replaced(g: Operators, x: Value, update: Value, first: Sequence[int], axis: int) -> Value:
-    """Return ``x`` with a part replaced, along one axis after the other."""
+    """Return ``x`` with a part replaced, axis by axis."""
     while axis < x.rank and x.shape[axis] == update.shape[axis]:
         axis += 1
     if axis == x.rank:

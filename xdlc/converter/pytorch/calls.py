@@ -100,7 +100,7 @@ def refs(values: Any) -> Iterator[Ref]:
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
-    """Return an argument with other names of tensors."""
+    """Return an argument with its tensors renamed."""
     if isinstance(value, Ref):
         return Ref(names.get(value, value))
     if isinstance(value, list):

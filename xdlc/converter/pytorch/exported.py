@@ -172,7 +172,7 @@ class _Reader:
             raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
 
     def _outputs(self, program: Program, module: Mapping[str, Any]) -> None:
-        """Set the names of the outputs, and what inputs become."""
+        """Set the names of the outputs, and the outputs that update inputs."""
         by_name = {parameter.name: value for value, parameter in program.parameters.items()}
         kinds = [item for spec in module["signature"]["output_specs"] for item in spec.items()]
         names = iter(_output_names(module, sum(kind == "user_output" for kind, _ in kinds)))
@@ -284,7 +284,7 @@ class _Reader:
 
 
 def _names(value: Mapping[str, Any]) -> list[str]:
-    """Return the names of an input or result of a call, empty for what has none."""
+    """Return the names of an input or result of a call; empty for unnamed ones."""
     ((_, held),) = value.items()
     many = held if isinstance(held, list) else [held]
     return [

@@ -154,7 +154,7 @@ class _Walk:
         return made
 
     def _fresh(self, like: str) -> str:
-        """Return a name that is not taken, of a value with the shape and type of another."""
+        """Return a free name for a value with the shape and type of another."""
         name = base = self._bases.get(like, like)
         while name in self._taken:
             self._numbers += 1
@@ -168,7 +168,7 @@ class _Walk:
     # ------------------------------------------------------------------ views
 
     def _add_views(self, call: Call, functional_call: Call) -> None:
-        """Note which results of a call are views, of what."""
+        """Note which results of a call are views, and of which tensor."""
         source: Any = call.arguments.get(viewed_argument(call))
         for index, output in enumerate(call.outputs):
             self._tensors[output] = Tensor(Storage(output, output), (), output)
@@ -182,7 +182,7 @@ class _Walk:
                 self._tensors[output] = Tensor(base.storage, steps, output, base.storage.version)
 
     def _again(self, step: Step, value: str) -> str:
-        """Return the result of a call that makes a view, of another value."""
+        """Return the result of a view's call applied to another value."""
         arguments = step.call.arguments | {step.argument: Ref(value)}
         made = self._fresh(step.call.outputs[0])
         self._emit(replace(step.call, arguments=arguments, outputs=[made]))

@@ -43,7 +43,7 @@ class Shapes(Undeclared):
         self.values: dict[str, tuple[list[int | None], ir.DType | None]] = {}
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value."""
+        """Return the declaration of a value."""
         shape, dtype = self.values.get(name, (None, None))
         return Declared(None if shape is None else tuple(shape), dtype, bool(name))
 
@@ -51,7 +51,7 @@ class Shapes(Undeclared):
 def source_graph(
     program: Program, bindings: Bindings, *, frozen: bool = False, source_lines: bool = False
 ) -> tuple[SourceGraph, Shapes]:
-    """Return a program as a graph of nodes, and what it states of its values.
+    """Return a program as a graph of nodes, and the declarations of its values.
 
     Args:
         bindings: Values of its symbols.
@@ -318,6 +318,6 @@ def _attribute(value: Any) -> Any:
 
 
 def _array(number: float) -> Any:
-    """Return a number as PyTorch makes a tensor of it."""
+    """Return a number in the type of PyTorch's tensor of it."""
     array = np.asarray(number)
     return array.astype(np.float32) if array.dtype == np.float64 else array

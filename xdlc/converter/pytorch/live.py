@@ -154,7 +154,7 @@ def _check_weights(module: Any) -> None:
 
 
 def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse inputs that ``forward`` does not take, and arrays of numpy.
+    """Refuse numpy arrays, and inputs that do not fit ``forward``.
 
     Raises:
         UsageError: With the arguments that it has.
@@ -299,7 +299,7 @@ def _line_of_frame(torch: Any, error: BaseException) -> tuple[str, str] | None:
 
 
 def _line_of_node(program: Any, error: Exception) -> tuple[str, str] | None:
-    """Return file, line and code that made the node that an error names."""
+    """Return file, line and code of the node that an error names."""
     name = re.search(r"serializing node (\w+)", str(error))
     nodes = {node.name: node for node in program.graph.nodes}
     trace = str(nodes[name[1]].meta.get("stack_trace")) if name is not None and name[1] in nodes else ""

@@ -217,7 +217,7 @@ def _bound(
     symbolic: frozenset[str],
     names: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the arguments that a handler takes.
+    """Return the arguments of a handler.
 
     Raises:
         ModelError: If one is of another type than its schema states, or contradicts the type of the result.

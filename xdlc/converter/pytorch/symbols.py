@@ -112,7 +112,7 @@ def shown(expression: int | str) -> int | str:
 
 
 def _written(node: ast.expr) -> ast.expr:
-    """Return an expression with operators in place of the calls that make them."""
+    """Return an expression with operators in place of calls."""
     name = _symbol(node)
     if name is not None:
         return ast.Name(name)

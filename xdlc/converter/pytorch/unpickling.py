@@ -29,7 +29,7 @@ _LONGEST_INTEGER = 9  # bytes of a number of 64 bits without sign
 
 
 def unpickle(data: bytes, where: str) -> Any:
-    """Return what a pickle holds: no value contains itself, and none nests deep.
+    """Return the content of a pickle, without cycles or deep nesting.
 
     Raises:
         ModelError: If it is damaged, too large, or needs more than is understood.

@@ -64,7 +64,7 @@ class Storage:
 
 @dataclass(slots=True)
 class Step:
-    """A call that makes a view.
+    """A call that returns a view.
 
     Attributes:
         call: The call, with one result.
@@ -170,7 +170,7 @@ def _numbers(source: Meta, result: Meta) -> list[list[int]] | None:
 
 
 def _has_view(axes: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> bool:
-    """Return whether elements can have another shape where they lie.
+    """Return whether strided elements can have another shape without a copy.
 
     Axes whose elements follow each other are runs; the new shape must not merge two of them.
 
@@ -267,7 +267,7 @@ def inverse(
 
 
 def _order(name: str, arguments: Mapping[str, Any], rank: int) -> list[int] | None:
-    """Return the permutation of axes that a view makes; None if it is something else."""
+    """Return the permutation of axes by a view; None if it is something else."""
     order = list(range(rank))
     if name == "permute":
         return [axis % rank for axis in arguments["dims"]]

@@ -147,7 +147,7 @@ class Layer:
         return self.weights[name]
 
     def choice(self, name: str, meanings: Mapping[int, str]) -> str:
-        """Return the meaning of an attribute's number, as far as real files have shown it."""
+        """Return the meaning of an attribute's number, as real files have shown."""
         number = self.whole(name)
         if number not in meanings:
             shown = ", ".join(f"{key} {value}" for key, value in meanings.items())
@@ -161,7 +161,7 @@ class Layer:
         params: Mapping[str, Param] | None = None,
         outputs: Sequence[Tensor] | None = None,
     ) -> None:
-        """Append the op of the layer's outputs, or of other ones.
+        """Append an op with the layer's outputs, or other ones.
 
         SNPE 1 lets quantized layers follow float ones and the other way round; where both meet, the op
         computes in float, between Dequantize and Quantize.

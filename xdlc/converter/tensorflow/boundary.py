@@ -251,7 +251,7 @@ def _stated(node: Node, number: int) -> tuple[int | None, ...] | None:
 
 
 def _name_boundary(graph: SourceGraph, cut: Mapping[str, str], outputs: Sequence[str]) -> None:
-    """Give inputs and outputs their names; other values of these names get another.
+    """Name inputs and outputs; rename other values of these names.
 
     Args:
         graph: The graph, which is changed.

@@ -176,7 +176,7 @@ class Bundle:
 
 
 def _place(part: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
-    """Return the place of a slice in its tensor.
+    """Return the ranges of a slice in its tensor.
 
     Raises:
         ModelError: If it is not inside.

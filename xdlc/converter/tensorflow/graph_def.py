@@ -121,7 +121,7 @@ def _no_message(kind: str, path: Path, reason: str) -> ModelError:
 def content_of(
     graph: Any, file: ir.MappedFile | None, blobs: Blobs | None, path: Path, definitions: Iterable[Any] = ()
 ) -> Content:
-    """Return what a ``GraphDef`` holds.
+    """Return the content of a ``GraphDef``.
 
     Raises:
         ModelError: If two nodes have one name.

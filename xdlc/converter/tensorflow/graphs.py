@@ -211,7 +211,7 @@ class Flat:
         self.nodes.append(Node(op, inputs, outputs, attrs, name, stated=shapes))
 
     def _reads(self, message: Any) -> Iterator[str]:
-        """Iterate over what a main graph's node reads; set the value of a variable."""
+        """Iterate over the inputs of a main graph's node; set the value of a variable."""
         if text(message.op) in VARIABLES and self._variable is not None:
             name, initial = text(message.name), self._variable(text(message.name))
             if isinstance(initial, str):
@@ -292,7 +292,7 @@ class Flat:
                 node.outputs = [str(Port(source.node, index)) for index in range(source.number + 1)]
 
     def _take(self, what: str, count: int) -> None:
-        """Count what functions expand to.
+        """Count the nodes that functions expand to.
 
         Raises:
             ModelError: If it is too much.

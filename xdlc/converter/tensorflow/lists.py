@@ -20,7 +20,7 @@ _FIX = "make its length a constant: bind open dimensions with --input_dim or --b
 
 
 def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[int] | None) -> AnyValue:
-    """Return a list of elements that nothing has set yet, which read as zeros.
+    """Return a list of unset elements, which read as zeros.
 
     Args:
         count: Its length.
@@ -56,7 +56,7 @@ def counted(node: Node, g: Operators, elements: Sequence[Value]) -> SequenceValu
 
 
 def is_unset(element: Value) -> bool:
-    """Return whether nothing has set an element of a list yet, nor its shape."""
+    """Return whether an element of a list is unset and has no shape."""
     return element.is_static and element.shape == (0,)
 
 
@@ -132,7 +132,7 @@ def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
 def element_at(
     node: Node, g: Operators, items: AnyValue, index: int | Value, shape: Sequence[int] | None = None
 ) -> Value:
-    """Return an element of a list; one that nothing has set is zero."""
+    """Return an element of a list; an unset one is zero."""
     if isinstance(index, Value) and index.is_static:
         index = int(index.numpy().reshape(-1)[0])
     if isinstance(items, SequenceValue) and isinstance(index, int):

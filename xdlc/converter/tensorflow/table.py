@@ -121,7 +121,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def unpacked(data: memoryview, limit: int) -> bytes:
-    """Return what snappy compressed.
+    """Return snappy data decompressed.
 
     Args:
         limit: Bytes that the result has at most.

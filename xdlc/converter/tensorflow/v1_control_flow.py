@@ -132,7 +132,7 @@ class _Conditionals:
                 self._guards[name] = guards
 
     def _merged(self, node: Node) -> Node:
-        """Return the If in place of a Merge; the Merge itself if it is of no known form."""
+        """Return the If in place of a Merge; the Merge itself if not supported."""
         split = self._split(node)
         if split is None:
             self._guard(node)
@@ -168,7 +168,7 @@ class _Conditionals:
         return (predicate, second_name, first_name) if side else (predicate, first_name, second_name)
 
     def _branch(self, end: str, guard: Guard) -> SourceGraph:
-        """Return the graph of what exists on one side of a predicate only."""
+        """Return the graph of values that exist on one side of a predicate only."""
         nodes: dict[int, Node] = {}
         pending = [end]
         while pending:

@@ -85,7 +85,7 @@ class Loops:
         return ModelError(f"the loop of frame {frame.name!r} is incomplete", where=self._where, fix=FIX)
 
     def _rebuild(self, frame: _Frame, depth: int) -> None:
-        """Put a While in place of a loop, after the loops inside it."""
+        """Replace a loop by a While, after the loops inside it."""
         if frame.name in self._done:
             if not self._done[frame.name]:
                 raise self._broken(frame)
@@ -179,7 +179,7 @@ class Loops:
     def _graph(
         self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
     ) -> SourceGraph:
-        """Return the graph from variables to values; what is invariant stays outside."""
+        """Return the graph from variables to values; invariants stay outside."""
         starts = {*formals, *same}
         order: list[Node] = []
         readers: dict[str, list[Node]] = {}

@@ -146,7 +146,7 @@ class Variables:
 
     @cached_property
     def _assigned(self) -> list[tuple[str, str]]:
-        """Name of each variable that is assigned to, and of what is."""
+        """Names of assigned variables, and of the values assigned."""
         assigned = []
         for node in self._nodes.values():
             inputs = list(data_inputs(node))

@@ -78,7 +78,7 @@ def cut(
     where: str,
     ends: Sequence[str] = (),
 ) -> SourceGraph:
-    """Return a graph that begins at tensors, without what only they needed.
+    """Return a graph that begins at tensors, without nodes that only they needed.
 
     Args:
         tensors: Its tensors.
@@ -133,7 +133,7 @@ def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> set[str]:
 def open_dimensions(
     inputs: Sequence[GraphInput], tensors: Sequence[TensorInfo], dims: Mapping[str, Any], batch: int | None
 ) -> list[str]:
-    """Return a notice for each input whose open dimensions are taken as 1."""
+    """Return a notice for each input whose open dimensions become 1."""
     by_name, notices = {tensor.name: tensor for tensor in tensors}, []
     for entry in inputs:
         signature = by_name[entry.name].signature

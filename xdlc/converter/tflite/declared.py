@@ -25,7 +25,7 @@ class DeclaredTensors:
                 self._held[tensor.name] = None if tensor.name in self._held else tensor
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value.
+        """Return the declaration of a value.
 
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
@@ -42,5 +42,5 @@ class DeclaredTensors:
         return "" if tensor is None else OTHERS.get(tensor.type, "")
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield nothing: files state shapes that their operators contradict."""
+        """Yield no shapes: operators contradict those that files state."""
         yield from ()

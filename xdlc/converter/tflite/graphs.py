@@ -47,7 +47,7 @@ class TfliteSource(Source):
 
 
 class Graphs:
-    """Source graphs of the sub-graphs of a file, made at their first use."""
+    """Source graphs of a file's sub-graphs, built at first use."""
 
     def __init__(self, file: TfliteFile) -> None:
         self._file = file
@@ -147,7 +147,7 @@ class Graphs:
         return attributes, size
 
     def _custom(self, type: str, table: Any, position: int) -> dict[str, Any]:
-        """Return the options of a custom operator: a map as its entries, others as bytes."""
+        """Return a custom operator's options: a map's entries, or bytes."""
         data = bytes(table.custom_options or b"")
         if table.large_custom_options_offset > 1:
             first, size = table.large_custom_options_offset, table.large_custom_options_size

@@ -163,13 +163,13 @@ def _shifted(g: Operators, value: Value) -> Value | None:
 
 
 def _made(tensor: Tensor | None, type: str) -> Tensor | None:
-    """Return what the op of a type that makes a tensor reads."""
+    """Return the input of a tensor's producer, if that has the given type."""
     op = tensor.producer if tensor is not None else None
     return op.inputs[0] if op is not None and _is(op, type) else None
 
 
 def _used(g: Operators, tensor: Tensor | None, type: str) -> Tensor | None:
-    """Return what the op of a type that reads a tensor makes."""
+    """Return the output of a tensor's consumer, if that has the given type."""
     readers = g.builder.graph.consumers(tensor) if tensor is not None else ()
     return next((op.outputs[0] for op in readers if _is(op, type)), None)
 

@@ -1,4 +1,4 @@
-"""Sparse weights of TFLite: levels of dense and compressed dimensions, made dense.
+"""Sparse TFLite weights, densified: levels of dense and compressed dimensions.
 
 The stored elements are visited level by level, as ``traversal_order`` lists the dimensions of a tensor and,
 after these, its block dimensions.  A dense level has every index; a compressed one has, for each entry of the

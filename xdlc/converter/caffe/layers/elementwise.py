@@ -115,7 +115,7 @@ def _affine(g: Operators, x: Value, scale: float, shift: float) -> Value:
 
 @layer("PReLU", layout=ANY)
 def prelu(node: Node, g: Operators) -> Value:
-    """Multiply what is below 0 by a slope per channel, or one for all."""
+    """Multiply negative values by a slope per channel, or one for all."""
     (x,) = bottoms(node, 1)
     if x.rank < 2:
         raise misfit(f"a bottom of {x.rank} axes has no channels (axis 1)")

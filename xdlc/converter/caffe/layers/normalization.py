@@ -59,7 +59,7 @@ def bn(node: Node, g: Operators) -> Value:
 
 
 def _plain(g: Operators, channels: int) -> list[Value]:
-    """Return factors and terms that change nothing."""
+    """Return neutral factors and terms."""
     g.builder.check_table(2, channels)
     return [g.builder.const(np.full(channels, value, np.float32)) for value in (1, 0)]
 

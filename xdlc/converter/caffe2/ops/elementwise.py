@@ -109,7 +109,7 @@ EnsureCPUOutput EnsureDense NanCheck StopGradient
 
 @operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
 def _copy(node: Node, g: Operators) -> list[Value]:
-    """Return the inputs; others than the outputs only state a device or an order."""
+    """Return the inputs; those beyond the outputs only state a device or an order."""
     return inputs(node, 1, len(node.inputs))[: len(node.outputs)]
 
 

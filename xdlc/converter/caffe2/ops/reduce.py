@@ -1,4 +1,4 @@
-"""Handlers of reductions and places of extremes."""
+"""Handlers of reductions and argmax."""
 
 from __future__ import annotations
 

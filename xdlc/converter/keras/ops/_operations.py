@@ -78,7 +78,7 @@ class Arguments:
         return x, axis_of(self.integer("axis"), x.rank)
 
     def has(self, name: str) -> bool:
-        """Return whether an argument is given."""
+        """Return whether an argument is present."""
         return self._given.get(name) is not None
 
     def value(self, name: str = "x", like: Value | None = None) -> Value:
@@ -147,7 +147,7 @@ def _leaves(argument: Any) -> list[Any]:
 
 
 def truth(g: Operators, x: Value) -> Value:
-    """Return a value as truth values: numbers other than 0 are true."""
+    """Return a value as bools: numbers other than 0 are true."""
     return x if x.dtype is BOOL8 else elementwise.not_equal(g, x, const(g, 0, x))
 
 

@@ -125,7 +125,7 @@ def _where(g: Operators, active: Value, new: Value, old: Value) -> Value:
 
 
 def stacked(node: Node, g: Operators, cells: Sequence[Layer]) -> Stepper:
-    """Return cells one on the other as one cell."""
+    """Return stacked cells as one cell."""
     steppers = [_cell(node, g, cell) for cell in cells]
     if not steppers:
         raise node.invalid("has no cell")

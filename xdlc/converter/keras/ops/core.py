@@ -1,4 +1,4 @@
-"""Dense layers, embeddings, layers that do nothing at inference."""
+"""Dense layers, embeddings, and layers without effect at inference."""
 
 from __future__ import annotations
 

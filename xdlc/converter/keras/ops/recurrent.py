@@ -101,7 +101,7 @@ def _layer(node: Node, kind: str, config: Mapping[str, Any], inner: Sequence[Any
 
 
 def _check(node: Node, layer: Layer) -> None:
-    """Refuse what depends on earlier calls.
+    """Refuse layers that depend on earlier calls.
 
     Raises:
         UnsupportedOp: If the layer keeps its state between calls, or has another order of axes.

@@ -42,7 +42,7 @@ def flatten(node: Node, g: Operators) -> Value:
 
 @handler("Reshape")
 def reshape(node: Node, g: Operators) -> Value:
-    """Give each example another shape; one dimension may follow from the others."""
+    """Reshape each example; one dimension may be -1."""
     wanted = node.attr("target_shape")
     if not isinstance(wanted, list) or not all(type(size) is int or size is None for size in wanted):
         raise node.invalid(f"target_shape is {wanted!r:.60}")

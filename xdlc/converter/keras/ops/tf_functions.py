@@ -101,7 +101,7 @@ def function(node: Node, g: Operators) -> Value | list[Value]:
 
 
 def _positions(sizes: list[Any]) -> list[int]:
-    """Return where parts of given sizes end, without the last."""
+    """Return the ends of parts of given sizes, but the last."""
     return [sum(sizes[: place + 1]) for place in range(len(sizes) - 1)]
 
 

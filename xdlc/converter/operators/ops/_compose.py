@@ -155,5 +155,5 @@ def scattered(b: Builder, x: Value, indices: Value, updates: Value, axis: int) -
 
 
 def constant(b: Builder, array: Array, dtype: DType | None = None) -> Value:
-    """Return known numbers, in a QNN type if one is given."""
+    """Return constant numbers, in a QNN type if one is given."""
     return b.const(array if dtype is None else array.astype(dtype.numpy))

@@ -47,7 +47,7 @@ class Taps:
         return list(itertools.product(*steps))
 
     def values(self, b: Builder) -> list[Value]:
-        """Return for each element of the window what it meets."""
+        """Return the values that each window element meets."""
         elements = []
         for offset in self.offsets():
             ranges = {
@@ -73,7 +73,7 @@ class Taps:
 
 
 def taps(node: Node, b: Builder, x: Value, view: Window, fill: float) -> Taps:
-    """Return a window over ``x`` taken apart, padding filled with a number.
+    """Return a window over ``x`` by element, padding filled with a number.
 
     Raises:
         UnsupportedOp: If the window has too many elements.

@@ -82,13 +82,13 @@ def lengths(node: Node, steps: int, batch: int) -> Array | None:
 
 
 def has_static_weights(node: Node, positions: Sequence[int]) -> bool:
-    """Return whether all weights of a recurrence that are given are known."""
+    """Return whether all weights of a recurrence are static."""
     given = [node.input(position) for position in positions]
     return all(value is None or value.is_static for value in given)
 
 
 def checked_units(node: Node, gates: int) -> int:
-    """Return the number of hidden units of a node whose weights fit each other.
+    """Return the number of hidden units, checked against all weights.
 
     Raises:
         UnsupportedOp: If they do not.

@@ -80,7 +80,7 @@ class Sampling:
         return sampled.astype(np.float64)
 
     def picks(self, positions: Array, n: int) -> Array:
-        """Return the element that ``nearest`` takes for each position."""
+        """Return the nearest element of each position."""
         floor, ceil = np.floor(positions), np.ceil(positions)
         ratio = positions - floor
         rounded = {

@@ -51,7 +51,7 @@ def arithmetic(node: Node, b: Builder) -> Value:
 
 @importer("Pow", since=7, layout=ANY, dynamic=True)
 def power(node: Node, b: Builder) -> Value:
-    """Map x to the power of y; the exponent takes the type of the base."""
+    """Map x to the power of y; the exponent is cast to the base's type."""
     base = node.required(0)
     return b.binary(POWER, base, b.cast(node.required(1), base.dtype))
 

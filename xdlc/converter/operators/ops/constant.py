@@ -12,7 +12,7 @@ from xdlc.ir import ArrayData, TensorData, fill
 
 @importer("Constant")
 def constant(node: Node, b: Builder) -> Value:
-    """Bind a constant; its data stay where they are."""
+    """Bind a constant; its data are not copied."""
     name = node.outputs[0]
     for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if node.attr(key) is not None:

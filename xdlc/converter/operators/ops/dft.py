@@ -1,4 +1,4 @@
-"""DFT of complex values, backwards; the host executes all other forms."""
+"""Inverse DFT of complex values; the host executes all other forms."""
 
 from __future__ import annotations
 

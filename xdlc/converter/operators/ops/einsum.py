@@ -20,7 +20,7 @@ _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
 @importer("Einsum", since=12)
 def einsum(node: Node, b: Builder) -> Value:
-    """Write the equation as one product of two operands after the other."""
+    """Write the equation as products of two operands."""
     values = [node.required(index) for index in range(len(node.inputs))]
     node.check_types(*values)
     terms, result = _parsed(node, values)
@@ -96,7 +96,7 @@ def _without_units(b: Builder, x: Value, labels: Labels, dims: dict[str, int]) -
 
 
 def _summed(b: Builder, x: Value, labels: Labels, kept: set[str]) -> tuple[Value, Labels]:
-    """Return the operand summed over the labels that nothing else needs."""
+    """Return the operand summed over labels not needed later."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
     if axes:
         x = reduced(b, "ReduceSum", x, axes, keep=False)

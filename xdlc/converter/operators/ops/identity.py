@@ -1,4 +1,4 @@
-"""Operators that change nothing at inference."""
+"""Operators without effect at inference."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def elu(node: Node, b: Builder) -> Value:
 
 @importer("HardSigmoid", layout=ANY, dynamic=True)
 def hard_sigmoid(node: Node, b: Builder) -> Value:
-    """Map max(0, min(1, alpha * x + beta)); QNN's own takes no beta of 0 or less."""
+    """Map max(0, min(1, alpha * x + beta)); QNN's requires a beta above 0."""
     x, alpha, beta = node.required(0), node.attr("alpha", 0.2), node.attr("beta", 0.5)
     if beta > 0:
         return neuron(b, x, HARD_SIGMOID, {"alpha": ir.f32(alpha), "beta": ir.f32(beta)})

@@ -64,7 +64,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
 
 
 def _wrapped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
-    """Append a Gather along each axis that goes round."""
+    """Append a Gather along each axis that wraps around."""
     for axis, dim in enumerate(x.shape):
         b.check_table(dim + max(0, before[axis]) + max(0, after[axis]))
         place = np.arange(-max(0, before[axis]), dim + max(0, after[axis])) % dim

@@ -17,7 +17,7 @@ _TYPES = {"Softmax": "Softmax", "LogSoftmax": "LogSoftmax"}
 
 @importer(*_TYPES, since=13)
 def softmax(node: Node, b: Builder) -> Value:
-    """Map along one axis, which is moved to the end: backends take no other."""
+    """Map along one axis, moved to the end, as backends require."""
     value = node.required(0)
     return along(b, _TYPES[node.type], value, node.axis(node.attr("axis", -1), value.rank))
 

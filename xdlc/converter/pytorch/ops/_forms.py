@@ -27,7 +27,7 @@ def spread(values: Sequence[int] | int, count: int) -> list[int]:
 
 
 def batched(g: Operators, x: Value, rank: int) -> Value:
-    """Return a value of ``rank`` axes: one of one axis less gets a batch axis of 1."""
+    """Return a value with a batch axis of 1 if it lacks an axis to ``rank``."""
     return g("Unsqueeze", [x, vector(g, [0])]) if x.rank == rank - 1 else x
 
 

@@ -160,7 +160,7 @@ def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) 
 
 
 def _limits(grid: Grid, parameters: Sequence[Value], held: DType) -> list[Array] | None:
-    """Return the least and the greatest value, None if the integers hold no others."""
+    """Return least and greatest value; None if the type has no others."""
     if (grid.low, grid.high) == held.limits:
         return None
     scales, zeros = (each.numpy() for each in parameters)

@@ -73,7 +73,7 @@ def sizes_of(g: Operators, x: Value) -> list[Size]:
 
 
 def replaced(sizes: Sequence[Size], axis: int, *others: Size, count: int = 1) -> list[Size]:
-    """Return dimensions with others in the place of ``count`` of them from an axis on."""
+    """Return dimensions with ``count`` of them from an axis on replaced."""
     return [*sizes[:axis], *others, *sizes[axis + count :]]
 
 
@@ -121,7 +121,7 @@ def product(g: Operators, sizes: Sequence[Size]) -> Size:
 
 
 def reshaped(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
-    """Return a value with other dimensions, one of which may be -1: what is left.
+    """Return a value reshaped; one dimension may be -1: the rest.
 
     Raises:
         ModelError: If it has another number of elements.
@@ -200,7 +200,7 @@ def is_empty(x: Value) -> bool:
 
 
 def rank_one(g: Operators, x: Value) -> Value:
-    """Return a scalar as a value of one axis, others as they are."""
+    """Return a scalar as a value of one axis, other values as they are."""
     return x if x.rank else reshape(g, x, (1,))
 
 

@@ -112,7 +112,7 @@ def flat_places(axes: Sequence[Array], sizes: Numbers) -> Array:
 
 
 def taken(g: Operators, x: Value, places: Array, fill: float = 0) -> Value:
-    """Return what windows read of [N, C, spatial...]: [N, C, elements, windows]."""
+    """Return the elements of windows of [N, C, spatial...]: [N, C, elements, windows]."""
     batch, channels, *sizes = dims(x)
     count = math.prod(sizes)
     flat = reshape(g, x, (batch, channels, count))

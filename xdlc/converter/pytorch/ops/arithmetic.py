@@ -48,7 +48,7 @@ def logaddexp(x: Term, y: Term, base: float = math.e) -> Term:
 
 
 def _either(type: str) -> Callable[[Term, Term], Term]:
-    """Return a binary operator that ignores a NaN operand in favour of the other."""
+    """Return a binary operator that ignores a NaN operand."""
     return lambda x, y: x.is_nan().where(y, y.is_nan().where(x, x(type, y)))
 
 
@@ -77,7 +77,7 @@ def _atan2(y: Term, x: Term) -> Term:
 
 
 def _times_log(x: Term, y: Term, log: Term) -> Term:
-    """Return 0 where the factor is 0, unless the other one is no number."""
+    """Return 0 where the factor is 0, unless the other operand is NaN."""
     return y.is_nan().where(y, x.same(0).where(0, x * log))
 
 

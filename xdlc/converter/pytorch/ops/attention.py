@@ -56,7 +56,7 @@ def _masked(
 
 
 def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: int | None) -> Value:
-    """Return a softmax without what a mask hides.
+    """Return a softmax that excludes masked elements.
 
     Args:
         x: Scores, [N, heads, L, S] where the mask is of kind 0 or 1.
@@ -131,7 +131,7 @@ def _scores(g: Operators, x: Value, y: Value, groups: int) -> Value:
 def _mask(
     node: AtenNode, g: Operators, mask: Value | None, scores: Value, *, causal: bool
 ) -> tuple[Value | None, Value | None]:
-    """Return what is added to scores and what multiplies weights, each may be None.
+    """Return the summand of scores and the factor of weights; each may be None.
 
     PyTorch sets the weights of a query that sees no key to 0; a finite lowest number in the place of -inf
     keeps them from being NaN.

@@ -32,7 +32,7 @@ _CONSTANTS |= {"new_ones": 1, "new_zeros": 0, "ones": 1, "zeros": 0}
 
 @aten(*_CONSTANTS, symbolic=("size",), ignores=("dtype", "self", "stride", "physical_layout"))
 def _constant(node: AtenNode, g: Operators, size: Sequence[Size]) -> Value:
-    """Return zeros also for memory that nothing has written yet."""
+    """Return zeros, also for uninitialized memory."""
     return _filled(node, g, vector_of(g, size), _CONSTANTS[operator(node)])
 
 

@@ -1,4 +1,4 @@
-"""Handlers of operators that take elements by position or by truth value."""
+"""Handlers of operators that select elements by position or by mask."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Indices(NamedTuple):
 
 
 def is_mask(index: Value) -> bool:
-    """Return whether an index states by truth values what to take."""
+    """Return whether an index is a mask."""
     return index.dtype in (BOOL8, UINT8)
 
 

@@ -239,7 +239,7 @@ def _padded(
 def _continued(
     g: Operators, x: Value, axes: Sequence[int], before: Sequence[int], after: Sequence[int], mode: str
 ) -> Value:
-    """Return a tensor cut at one end and padded at the other, also by what is cut off."""
+    """Return a tensor cut at one end and padded at the other, maybe by the cut part."""
     for axis, low, high in zip(axes, before, after, strict=True):
         last = x.shape[axis] - 1
         check_table(last + 1 + low + high)

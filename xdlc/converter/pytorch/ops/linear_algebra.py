@@ -102,7 +102,7 @@ def _lu(g: Operators, x: Value) -> tuple[Value, Value]:
 
 
 def _exchanged(g: Operators, rows: int, step: int, pivot: Value) -> Value:
-    """Return the places of rows of which one was exchanged with a pivot [..., 1]."""
+    """Return the indices of rows of which one was exchanged with a pivot [..., 1]."""
     places, here = g.builder.const(np.arange(rows)), number(g, pivot, step)
     moved = g("Where", [g("Equal", [places, pivot]), here, places])
     return g("Where", [g("Equal", [places, here]), pivot, moved])
@@ -128,7 +128,7 @@ def _unpacked(g: Operators, packed: Value) -> list[Value]:
 
 
 def _singular(g: Operators, packed: Value) -> Value:
-    """Return the place of the first pivot that is 0."""
+    """Return the index of the first pivot that is 0."""
     return _first(g, g("Equal", [_diagonal(g, packed), number(g, packed, 0)]))
 
 

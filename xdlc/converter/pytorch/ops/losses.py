@@ -55,7 +55,7 @@ def _pairwise(x1: Term, x2: Term, p: float, eps: float, keepdim: bool) -> Term:
 
 @formula("cdist", "_cdist_forward", "_euclidean_dist", layout=SOURCE, ignores=("compute_mode",))
 def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
-    """Subtract every row of one matrix from every row of the other."""
+    """Subtract every row of one matrix from every row of another."""
     if min(x1.value.rank, x2.value.rank) < 2:
         raise ModelError(
             f"distances of tensors of rank {x1.value.rank} and {x2.value.rank}", fix=CONTRADICTION

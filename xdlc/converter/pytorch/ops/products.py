@@ -45,7 +45,7 @@ def _matmul(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
 
 
 def _plus(g: Operators, product: Value, alpha: Number, addend: Value, beta: Number) -> Value:
-    """Return alpha * product + beta * other; with beta 0 nothing of ``addend`` counts."""
+    """Return alpha * product + beta * addend; with beta 0 the addend is ignored."""
     if alpha != 1:
         product = g("Mul", [product, number(g, product, alpha)])
     if not beta:

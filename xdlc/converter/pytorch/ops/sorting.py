@@ -34,7 +34,7 @@ def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = Fal
 
 @formula("sort", layout=SOURCE, ignores=("stable",))
 def _sort(self: Term, dim: int = -1, descending: bool = False) -> list[Term]:
-    """Sort stably, as nothing forbids."""
+    """Sort stably, which every argument permits."""
     return ranked(self, dim, largest=descending)
 
 
@@ -86,7 +86,7 @@ def _kthvalue(self: Term, k: int, dim: int, keepdim: bool) -> list[Term]:
 
 @formula("median", layout=SOURCE)
 def _median(self: Term, dim: int | None = None, keepdim: bool = False) -> list[Term]:
-    """Return the lower of two middles; what is no number is the result."""
+    """Return the lower median; NaN wins."""
     values, places = ranked(_rows(self, dim))
     middle = (dims(values.value, [-1])[0] - 1) // 2
     found = [_last(values, middle), _last(places, middle)]

@@ -108,7 +108,7 @@ class Evaluation:
         self._end()
 
     def _value(self, stored: Any, path: str, folder: str) -> Any:
-        """Return a value of a pickle as the code takes it."""
+        """Return a pickled value in the form that the code expects."""
         if path in self._states:
             return self._state(path, stored, folder)
         if isinstance(stored, int | float | str | None) and not isinstance(stored, Global):
@@ -211,7 +211,7 @@ class Evaluation:
         return tensor
 
     def _end(self) -> None:
-        """Set the inputs of the graph, and what the call changes."""
+        """Set the inputs of the graph and the changes of the call."""
         recorder, program = self._recorder, self.program
         program.parameters = recorder.parameters
         for name in recorder.written & recorder.parameters.keys():
@@ -254,7 +254,7 @@ def _named(result: Any) -> list[tuple[str, Any]]:
 
 
 def _leaves(result: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Iterate over what containers hold, by positions and keys from the outermost on."""
+    """Iterate over the leaves of containers, with positions and keys."""
     if len(path) > _MOST_DEPTH:
         raise UnsupportedOp("the containers of the outputs nest too deep", fix="return tensors")
     if isinstance(result, dict | list | tuple):

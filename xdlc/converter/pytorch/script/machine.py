@@ -50,7 +50,7 @@ class Machine:
     def method(
         self, owner: Object, name: str, arguments: Sequence[Any], named: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return what a method of an object returns."""
+        """Return the result of a method of an object."""
         function = self._code.method(owner.kind, name)
         if function is None:
             raise UnsupportedOp(
@@ -62,7 +62,7 @@ class Machine:
         return result
 
     def _called(self, function: ast.FunctionDef, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Return what a function returns."""
+        """Return the result of a function."""
         self._depth += 1
         if self._depth > _MOST_DEPTH:
             raise UnsupportedOp(f"calls nest more than {_MOST_DEPTH} deep", fix="simplify the model")
@@ -85,7 +85,7 @@ class Machine:
         return None if result is _NEXT else result
 
     def _run(self, body: Sequence[ast.stmt], variables: dict[str, Any]) -> Any:
-        """Run statements; return what they return, or a mark that they return nothing."""
+        """Run statements; return their result, or a mark if there is no return."""
         for statement in body:
             self._count()
             result = self._statement(statement, variables)
@@ -202,7 +202,7 @@ class Machine:
         raise _unknown(node)
 
     def _named(self, path: str) -> Any:
-        """Return what a qualified name denotes."""
+        """Return the value of a qualified name."""
         root, _, name = path.partition(".")
         if root == "CONSTANTS":
             return self.constants[int(name[1:])]
@@ -242,7 +242,7 @@ class Machine:
         return self._operator(name, arguments, named, "aten" if space == "torch" else space)
 
     def _function(self, path: str, arguments: list[Any], named: Mapping[str, Any]) -> Any:
-        """Call a function of the code, or make an object of a class."""
+        """Call a function of the code, or instantiate a class."""
         if path.endswith(".__new__"):
             return Object(str(arguments[0]))
         definition = self._code.find(path)
@@ -306,7 +306,7 @@ def _unknown(what: ast.expr | str) -> UnsupportedOp:
 
 
 def _path(node: ast.expr) -> str:
-    """Return a chain of names as text; an empty text for any other expression."""
+    """Return a chain of names as text; "" for any other expression."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

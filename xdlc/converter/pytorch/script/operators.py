@@ -50,7 +50,7 @@ _FIX = "export the model with torch.export"
 def applied(
     recorder: Recorder, space: str, name: str, arguments: list[Any], named: Mapping[str, Any], version: int
 ) -> Any:
-    """Return what an operator returns; record the call if it is one of tensors."""
+    """Return the result of an operator; record the call if it is on tensors."""
     first: Any = arguments[0] if arguments else None
     if name == "RaiseException":
         raise UnsupportedOp(f"the model raises an error for these inputs: {str(first)[:200]}")
@@ -128,7 +128,7 @@ def _plain(recorder: Recorder, value: Any) -> Any:
 
 
 def _is_cast(positional: list[Any], named: Mapping[str, Any]) -> bool:
-    """Return whether ``to`` makes another tensor: of another type, or a copy."""
+    """Return whether ``to`` creates a tensor: a copy, or one of another type."""
     _, arguments = chosen("to", positional, named)
     template, stated = arguments.get("other"), arguments.get("dtype")
     dtype = template.dtype if isinstance(template, Tensor) else stated

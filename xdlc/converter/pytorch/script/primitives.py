@@ -36,7 +36,7 @@ def apply(name: str, arguments: list[Any]) -> Any:
 
 
 def is_known(name: str) -> bool:
-    """Return whether an operator is one of those here."""
+    """Return whether this module evaluates an operator."""
     return name in _OPERATORS
 
 

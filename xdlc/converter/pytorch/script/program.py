@@ -145,7 +145,7 @@ class _Reader:
         )
 
     def _evaluated(self, shapes: Mapping[str, tuple[int, ...]], states: Mapping[str, Any]) -> Evaluation:
-        """Return a call of the network; inputs that it takes for indices are integers."""
+        """Return a call of the network; inputs used as indices are integers."""
         while True:
             try:
                 made = Evaluation(self._archive, self._code, states)

@@ -46,7 +46,7 @@ _FIX = "quantize the model with PT2E, or convert the float model and quantize th
 
 
 def kept(recorder: Recorder, name: str, arguments: dict[str, Any], operands: list[Tensor]) -> Any:
-    """Return what an operator of ATen returns; a quantized tensor where it gets one."""
+    """Return the result of an ATen operator, quantized if an operand is."""
     operator = name.partition(".")[0]
     if operator == "quantize_per_tensor":
         scale, zero_point = arguments["scale"], arguments["zero_point"]
@@ -150,7 +150,7 @@ def _packed(weight: Any, bias: Any, *options: Any) -> Object:
 
 
 def applied(recorder: Recorder, name: str, arguments: list[Any]) -> Any:
-    """Return what an operator ``quantized::name`` returns."""
+    """Return the result of an operator ``quantized::name``."""
     operator, is_relu = name.removesuffix("_relu"), name.endswith("_relu")
     if operator in ("linear_prepack", "conv1d_prepack", "conv2d_prepack", "conv3d_prepack"):
         return _packed(*arguments)

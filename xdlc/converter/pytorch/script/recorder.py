@@ -33,7 +33,7 @@ MISSING = object()
 
 
 class WrongType(Exception):
-    """An input must be of integers: the operators take it for indices."""
+    """An input must be of integers: operators use it as indices."""
 
 
 class Recorder:
@@ -196,7 +196,7 @@ class Recorder:
         return tensor
 
     def _check_indices(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse the type of an input that is taken for indices, if the type is a guess."""
+        """Refuse an input used as indices if its type is a guess."""
         for each in tensors([arguments.get("index"), arguments.get("indices")]):
             if each.name in self.guessed and each.dtype == FLOAT32:
                 raise WrongType(each.name)

@@ -151,7 +151,7 @@ def _first_type(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
 
 
 def _created(operator: str, arguments: Mapping[str, Any]) -> ScalarType:
-    """Return the type of a tensor that is made from numbers."""
+    """Return the type of a tensor created from numbers."""
     if operator == "arange":
         bounds = [arguments.get(name) for name in ("start", "end", "step")]
         return FLOAT32 if any(isinstance(each, float) for each in bounds) else INT64

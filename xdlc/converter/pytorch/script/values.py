@@ -81,7 +81,7 @@ def tensors(values: Any) -> list[Tensor]:
 
 
 def replaced(value: Any) -> Any:
-    """Return an argument with references in the place of tensors."""
+    """Return an argument with references in place of tensors."""
     if isinstance(value, list | tuple):
         return [replaced(item) if isinstance(item, Tensor) else item for item in value]
     return value.name if isinstance(value, Tensor) else value

@@ -64,7 +64,7 @@ def dtype_of(node: Node, attribute: str, default: str = "float32") -> ir.DType:
 
 
 def is_channel_first(node: Node) -> bool:
-    """Return whether attribute data_format puts the channels after the batch."""
+    """Return whether attribute data_format is channel-first."""
     given = str(node.attr("data_format", "NHWC"))
     if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
         raise node.problem(f"data_format {given!r}")

@@ -54,7 +54,7 @@ def _fused(node: Node, g: Operators) -> Value:
 
 
 def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Value]) -> Value:
-    """Return what a further step makes of the result.
+    """Return the result after a further step.
 
     Raises:
         ModelError: If the step lacks an operand.

@@ -1,4 +1,4 @@
-"""Handlers of reductions, sums along axes, places of extremes and normalizations."""
+"""Handlers of reductions, running sums, argmax, top-k and normalizations."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _transposed_convolution(node: Node, g: Operators) -> Value:
 
 
 def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Value) -> list[int]:
-    """Return the spatial sizes and the channels that a transposed convolution makes.
+    """Return spatial sizes and channels of a transposed convolution's result.
 
     Computed ones are taken to be those of Keras: size times stride, and what the kernel exceeds the stride
     by if there is no padding.

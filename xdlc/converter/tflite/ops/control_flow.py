@@ -13,7 +13,7 @@ from xdlc.converter.values import AnyValue, Value
 
 
 def _operands(node: Node, first: int, graphs: Sequence[Body]) -> list[Value]:
-    """Return the inputs from a position on, which the graphs take."""
+    """Return the inputs from a position on, as operands of the graphs."""
     operands = [node.required(index) for index in range(first, len(node.inputs))]
     for graph in graphs:
         if len(graph.inputs) != len(operands):

@@ -217,7 +217,7 @@ def _sources(
 def _both(
     node: Node, g: Operators, runs: Sequence[Sequence[Value]], states: Sequence[int], *, swap: bool
 ) -> list[Value]:
-    """Return the outputs of both directions, joined if so wanted, and the next states."""
+    """Return both directions' outputs, joined if requested, and next states."""
     operator: Operator = node.message
     outputs = [_swapped(g, run[0], swap=swap) for run in runs]
     if node.attr("merge_outputs", False):

@@ -54,7 +54,7 @@ def merged(b: Builder, x: Value) -> Value:
 
 
 def with_past(b: Builder, past: Value | None, x: Value) -> Value:
-    """Return ``x`` after what came before it."""
+    """Return ``x`` after the past state."""
     return x if past is None else joined(b, [past, x], 2)
 
 
@@ -78,7 +78,7 @@ def attend(
 
 
 def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Sizes) -> Value | None:
-    """Return what a mask of keys adds to the scores.
+    """Return the summand of the scores for a mask of keys.
 
     Args:
         node: The node; attribute ``mask_filter_value`` is read.
@@ -113,7 +113,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
 
 
 def _known_mask(mask: Array, form: tuple[int, ...] | None, sizes: Sizes, filler: float, like: Value) -> Array:
-    """Return what a static mask adds to the scores; ``form`` is that of flags."""
+    """Return the summand of the scores for a static mask of a form."""
     batch = sizes.batch
     if form is not None:
         seen = mask.reshape(form) > 0

@@ -39,7 +39,7 @@ def expand_dims(node: Node, b: Builder) -> Value:
 
 @importer("NhwcMaxPool", domain=MICROSOFT, layout=CHANNEL_LAST)
 def nhwc_max_pool(node: Node, b: Builder) -> Value:
-    """Import MaxPool of channels that come last, as QNN has them."""
+    """Import a channel-last MaxPool, as QNN has it."""
     x = node.required(0)
     if x.rank < 3:
         raise node.problem(f"input of rank {x.rank}")

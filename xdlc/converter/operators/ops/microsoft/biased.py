@@ -20,7 +20,7 @@ def bias_add(node: Node, b: Builder) -> Value:
 
 @importer("BiasDropout", domain=MICROSOFT, layout=ANY, ignores=("seed",), dynamic=True)
 def bias_dropout(node: Node, b: Builder) -> Value:
-    """Write data + bias + residual: nothing is dropped at inference."""
+    """Write data + bias + residual; dropout has no effect at inference."""
     training = node.static(4, "the training mode")
     if training is not None and bool(training.reshape(-1)[0]):
         raise node.problem("training mode is not supported", "export the model for inference")

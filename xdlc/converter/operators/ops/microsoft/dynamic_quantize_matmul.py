@@ -23,7 +23,7 @@ def dynamic_quantize_matmul(node: Node, b: Builder) -> Value:
 
 
 def _rounded(b: Builder, x: Value) -> Value:
-    """Return ``x`` as DynamicQuantizeLinear and DequantizeLinear give it."""
+    """Return ``x`` after DynamicQuantizeLinear and DequantizeLinear."""
     axes = list(range(x.rank))
     zero, one, most = (number(b, x, value) for value in (0.0, 1.0, _STEPS))
     low = b.binary(MINIMUM, reduced(b, "ReduceMin", x, axes), zero)
