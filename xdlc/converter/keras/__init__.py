@@ -1,1 +1,1 @@
-"""Importer of Keras files: ``.keras`` archives, and HDF5 with an architecture."""
+"""Importer of Keras files: ``.keras`` archives and HDF5 files with an architecture."""

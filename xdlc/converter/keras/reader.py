@@ -265,13 +265,13 @@ def _inputs(model: Layer) -> list[tuple[Layer, Any]]:
         shape = _shape(first)
         return [(first, shape if shape is not None else model.config.get("build_input_shape"))]
     by_name = {layer.name: layer for layer in model.inner}
-    inputs = []
+    layers = []
     for ref in _layer_refs(model, "input_layers"):
         layer = by_name.get(ref.layer)
         if layer is None or layer.kind != INPUT:
             raise invalid(f"input layer {ref.layer!r} is missing", model.place)
-        inputs.append((layer, _shape(layer)))
-    return inputs
+        layers.append((layer, _shape(layer)))
+    return layers
 
 
 def _shape(layer: Layer) -> Any:

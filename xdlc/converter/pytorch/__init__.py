@@ -1,1 +1,1 @@
-"""Importer of PyTorch: torch.export and TorchScript, read without torch."""
+"""Importer of PyTorch: programs of torch.export and TorchScript, read without torch."""

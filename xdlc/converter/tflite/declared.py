@@ -42,5 +42,5 @@ class DeclaredTensors:
         return "" if tensor is None else OTHERS.get(tensor.type, "")
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield no shapes: operators contradict those that files state."""
+        """Yield nothing: files state shapes that their operators contradict."""
         yield from ()
