@@ -102,7 +102,7 @@ class Parser:
             )
         return model
 
-    def _layer(self, serialized: Any, path: str, around: str, trainable: bool, depth: int) -> Layer:
+    def _layer(self, given: Any, path: str, around: str, trainable: bool, depth: int) -> Layer:
         self._count += 1
         if depth > _DEPTH or self._count > _LAYERS:
             raise ModelError(
@@ -112,24 +112,24 @@ class Parser:
                 where=self._where,
                 fix="simplify the model",
             )
-        serialized = object_of(serialized, "a layer", around)
-        kind, config = serialized.get("class_name"), serialized.get("config")
+        given = object_of(given, "a layer", around)
+        kind, config = given.get("class_name"), given.get("config")
         if isinstance(config, list) and kind == "Sequential":  # Keras before 2.2.3
             config = {"layers": config}
         config = dict(object_of(config, "the configuration of a layer", around))
         if not isinstance(kind, str):
             raise invalid(f"a layer has class {kind!r:.60}", around)
-        name = serialized.get("name", config.get("name", kind.lower()))
+        name = given.get("name", config.get("name", kind.lower()))
         if not isinstance(name, str) or not name:
             raise invalid(f"a layer is named {name!r:.60}", around)
-        registered, module = serialized.get("registered_name"), str(serialized.get("module") or "")
+        registered, module = given.get("registered_name"), str(given.get("module") or "")
         kind, domain = _domain(kind, module, config)
         place = f"{around}: layer {name!r} ({kind})"
         if (module or ">" in str(registered)) and module.split(".")[0] not in PACKAGES:
             kind = str(registered or f"{module}.{kind}")  # a class of the model's own code, whatever its name
         active = trainable and config.get("trainable", True) is not False
         layer = Layer(name, kind, domain, config, path, place, active)
-        for entry in list_of(serialized.get("inbound_nodes") or [], "inbound_nodes", place):
+        for entry in list_of(given.get("inbound_nodes") or [], "inbound_nodes", place):
             layer.calls.append(call_of(entry, place))
             layer.is_old = isinstance(entry, list)
         layer.inner = self._inner(layer, depth)
@@ -138,24 +138,24 @@ class Parser:
     def _inner(self, layer: Layer, depth: int) -> list[Layer]:
         """Return the layers of a model or wrapper."""
 
-        def nested(serialized: Any, path: str) -> Layer:
+        def made(given: Any, path: str) -> Layer:
             full = f"{layer.path}/{path}" if layer.path else path
-            return self._layer(serialized, full, layer.place, layer.trainable, depth + 1)
+            return self._layer(given, full, layer.place, layer.trainable, depth + 1)
 
         config = layer.config
         if layer.is_model:
             return list(self._contents(layer, list_of(config.get("layers"), "layers", layer.place), depth))
         if layer.kind in ("TimeDistributed", "SpectralNormalization") and "layer" in config:
-            return [nested(config["layer"], "layer")]
+            return [made(config["layer"], "layer")]
         if layer.kind == "Bidirectional" and "layer" in config:
-            forward = nested(config["layer"], "forward_layer")
-            serialized = config.get("backward_layer") or _reversed(config["layer"])
-            return [forward, nested(serialized, "backward_layer")]
+            forward = made(config["layer"], "forward_layer")
+            given = config.get("backward_layer") or _reversed(config["layer"])
+            return [forward, made(given, "backward_layer")]
         if layer.kind == "RNN" and "cell" in config:
-            return [nested(config["cell"], "cell")]
+            return [made(config["cell"], "cell")]
         if layer.kind == "StackedRNNCells":
             cells = list_of(config.get("cells"), "cells", layer.place)
-            return [nested(cell, f"cells/{group}") for cell, group in zip(cells, _groups(cells), strict=True)]
+            return [made(cell, f"cells/{group}") for cell, group in zip(cells, _groups(cells), strict=True)]
         return []
 
     def _contents(self, model: Layer, given: Sequence[Any], depth: int) -> Iterator[Layer]:
