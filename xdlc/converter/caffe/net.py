@@ -108,7 +108,7 @@ def source_graph(
 
 
 def _check_root(net: Message, where: str) -> None:
-    """Refuse texts that are no nets."""
+    """Refuse texts that are not nets."""
     count = len(net.fields.get("layer", ())) + len(net.fields.get("layers", ()))
     if not count and not net.fields.keys().isdisjoint(("net", "train_net", "base_lr")):
         raise ModelError("is a solver, not a net", where=where, fix="pass the net that it names")

@@ -51,7 +51,7 @@ def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
 
     Raises:
         ModelError: If its values do not fit its shape, or the shape is impossible.
-        UnsupportedOp: If they are no numbers, are too many, or it has an argument that is not known.
+        UnsupportedOp: If they are not numbers, are too many, or an argument is unknown.
     """
     idle = {
         name for name in ("extra_shape", "input_as_shape") if name in op.args and not op.args[name].value()

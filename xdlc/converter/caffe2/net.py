@@ -122,7 +122,7 @@ class _Walk:
 
     Args:
         ops: All operators.
-        inputs: Names of the inputs, and of what is missing, which keep them.
+        inputs: Names of inputs and missing values, which keep them.
     """
 
     def __init__(self, ops: Sequence[OperatorDef], inputs: Collection[str]) -> None:

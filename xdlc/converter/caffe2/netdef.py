@@ -223,7 +223,7 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
     """Return the numpy type of a ``TensorProto.DataType``.
 
     Raises:
-        UnsupportedOp: If it is no type of numbers.
+        UnsupportedOp: If it is not numeric.
     """
     for name, known in DATA_TYPES.items():
         if known == number:

@@ -1,4 +1,4 @@
-"""Element-wise functions of TensorFlow that are no canonical operators."""
+"""Element-wise functions of TensorFlow that are not canonical operators."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def erfinv(g: Operators, x: Value) -> Value:
 
 
 def erfinv_by(g: Operators, x: Value, w: Value) -> Value:
-    """Return the y of which x is the error function, with w = -log(1 - x²)."""
+    """Return erfinv(x), with w = -log(1 - x²)."""
     sums = []
     for argument, (shift, factors) in zip((w, g("Sqrt", [w])), _GILES, strict=True):
         moved = g("Sub", [argument, number(g, x, shift)])
@@ -234,7 +234,7 @@ def digamma(g: Operators, x: Value) -> Value:
 
 
 def clipped(g: Operators, x: Value, low: float | None, high: float | None) -> Value:
-    """Return ``x`` limited to a range; None is no limit."""
+    """Return ``x`` limited to a range; None denotes no limit."""
     limits = [None if limit is None else number(g, x, limit) for limit in (low, high)]
     return g("Clip", [x, *limits])
 

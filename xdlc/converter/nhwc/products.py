@@ -17,7 +17,7 @@ def matmul(g: Operators, x: Value, y: Value, *, swap_x: bool = False, swap_y: bo
     """Return the matrix product over the last two axes; the others broadcast.
 
     Raises:
-        ModelError: If an operand is no matrix.
+        ModelError: If an operand is not a matrix.
     """
     if x.rank < 2 or y.rank < 2:
         raise ModelError(f"a product of ranks {x.rank} and {y.rank}", fix="correct the model")

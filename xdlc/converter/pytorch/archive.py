@@ -31,7 +31,7 @@ class Archive:
     """A zip archive of PyTorch: a mapped file from ``start``, or a file at ``path``.
 
     Raises:
-        ModelError: If it is no whole archive.
+        ModelError: If it is not a complete archive.
     """
 
     def __init__(

@@ -215,7 +215,7 @@ class _Walk:
         self._tensors.update((output, tensor) for output in call.outputs)
 
     def _write(self, name: str, value: str) -> None:
-        """Let a tensor have another value, and the storage that it is a view of."""
+        """Set the value of a tensor, and of the storage that it views."""
         tensor = self.tensor(name)
         storage, content = tensor.storage, value
         if storage.is_passed:

@@ -38,7 +38,7 @@ def inlined(graph: CallGraph) -> CallGraph:
 
 
 def _substituted(value: Any, names: dict[str, Any]) -> Any:
-    """Return an argument with the values that tensors and numbers of a graph are."""
+    """Return an argument with values substituted for a graph's tensors and numbers."""
     if isinstance(value, Ref | SymbolRef):
         return names.get(value, value)
     if isinstance(value, list | tuple):

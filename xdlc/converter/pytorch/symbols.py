@@ -61,7 +61,7 @@ def evaluate(expression: int | str, symbols: Mapping[str, int]) -> Any:
 
     Raises:
         Unknown: If a symbol is not bound.
-        ValueError: If it is no expression that programs have.
+        ValueError: If programs have no such expression.
     """
     if not isinstance(expression, str):
         return expression
@@ -92,7 +92,7 @@ class Bindings:
         """Return the shape of a tensor, None for open dimensions.
 
         Raises:
-            ValueError: If a dimension is no number of elements.
+            ValueError: If a dimension is not a number of elements.
         """
         found = [self.number(size) for size in meta.sizes]
         for size in found:

@@ -28,13 +28,13 @@ _MAY_COPY = frozenset(["reshape", "flatten", "reshape_as", "ravel"])
 """Reshapes that copy where strides allow no view."""
 _RESHAPES = _MAY_COPY | _ATLEAST | {"view", "unflatten", "squeeze", "unsqueeze", "view_as"}
 _RESHAPES |= {"_unsafe_view", "_reshape_alias"}
-"""Views with the elements of what they view, in the same order."""
+"""Views with the elements of their base, in the same order."""
 _SCATTERED = frozenset(["select", "slice", "diagonal", "as_strided"])
 """Views that an operator of the same arguments writes back, like ``select_scatter``."""
 _SPLITS = frozenset(["split", "split_with_sizes", "chunk", "tensor_split"])
 _SWAPS = frozenset(["t", "transpose", "swapaxes", "swapdims", "mT"])
 _FROM_THE_START = _SAME | _RESHAPES | _SWAPS | {"permute"}
-"""Views whose first element is that of what they view."""
+"""Views whose first element is that of their base."""
 _UNMARKED = _CASTS | _ATLEAST | {"type_as", "broadcast_tensors", "meshgrid"}
 """Operators whose results may be their arguments, or views of them, which their schemas do not state."""
 _SIZE = 5040

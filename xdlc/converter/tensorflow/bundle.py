@@ -75,7 +75,7 @@ class Bundle:
 
         Raises:
             ModelError: If it is missing or damaged.
-            UnsupportedOp: If its elements are no numbers.
+            UnsupportedOp: If its elements are not numbers.
         """
         where = f"{self.index}: tensor {key!r}"
         entry = self._entry(key.encode(), where)

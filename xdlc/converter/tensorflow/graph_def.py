@@ -63,7 +63,7 @@ def parsed(
         root: The same as ``LAYOUT`` names it.
 
     Raises:
-        ModelError: If the file is no such message.
+        ModelError: If the file is another message.
         StorageError: If it cannot be read.
     """
     from google.protobuf.message import DecodeError

@@ -44,7 +44,7 @@ def port(name: str) -> Port:
 
 
 def data_inputs(node: Any) -> Iterator[str]:
-    """Iterate over the inputs of a ``NodeDef`` that are no control inputs."""
+    """Iterate over the inputs of a ``NodeDef`` but control inputs."""
     for name in node.input:
         if not name.startswith(b"^"):
             yield text(name)

@@ -57,7 +57,7 @@ def meta_graph(path: Path, signature: str | None) -> Loaded:
     """Return the content of a ``.meta`` file, with the checkpoint beside it.
 
     Raises:
-        ModelError: If it is no such file, or its checkpoint is of a form that is not read.
+        ModelError: If it is another file, or its checkpoint has an unsupported form.
         UsageError: If there is no such signature.
         StorageError: If it cannot be read.
     """

@@ -21,14 +21,14 @@ _SNAPPY = 1
 
 
 class _Invalid(Exception):
-    """The bytes are no table."""
+    """The bytes are not a table."""
 
 
 def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
     """Return the values of a table by key.
 
     Raises:
-        ModelError: If it is no table, is damaged, or holds too much.
+        ModelError: If it is not a table, is damaged or too large.
     """
     try:
         return _entries(data)

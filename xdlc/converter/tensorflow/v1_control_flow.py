@@ -23,7 +23,7 @@ MOVED = 1 << 17
 """Nodes that may be moved into the graphs of conditionals at most, each counted as often as it is."""
 _TYPES = {"Switch": 2, "Merge": 1, "Enter": 1, "Exit": 1, "NextIteration": 1, "LoopCond": 1}
 _INPUTS = {**_TYPES, "Identity": 1}
-"""Fewest inputs of operators of control flow, and of what passes a predicate on."""
+"""Fewest inputs of operators of control flow, and of operators that pass a predicate on."""
 
 
 def rebuilt(

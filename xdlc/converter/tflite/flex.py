@@ -25,7 +25,7 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
         data: The message: bytes, or text if it is that too.
 
     Raises:
-        ModelError: If it is no such message.
+        ModelError: If it is another message.
         UnsupportedOp: If an attribute is a function.
     """
     from google.protobuf.message import DecodeError

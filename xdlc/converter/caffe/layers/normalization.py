@@ -143,7 +143,7 @@ def softmax(node: Node, g: Operators) -> Value:
 
 @layer("Reduction")
 def reduction(node: Node, g: Operators) -> Value:
-    """Reduce the axes from ``axis`` on, which are dropped, and multiply by ``coeff``."""
+    """Reduce the axes from ``axis`` on, drop them, and multiply by ``coeff``."""
     (x,), p = bottoms(node, 1), params(node, "reduction_param")
     operation = p.word("operation", {"SUM": 1, "ASUM": 2, "SUMSQ": 3, "MEAN": 4}, "SUM")
     axis, factor = node.axis(p.integer("axis", 0), x.rank), p.number("coeff", 1.0)

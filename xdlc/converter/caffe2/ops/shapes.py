@@ -80,7 +80,7 @@ def _slice(node: Node, g: Operators) -> Value:
 
 @operator("Reshape")
 def _reshape(node: Node, g: Operators) -> list[Value]:
-    """Return x under another shape, 0 for a size of x, and the old shape."""
+    """Return x reshaped, where 0 keeps a size of x, and the old shape."""
     x, *rest = inputs(node, 1, 2)
     if not rest and "shape" not in node.attributes:
         raise node.invalid("has neither an argument shape nor an input that holds it")

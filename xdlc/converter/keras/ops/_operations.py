@@ -31,7 +31,7 @@ class Arguments:
         self._given = {**dict(zip(names.split(), args, strict=False)), **(node.attr("kwargs") or {})}
 
     def option(self, name: str, default: Any = None) -> Any:
-        """Return an argument, or an option of the operation itself, that is no tensor.
+        """Return an argument, or an option of the operation itself, that is not a tensor.
 
         Raises:
             UnsupportedOp: If it is a tensor that the model computes.

@@ -187,7 +187,7 @@ class Cell:
         recurrence: Weights of the hidden state [gates * units, units].
         input_bias: Summands of the first product [gates * units], or None.
         state_bias: Summands of the second one, or None.
-        clip: Bound of what activations get, or None.
+        clip: Bound of the inputs of activations, or None.
     """
 
     node: Node

@@ -27,7 +27,7 @@ def constant(node: Node, b: Builder) -> Value:
 
 @importer("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, b: Builder) -> Value:
-    """Fill a shape with one value, when it is written and not before."""
+    """Fill a shape with one value, expanded only when it is written."""
     shape = tuple(node.required_ints(0, "shape", "the sizes"))
     if any(dim < 0 for dim in shape):
         raise node.problem(f"its shape {list(shape)} has a negative dimension")

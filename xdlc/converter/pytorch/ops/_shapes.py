@@ -36,7 +36,7 @@ def axes_of(node: AtenNode, axes: Sequence[int] | int, rank: int) -> list[int]:
     """Return axes counted from the front, in their order; an empty list is empty.
 
     Raises:
-        ModelError: If there is no such axis, or one comes twice.
+        ModelError: If there is no such axis, or one repeats.
     """
     found = [axis_of(node, axis, rank) for axis in ([axes] if isinstance(axes, int) else axes)]
     if len(set(found)) != len(found):

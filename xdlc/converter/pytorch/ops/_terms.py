@@ -88,7 +88,7 @@ class Term:
         return self.via(elementwise.not_equal, other)
 
     def is_nan(self) -> Term:
-        """Return where floats are no numbers."""
+        """Return where floats are NaN."""
         return self("IsNaN") if self.value.dtype.is_float else self.differs(self)
 
     def is_infinite(self) -> Term:

@@ -128,7 +128,7 @@ def _rms_norm(
     weight: Value | None,
     eps: float | None,
 ) -> Value:
-    smallest = float(np.finfo(np.float32).eps) if eps is None else eps  # that of what it computes with
+    smallest = float(np.finfo(np.float32).eps) if eps is None else eps  # of the type it computes in
     scale = _filled(g, input, normalized_shape, weight, 1)
     return g("RMSNormalization", [input, scale], axis=-len(normalized_shape), epsilon=smallest)
 

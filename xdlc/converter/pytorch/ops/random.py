@@ -26,7 +26,7 @@ def drawn(node: AtenNode, g: Operators, shape: Sequence[int], *, normal: bool = 
         **of: Attributes of the distribution: ``mean`` and ``scale``, or ``low`` and ``high``.
 
     Raises:
-        UnsupportedOp: If random numbers are no inputs of this conversion.
+        UnsupportedOp: If random numbers are not inputs of this conversion.
     """
     if not g.random_inputs:
         raise node.problem("its result is random", FIX)
@@ -69,7 +69,7 @@ def _randint(
 
 @aten("randperm", ignores=("dtype",))
 def _randperm(node: AtenNode, g: Operators, n: int) -> Value:
-    """Return the order of evenly distributed numbers."""
+    """Return a permutation: the order of uniform random numbers."""
     numbers = drawn(node, g, [n]).value
     return g.apply("TopK", [numbers, vector(g, [n])], {"axis": 0, "largest": 0, "sorted": 1}, 2)[1]
 

@@ -25,7 +25,7 @@ def axes_of(x: Value, dim: Axes) -> list[int]:
     """Return axes from the front; None and [] are all of them; rank 0 has none.
 
     Raises:
-        ModelError: If there is no such axis, or one comes twice.
+        ModelError: If there is no such axis, or one repeats.
     """
     given = [dim] if isinstance(dim, int) else list(dim or range(x.rank))
     axes = sorted({axis_of(axis, x.rank) for axis in given}) if x.rank else []

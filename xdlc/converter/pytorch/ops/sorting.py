@@ -21,7 +21,7 @@ from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UINT8
 def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = False) -> list[Term]:
     """Return the first elements of the sorted axis and their positions, stably.
 
-    On the host, what is no number counts as above infinity, as in PyTorch.
+    On the host, NaN sorts above infinity, as in PyTorch.
     """
     if not x.value.rank:
         return [x, Term(x.g, constant(x.g, 0, INT64))]

@@ -28,7 +28,7 @@ def real_inputs(node: Node) -> list[Value]:
 
 
 def real_input(node: Node, index: int) -> Value:
-    """Return an input that is no complex value; errors as of ``real_inputs``."""
+    """Return a real input; errors as of ``real_inputs``."""
     value = node.required(index)
     if isinstance(value, SequenceValue):
         raise node.problem(f"complex values (input {index}) are not supported", _COMPLEX)

@@ -136,7 +136,7 @@ def _old_batch_norm(node: Node, g: Operators) -> Value:
 
 @handler("MatMul", ignores=("grad_a", "grad_b", "a_is_sparse", "b_is_sparse", "Ta", "Tb"))
 def matrix_product(node: Node, g: Operators) -> Value:
-    """Return the product of two matrices; also that of a fused one."""
+    """Return the product of two matrices, maybe of a fused operator."""
     x, y = real_inputs(node)[:2]
     swap_x, swap_y = (bool(node.attr(name, False)) for name in ("transpose_a", "transpose_b"))
     if y.is_static and x.rank == y.rank == 2 and x.dtype.is_float and not x.is_static:

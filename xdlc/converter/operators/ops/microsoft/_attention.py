@@ -139,7 +139,7 @@ def causal_mask(
     extra: Value | None,
     window: int = 0,
 ) -> Value:
-    """Return a mask that keeps queries from the keys after them, too.
+    """Return a mask that also hides the keys after each query.
 
     It is the smallest number where a greater one might not outweigh what else is added to the scores.
 

@@ -78,7 +78,7 @@ def scores(
         complete: Whether each row needs a weight for each target; onnxruntime has other rules otherwise.
 
     Raises:
-        ModelError: If the nodes are no trees, or compare features that do not exist.
+        ModelError: If the nodes are not trees, or compare features that do not exist.
         UnsupportedOp: If they are too many for matrices, or a row may lack a weight that is needed.
     """
     trees = [_paths(node, forest, root) for root in forest.roots]
