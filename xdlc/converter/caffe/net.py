@@ -297,14 +297,12 @@ class _Net:
                 self._report(entry, "has no top", "name the blob that it writes")
             self._add_node(entry, reads, writes, weights)
         read = {name for node in self.nodes for name in node.names}
-        blobs_by_name = {name: top for top, name in values.items()}
-        ends = [
-            name for node in self.nodes for name in node.outputs if name in blobs_by_name and name not in read
-        ]
+        blobs = {name: top for top, name in values.items()}
+        ends = [name for node in self.nodes for name in node.outputs if name in blobs and name not in read]
         self._notices += [
-            f"output {name!r} is blob {blobs_by_name[name]!r}, which has the name of an input"
+            f"output {name!r} is blob {blobs[name]!r}, which has the name of an input"
             for name in ends
-            if blobs_by_name[name] != name
+            if blobs[name] != name
         ]
         self.nodes = [node for node in self.nodes if node.type != "Silence"]
         return list(dict.fromkeys(ends))

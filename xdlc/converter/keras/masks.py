@@ -55,11 +55,7 @@ def with_masks(nodes: Sequence[Node], outputs: Sequence[str], where: str) -> lis
                     node.attributes[f"{name}_mask"] = _added(node, own, where)
         elif node.type in _ATTENTION and "mask" not in node.attributes:
             arguments = node.attributes.get("inputs") or []
-            listed = [
-                masks.get(node.names[argument.place])
-                for argument in arguments
-                if isinstance(argument, Operand)
-            ]
+            listed = [masks.get(node.names[item.place]) for item in arguments if isinstance(item, Operand)]
             if any(listed):
                 node.attributes["mask"] = [_added(node, own, where) if own else None for own in listed]
         mask = _after(node, mask, masks)

@@ -149,15 +149,10 @@ def crop_and_resize(
         return g("Gather", [flat, place], axis=0)
 
     if mode == "nearest":  # halves away from 0
-        sampled = at(
-            *(
-                _clamped(g, _rounded(g, line_positions), n)
-                for line_positions, n in ((rows, height), (columns, width))
-            )
-        )
+        sampled = at(*(_clamped(g, _rounded(g, lines), n) for lines, n in ((rows, height), (columns, width))))
     else:
         (top, bottom, down), (left, right, across) = (
-            _neighbours(g, line_positions, n) for line_positions, n in ((rows, height), (columns, width))
+            _neighbours(g, lines, n) for lines, n in ((rows, height), (columns, width))
         )
         upper = _between(g, at(top, left), at(top, right), across)
         lower = _between(g, at(bottom, left), at(bottom, right), across)

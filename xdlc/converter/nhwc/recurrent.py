@@ -196,8 +196,8 @@ def _canonical(
         if some is None:
             return None
         parts = [
-            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if gate_value is None else gate_value
-            for gate_value in ordered
+            g.builder.const(np.zeros(some.shape, some.dtype.numpy)) if part is None else part
+            for part in ordered
         ]
         return front(g, g("Concat", parts, axis=0))
 

@@ -89,24 +89,16 @@ def segments(
     size = (count + may_drop, *rest)
     name = "Sum" if reduction == "Mean" else reduction
     base = full(g, size, float(neutral[name]) if finite else int(neutral[name]), x.dtype)
-    reduced_rows = scatter_nd(g, base, place, rows, _REDUCTIONS[name])
+    result = scatter_nd(g, base, place, rows, _REDUCTIONS[name])
     if reduction == "Mean" or empty is not None:
         ones = full(g, (math.prod(id_dims),), 1, INT32)
         number_of = scatter_nd(g, full(g, size[:1], 0, INT32), place, ones, "add")
         column = reshape(g, number_of, (size[0], *[1] * len(rest)))
         if reduction == "Mean":
-            reduced_rows = g(
-                "Div", [reduced_rows, cast(g, g("Max", [column, number(g, column, 1)]), x.dtype)]
-            )
+            result = g("Div", [result, cast(g, g("Max", [column, number(g, column, 1)]), x.dtype)])
         if empty is not None:
-            reduced_rows = where(
-                g, g("Equal", [column, number(g, column, 0)]), number(g, x, empty), reduced_rows
-            )
-    return (
-        g("Slice", [reduced_rows, vector(g, [0]), vector(g, [count]), vector(g, [0])])
-        if may_drop
-        else reduced_rows
-    )
+            result = where(g, g("Equal", [column, number(g, column, 0)]), number(g, x, empty), result)
+    return g("Slice", [result, vector(g, [0]), vector(g, [count]), vector(g, [0])]) if may_drop else result
 
 
 def segment_count(ids: Value) -> int:

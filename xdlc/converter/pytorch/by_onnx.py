@@ -67,9 +67,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     }
     try:
         done = subprocess.run(command, timeout=_MOST_SECONDS, **options)
-        lines = (
-            done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["the process was killed"]
-        )
+        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was killed"]
         text = lines[-1]
         if done.returncode == 0 and target.is_file():
             return target

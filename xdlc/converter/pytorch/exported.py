@@ -159,9 +159,7 @@ class _Reader:
                 problem = f"has an input of kind {form}, which a DLC cannot hold"
                 raise UnsupportedOp(problem, where=self._where, fix="pass tensors only")
             else:
-                program.notices.append(
-                    f"an argument of the network is fixed to {self.argument(entry['arg'])!r}"
-                )
+                program.notices.append(f"a network argument is fixed to {self.argument(entry['arg'])!r}")
         elif kind == "constant_input":
             value = self.argument(entry["value"])
             program.notices.append(f"argument {entry['name']!r} of the network is fixed to {value!r}")

@@ -150,9 +150,7 @@ class _Builder:
                 raise self._refused(problem, "call model.eval(), and export it again")
             if parameter is not None and parameter.place and places[parameter.place[:1]] > 1:
                 problem = f"changes {parameter.name!r}, which shares elements with another tensor"
-                raise self._refused(
-                    problem, "store separate elements for each buffer that the network changes"
-                )
+                raise self._refused(problem, "store each changed buffer separately")
             name = self._named(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)

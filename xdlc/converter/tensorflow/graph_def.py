@@ -103,9 +103,7 @@ def _parse_text(file: ir.MappedFile, root_message: Any, kind: str) -> None:
         text_format.Parse(bytes(file.view(0, file.size)).decode(), root_message, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         reason = (
-            str(error).splitlines()[0][:200]
-            if not isinstance(error, RecursionError)
-            else "it is nested too deep"
+            str(error).splitlines()[0][:200] if not isinstance(error, RecursionError) else "it nests too deep"
         )
         raise _no_message(kind, file.path, reason) from error
 

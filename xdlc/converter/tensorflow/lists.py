@@ -123,9 +123,7 @@ def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
         return list(items.elements)
     count = length(node, items)
     if count > LISTED:
-        raise node.problem(
-            f"reading each element of a list of {count} is not supported; at most {LISTED} are"
-        )
+        raise node.problem(f"a list of {count} elements is not supported here; at most {LISTED} are")
     return [element_at(node, g, items, index) for index in range(count)]
 
 

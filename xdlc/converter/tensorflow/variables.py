@@ -117,12 +117,10 @@ class Variables:
         keys: dict[str, str] = {}
         if self._saved is None or self._objects is None:
             return keys
-        inputs_by_function = {
-            text(entry.key): entry.value.bound_inputs for entry in self._saved.concrete_functions
-        }
+        functions = {text(entry.key): entry.value.bound_inputs for entry in self._saved.concrete_functions}
         for node in self._nodes.values():
             value = attribute_messages(node).get("f")
-            bound = inputs_by_function.get(text(value.func.name)) if value is not None else None
+            bound = functions.get(text(value.func.name)) if value is not None else None
             inputs = list(data_inputs(node))
             for name, number in zip(reversed(inputs), reversed(bound or []), strict=False):
                 for attribute in self._attributes(number):
@@ -163,7 +161,7 @@ class Variables:
             if node is None or text(node.op) != "RestoreV2":
                 continue
             keys, parts = (
-                [*self._strings(input_name)] for input_name in [*data_inputs(node), "", "", ""][1:3]
+                [*self._strings(source_name)] for source_name in [*data_inputs(node), "", "", ""][1:3]
             )
             if source.number < len(keys):
                 restored[name] = (

@@ -52,12 +52,12 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
             fix=nearest_names(key, signatures) or "omit --signature_name",
         )
     first = next((name for name, item in signatures.items() if item.subgraph_index == 0), None)
-    chosen_key = key or (
+    chosen_name = key or (
         DEFAULT if DEFAULT in signatures else next(iter(signatures)) if len(signatures) == 1 else first
     )
-    if chosen_key is None:
+    if chosen_name is None:
         return Entry()
-    signature = signatures[chosen_key]
+    signature = signatures[chosen_name]
     index = file.index(signature.subgraph_index, "sub-graph", file.tensors)
     tensors = file.tensors[index]
     stated = {tensor.name for tensor in tensors}
@@ -67,7 +67,7 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
         if item.name and item.name not in stated
     }
     chosen = len(signatures) > 1 and key is None
-    notice = f"xdlc converts signature {chosen_key!r} of {others}: --signature_name chooses another"
+    notice = f"xdlc converts signature {chosen_name!r} of {others}: --signature_name chooses another"
     return Entry(index, names, [notice] if chosen else [])
 
 

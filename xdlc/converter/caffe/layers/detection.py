@@ -63,18 +63,14 @@ def _prior_box(node: Node, g: Operators) -> Value:
 
 def _box_sizes(p: Params) -> list[tuple[float, float]]:
     """Return width and height of the boxes of a cell."""
-    least, most, stated_ratios = (
-        p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio")
-    )
-    if max(len(least), len(most), len(stated_ratios)) > _MOST:
+    least, most, extra = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
+    if max(len(least), len(most), len(extra)) > _MOST:
         raise misfit(f"states more than {_MOST} sizes or aspect ratios")
     rises = all(small < large for small, large in zip(least, most, strict=False))
     if not least or len(most) not in (0, len(least)) or not rises:
-        raise misfit(
-            f"states min_size {least} and max_size {most}: max_size requires one value above each min_size"
-        )
+        raise misfit(f"states min_size {least} and max_size {most}: each max_size must exceed its min_size")
     ratios, flips = [1.0], p.flag("flip", True)
-    for ratio in stated_ratios:
+    for ratio in extra:
         if all(abs(ratio - earlier) >= 1e-6 for earlier in ratios):
             ratios += [ratio, 1 / ratio] if flips else [ratio]
     boxes = []

@@ -106,23 +106,19 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
     text = params(node, "python_param").text("param_str", "")
     first, *parts = re.split(_KEY, text)
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    config = {key: [float(number) for number in re.findall(_NUMBER, part)] for key, part in pairs}
+    lists = {key: [float(number) for number in re.findall(_NUMBER, part)] for key, part in pairs}
     others = re.sub(_NUMBER, "", first + "".join(parts[1::2]))
-    if (
-        others.strip(" \t\n,{}[]()")
-        or 2 * len(config) < len(parts)
-        or len(config.get("feat_stride", ())) != 1
-    ):
+    if others.strip(" \t\n,{}[]()") or 2 * len(lists) < len(parts) or len(lists.get("feat_stride", ())) != 1:
         raise ModelError(
             f"states a param_str that is not of 'feat_stride', 'scales' and 'ratios': {text[:40]!r}",
             fix="write it as 'feat_stride': 16, or replace the layer with one of type Proposal",
         )
-    anchors = _anchors(g, 16.0, config.get("ratios") or _RATIOS, config.get("scales") or _SCALES)
+    anchors = _anchors(g, 16.0, lists.get("ratios") or _RATIOS, lists.get("scales") or _SCALES)
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} uses the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
         "them after suppression over 0.7, of 16 pixels or more; a Proposal layer states others"
     )
-    rois, *scores = _proposals(node, g, anchors, config["feat_stride"][0], 16.0, 6000, 300, 0.7)
+    rois, *scores = _proposals(node, g, anchors, lists["feat_stride"][0], 16.0, 6000, 300, 0.7)
     return [rois, *(reshape(g, score, (score.size, 1)) for score in scores)]
 
 

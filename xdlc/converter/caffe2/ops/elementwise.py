@@ -183,7 +183,7 @@ def _where(node: Node, g: Operators) -> Value:
 
 def _check_shapes(node: Node, values: list[Value]) -> None:
     if any(value.dims != values[0].dims for value in values):
-        raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]}must be equal")
+        raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]} must be equal")
 
 
 @operator("Sum", "Max", "Min", "Mean", layout=ANY)
@@ -209,9 +209,7 @@ def _constant_fill(node: Node, g: Operators) -> Value:
     """Return a constant value in the input's shape, or the shape that it holds."""
     (x,) = inputs(node, 1)
     if node.attr("extra_shape"):
-        raise node.problem(
-            "argument extra_shape is not supported", "make the fill a constant of the init net"
-        )
+        raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))
     shape = ints(x, "the shape") if flag(node, "input_as_shape") else dims(x)
     return g("Expand", [g.builder.const(value), vector(g, shape)])

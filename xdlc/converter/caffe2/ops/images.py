@@ -46,20 +46,18 @@ def _resize(node: Node, g: Operators) -> Value:
         raise node.invalid(f"scales {scales}")
     x = planes(node, g, x)
     sizes = _spatial(node, x, len(scales))
-    output_sizes = [
-        int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)
-    ]
-    if min(output_sizes) < 1:
+    target = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
+    if min(target) < 1:
         raise node.invalid(f"scales {scales} leave nothing of {list(sizes)}")
     if node.type == "UpsampleBilinear":
         mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     else:
         mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        for axis, (scale, count) in enumerate(zip(scales, output_sizes, strict=True), 2):
+        for axis, (scale, count) in enumerate(zip(scales, target, strict=True), 2):
             if not scale.is_integer():
                 x = _nearest(g, x, axis, scale, count)
-    if output_sizes != list(x.shape[2:]):
-        x = g("Resize", [x, None, None, vector(g, output_sizes)], axes=list(range(2, x.rank)), **mode)
+    if target != list(x.shape[2:]):
+        x = g("Resize", [x, None, None, vector(g, target)], axes=list(range(2, x.rank)), **mode)
     return stored(node, g, x)
 
 

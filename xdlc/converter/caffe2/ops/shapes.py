@@ -190,8 +190,7 @@ def _gather(node: Node, g: Operators) -> Value:
     x, indices = inputs(node, 2)
     if flag(node, "match_outer"):
         raise node.problem(
-            "argument match_outer is not supported",
-            "use BatchGather, or cut the net before it with --out_name",
+            "argument match_outer is unsupported", "use BatchGather, or cut the net before it with --out_name"
         )
     axis = node.axis(integer(node, "axis", 1 if node.type == "BatchGather" else 0), x.rank)
     return g("Gather", [x, indices if indices.dtype.is_integer else cast(g, indices, INT32)], axis=axis)

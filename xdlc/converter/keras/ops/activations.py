@@ -153,17 +153,17 @@ _LAYERS = {"ReLU": "relu", "LeakyReLU": "leaky_relu", "ELU": "elu", "Softmax": "
 _OPTIONS = ("negative_slope", "max_value", "threshold", "alpha", "axis", "approximate")
 
 
-def function_of(node: Node, config_value: Any) -> Function:
+def function_of(node: Node, stated: Any) -> Function:
     """Return the function that a configuration names or serializes.
 
     Raises:
         UnsupportedOp: If it is unknown.
     """
     options: dict[str, Any] = {}
-    name = "linear" if config_value is None else config_value
-    if isinstance(config_value, dict):
-        kind, config = config_value.get("class_name"), config_value.get("config")
-        is_own = config_value.get("module") and str(config_value["module"]).split(".")[0] not in PACKAGES
+    name = "linear" if stated is None else stated
+    if isinstance(stated, dict):
+        kind, config = stated.get("class_name"), stated.get("config")
+        is_own = stated.get("module") and str(stated["module"]).split(".")[0] not in PACKAGES
         name = config if isinstance(config, str) else _LAYERS.get(str(kind))
         name = None if is_own else name
         if isinstance(config, dict):
@@ -174,9 +174,7 @@ def function_of(node: Node, config_value: Any) -> Function:
                 name = config["activation"]
     function = FUNCTIONS.get(name) if isinstance(name, str) else None
     if function is None:
-        raise node.problem(
-            f"activation {name if isinstance(name, str) else config_value!r:.60} is unknown", EXPORT
-        )
+        raise node.problem(f"activation {name if isinstance(name, str) else stated!r:.60} is unknown", EXPORT)
     return partial(function, **options) if options else function
 
 

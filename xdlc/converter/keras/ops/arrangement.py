@@ -122,13 +122,11 @@ def _repeated(a: Arguments) -> Value:
 def _padded(a: Arguments) -> Value:
     x, pad_width = a.value(), a.option("pad_width")
     amounts = [
-        [amount, amount] if type(amount) is int else amount
-        for amount in (pad_width if isinstance(pad_width, list) else [pad_width])
+        [size, size] if type(size) is int else size
+        for size in (pad_width if isinstance(pad_width, list) else [pad_width])
     ]
     amounts = amounts * x.rank if len(amounts) == 1 else amounts
-    if not all(
-        isinstance(pair, list) and [type(amount) for amount in pair] == [int, int] for pair in amounts
-    ):
+    if not all(isinstance(pair, list) and [type(size) for size in pair] == [int, int] for pair in amounts):
         raise a.node.invalid(f"argument pad_width is {pad_width!r:.40}")
     fill = a.value("constant_values", x) if a.has("constant_values") else None
     widths = a.g.builder.const(np.asarray(amounts, np.int64))
@@ -154,9 +152,7 @@ def _taken(a: Arguments) -> Value:
 
 def _is_last(a: Arguments) -> None:
     if a.option("data_format", "channels_last") != "channels_last":
-        raise a.node.problem(
-            "data_format channels_first of operations is not supported", "transpose the images"
-        )
+        raise a.node.problem("channels_first operations are not supported", "transpose the images")
 
 
 def _blocks(a: Arguments) -> Value:

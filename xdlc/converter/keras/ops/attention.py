@@ -70,9 +70,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     rank, axes = query.rank, node.attr("attention_axes")
     axes = list(range(1, rank - 1)) if axes is None else [axes] if isinstance(axes, int) else axes
     if [axis % rank for axis in axes] != list(range(1, rank - 1)):
-        raise node.problem(
-            f"attention_axes {axes} of rank {rank}must name all axes between batch and features"
-        )
+        raise node.problem(f"attention_axes {axes} of rank {rank} must be all but batch and features")
     shape, steps = (dims(x, range(1, rank - 1)) for x in (query, key))
     if rank > 3:
         query, value, key = (batched(g, x, [-1, x.shape[-1]]) for x in (query, value, key))
@@ -107,9 +105,7 @@ def _repeated(g: Operators, x: Value, count: int) -> Value:
     if heads == count:
         return x
     if count % heads:
-        raise ModelError(
-            f"{count} query heads are not a multiple of {heads} key heads", fix="save the model again"
-        )
+        raise ModelError(f"{count} query heads are not a multiple of {heads} key heads", fix="save it again")
     return g("Gather", [x, vector(g, np.repeat(np.arange(heads), count // heads))], axis=1)
 
 

@@ -71,16 +71,11 @@ def _pairs(node: Node, name: str, count: int) -> list[list[int]]:
     stated = node.attr(name)
     if type(stated) is int:
         stated = [stated] * max(count, 2)
-    if count == 1 and isinstance(stated, list) and all(type(amount) is int for amount in stated):
+    if count == 1 and isinstance(stated, list) and all(type(pad) is int for pad in stated):
         stated = [stated]
-    pairs = (
-        [[amount, amount] if type(amount) is int else amount for amount in stated]
-        if isinstance(stated, list)
-        else []
-    )
+    pairs = [[pad, pad] if type(pad) is int else pad for pad in stated] if isinstance(stated, list) else []
     if len(pairs) != count or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(type(amount) is int for amount in pair)
-        for pair in pairs
+        isinstance(pair, list) and len(pair) == 2 and all(type(pad) is int for pad in pair) for pair in pairs
     ):
         raise node.invalid(f"{name} is {stated!r:.60}")
     return pairs

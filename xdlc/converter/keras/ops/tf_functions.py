@@ -89,9 +89,9 @@ def function(node: Node, g: Operators) -> Value | list[Value]:
     renames = dict(pair.split("=") for pair in pairs)
     arguments = {renames.get(key, key): value for key, value in (node.attr("kwargs") or {}).items()}
     arguments = {
-        key: argument
-        for key, argument in arguments.items()
-        if argument is not None and argument is not False and key != "name"
+        key: item
+        for key, item in arguments.items()
+        if item is not None and item is not False and key != "name"
     }
     if name == "split" and isinstance(arguments.get("indices_or_sections"), list):
         arguments["indices_or_sections"] = _positions(arguments["indices_or_sections"])

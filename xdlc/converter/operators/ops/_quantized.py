@@ -35,9 +35,7 @@ _PLAIN = {fixed: plain for plain, fixed in _FIXED.items()}
 def fixed(node: Node, dtype: DType) -> DType:
     """Return the fixed-point type that stores integers of a plain type."""
     if dtype not in _FIXED:
-        raise node.problem(
-            f"quantized values of type {dtype} are not supported; QNN supports 8, 16 and 32 bits"
-        )
+        raise node.problem(f"values quantized to {dtype} are not supported; QNN has 8, 16 and 32 bits")
     return _FIXED[dtype]
 
 
@@ -68,9 +66,7 @@ def _scales_and_zeros(node: Node, scale_index: int, zero_index: int) -> tuple[Ar
         raise node.problem(f"a zero point of type {zeros.dtype} is not supported; encodings hold integers")
     zeros = zeros.astype(np.int64)
     if np.any(np.abs(zeros) >= 1 << 31):
-        raise node.problem(
-            f"a zero point of {zeros.reshape(-1)[:4]} is not supported; encodings hold 32-bit offsets"
-        )
+        raise node.problem(f"zero point {zeros.reshape(-1)[:4]} is not supported; offsets have 32 bits")
     return scales, np.broadcast_to(zeros.reshape(()) if zeros.size == 1 else zeros, scales.shape)
 
 

@@ -160,9 +160,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         small, large = tuple(pad // 2 for pad in total), tuple(pad - pad // 2 for pad in total)
         before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
     if any(pad < 0 for pad in (*before, *after)):
-        raise node.problem(
-            f"negative padding {list(pads)} is not supported", "cut the input with Slice instead"
-        )
+        raise node.problem(f"negative padding {list(pads)} is not supported", "use Slice instead")
     windows = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
     if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(

@@ -75,9 +75,7 @@ def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Valu
     """Return weights dilated by zeros, as TransposeConv2d has no dilations."""
     data = weight.tensor.data
     if data is None:
-        raise node.problem(
-            f"dilations {dilations} of computed weights are not supported; TransposeConv2d has none"
-        )
+        raise node.problem(f"dilations {dilations} of computed weights are not supported")
     dims = [(dim - 1) * step + 1 for dim, step in zip(weight.shape[2:], dilations, strict=True)]
     shape = (*weight.shape[:2], *dims)
     b.check_table(*shape)

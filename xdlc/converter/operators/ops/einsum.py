@@ -121,23 +121,21 @@ def _pair(
     batch = [label for label in shared if label in later]
     rows = [label for label in first if label not in shared]
     columns = [label for label in second if label not in shared]
-    result = [*batch, *rows, *columns]
-    shape = [dims[label] for label in result]
+    axes = [*batch, *rows, *columns]
+    shape = [dims[label] for label in axes]
     if not inner:
         ones = (1,) * len(columns)
         x = _arranged(b, x, first, [*batch, *rows])
         y = _arranged(b, y, second, [*batch, *columns])
         x = b.reshape(x, (*x.shape, *ones))
         y = b.reshape(y, (*y.shape[: len(batch)], *(1,) * len(rows), *y.shape[len(batch) :]))
-        return b.reshape(b.binary(MULTIPLY, x, y), shape), result
+        return b.reshape(b.binary(MULTIPLY, x, y), shape), axes
     lead = [dims[label] for label in batch]
     lead = lead if len(lead) <= _BATCH_AXES else [math.prod(lead)]
     m, k, n = (math.prod(dims[label] for label in group) for group in (rows, inner, columns))
     x = _arranged(b, x, first, [*batch, *rows, *inner])
     y = _arranged(b, y, second, [*batch, *inner, *columns])
-    return b.reshape(
-        multiply(node, b, b.reshape(x, (*lead, m, k)), b.reshape(y, (*lead, k, n))), shape
-    ), result
+    return b.reshape(multiply(node, b, b.reshape(x, (*lead, m, k)), b.reshape(y, (*lead, k, n))), shape), axes
 
 
 def _arranged(b: Builder, x: Value, labels: Labels, wanted: Labels) -> Value:

@@ -45,9 +45,7 @@ def dequantize_linear(node: Node, b: Builder) -> Value:
     """Map onto Dequantize; the parameters become the encoding of the input."""
     x, axis, block_size = node.required(0), node.attr("axis", 1), node.attr("block_size", 0)
     if node.attr("output_dtype", 0) not in (0, _FLOAT):
-        raise node.problem(
-            f"output_dtype {node.attr('output_dtype')} is not supported; QNN dequantizes to float32"
-        )
+        raise node.problem(f"output_dtype {node.attr('output_dtype')} is not supported; QNN has float32")
     if block_size:
         return _quantized.real(node, b, x, _quantized.block_encoding(node, x, axis, block_size))
     return _quantized.real(node, b, x, _quantized.encoding(node, 1, 2, x, axis))

@@ -231,9 +231,7 @@ def affine_grid(
 ) -> Grid:
     """Return the grid of an affine operator."""
     if not dtype.is_integer:
-        raise node.problem(
-            f"quantized values of {dtype} are not supported", "quantize to 8- or 16-bit integers"
-        )
+        raise node.problem(f"quantized {dtype} is not supported", "quantize to 8- or 16-bit integers")
     ends = [int(limit if end is None else end) for end, limit in zip((low, high), dtype.limits, strict=True)]
     if len(block_size) != x.rank:
         raise node.invalid(f"blocks {list(block_size)} for {x.rank} axes")

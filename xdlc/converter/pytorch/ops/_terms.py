@@ -160,11 +160,9 @@ def formula(
 
     def register(function: F) -> F:
         own = inspect.signature(function).parameters
-        taken = [
-            parameter.replace(name=name) for name, parameter in zip(takes or own, own.values(), strict=True)
-        ]
-        others = [parameter for parameter in taken if parameter.name != "node"]
-        forms = {parameter.name: str(parameter.annotation) for parameter in others}
+        taken = [slot.replace(name=name) for name, slot in zip(takes or own, own.values(), strict=True)]
+        others = [slot for slot in taken if slot.name != "node"]
+        forms = {slot.name: str(slot.annotation) for slot in others}
 
         def handle(node: AtenNode, g: Operators, **arguments: Any) -> list[Value]:
             for name, value in arguments.items():
@@ -175,7 +173,7 @@ def formula(
                 arguments["node"] = node
             result = function(*(arguments[name] for name in takes)) if takes else function(**arguments)
             results = [result] if isinstance(result, Term) else result
-            return [parameter.value for parameter in results][: len(node.outputs)]
+            return [slot.value for slot in results][: len(node.outputs)]
 
         handle.__module__ = function.__module__
         first = list(inspect.signature(handle).parameters.values())[:2]
@@ -203,16 +201,13 @@ def promoted(operands: Sequence[Number]) -> DType:
     Tensors with axes decide; those of rank 0, and then Python's numbers, count only where they are of a
     higher kind: floats above integers above bools (PyTorch, "Type promotion" of its tensor attributes).
     """
-    tensors = [operand for operand in operands if isinstance(operand, Value)]
-    numbers = [operand for operand in operands if not isinstance(operand, Value)]
+    tensors = [x for x in operands if isinstance(x, Value)]
+    numbers = [x for x in operands if not isinstance(x, Value)]
     dtypes: list[DType] = []
     for group in (
-        [operand.dtype for operand in tensors if operand.rank],
-        [operand.dtype for operand in tensors if not operand.rank],
-        [
-            BOOL8 if isinstance(operand, bool) else INT64 if isinstance(operand, int) else FLOAT32
-            for operand in numbers
-        ],
+        [x.dtype for x in tensors if x.rank],
+        [x.dtype for x in tensors if not x.rank],
+        [BOOL8 if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32 for x in numbers],
     ):
         top = max(map(_level, group), default=-1)
         if top > max(map(_level, dtypes), default=-1):

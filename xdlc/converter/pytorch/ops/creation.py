@@ -96,17 +96,15 @@ def _linspace(
 
     Integers are truncated.
     """
-    bounds = [g.builder.cast(bound, FLOAT32) if isinstance(bound, Value) else bound for bound in (start, end)]
-    fixed = [
-        bound.numpy().item() if isinstance(bound, Value) and bound.is_static else bound for bound in bounds
-    ]
-    numbers = [float(bound) for bound in fixed if not isinstance(bound, Value)]
+    bounds = [g.builder.cast(x, FLOAT32) if isinstance(x, Value) else x for x in (start, end)]
+    fixed = [x.numpy().item() if isinstance(x, Value) and x.is_static else x for x in bounds]
+    numbers = [float(x) for x in fixed if not isinstance(x, Value)]
     if len(numbers) == 2:
         found = _known_points(numbers[0], numbers[1], steps, node.dtype.is_float)
         found = np.power(base, found) if operator(node) == "logspace" else found
         with np.errstate(all="ignore"):
             return g.builder.const(found.astype(node.dtype.numpy))
-    ends = [Term(g, bound if isinstance(bound, Value) else constant(g, bound, FLOAT32)) for bound in bounds]
+    ends = [Term(g, x if isinstance(x, Value) else constant(g, x, FLOAT32)) for x in bounds]
     if not node.dtype.is_float:
         ends = [end.to(node.dtype).to(FLOAT32) for end in ends]
     places = points(ends[0], ends[1], steps)

@@ -163,14 +163,14 @@ def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: N
 
 @aten(*_names("adaptive_max_pool{}d"), layout=CHANNEL_LAST)
 def _adaptive_max_pool(node: AtenNode, g: Operators, self: Value, output_size: Numbers) -> list[Value]:
-    output_sizes = _sizes(node, output_size)
-    x = batched(g, self, len(output_sizes) + 2)
+    target = _sizes(node, output_size)
+    x = batched(g, self, len(target) + 2)
     batch, channels, *sizes = dims(x)
-    plain = _even(sizes, output_sizes)
+    plain = _even(sizes, target)
     if plain and not any(name in g.read for name in node.outputs[1:]):
         return [unbatched(g, g("MaxPool", [x], **plain), self)]
     axes = []  # elements of each window by axis; short ones repeat their last
-    for size, want in zip(sizes, output_sizes, strict=True):
+    for size, want in zip(sizes, target, strict=True):
         check_table(size, want)
         first, last = (ends[:, None] for ends in _starts(size, want))
         axes.append(np.minimum(first + np.arange(int((last - first).max(initial=1))), last - 1).T)
@@ -181,9 +181,7 @@ def _adaptive_max_pool(node: AtenNode, g: Operators, self: Value, output_size: N
     count = places.shape[1]
     flat = g("Add", [g("Mul", [which, number(g, which, count)]), vector(g, np.arange(count))])
     indices = g("Gather", [vector(g, places.reshape(-1)), flat], axis=0)
-    return [
-        unbatched(g, reshape(g, value, (batch, channels, *output_sizes)), self) for value in (most, indices)
-    ]
+    return [unbatched(g, reshape(g, value, (batch, channels, *target)), self) for value in (most, indices)]
 
 
 @aten("max_unpool2d", "max_unpool3d", ignores=("stride", "padding"))

@@ -160,9 +160,7 @@ def _dequantize_affine(
 
 def _check_domain(node: AtenNode, name: str | None) -> None:
     if name not in ("INT", "NONE", None):
-        raise node.problem(
-            f"zero points of the domain {name} are not supported", "quantize with integer zero points"
-        )
+        raise node.problem(f"zero points of domain {name} are not supported", "use integer zero points")
 
 
 # ---------------------------------------------------------------------- fake quantization
@@ -172,10 +170,7 @@ def _fake(node: AtenNode, g: Operators, x: Value, grid: Grid) -> list[Value]:
     """Return fake-quantized floats and, where an operator has it, the in-range mask."""
     results = [real(node, g, stored(node, g, x, grid, INT32), grid)]
     if len(node.outputs) > 1 and node.outputs[1]:
-        raise node.problem(
-            "the network uses the mask of elements in range, which is not supported",
-            "use its first result only",
-        )
+        raise node.problem("the mask of elements in range is not supported", "use its first result only")
     return results + [x] * (len(node.outputs) - 1)
 
 

@@ -120,8 +120,7 @@ def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, re
         raise node.problem("its result is random", FIX)
     if num_samples != 1 and not replacement:
         raise node.problem(
-            "drawing several classes without replacement is not supported",
-            "draw the classes outside the network",
+            "draws without replacement are not supported", "draw the classes outside the network"
         )
     weights = Term(g, self)("Log") if self.rank == 2 else Term(g, reshape(g, self, (1, *dims(self))))("Log")
     classes = weights("Multinomial", sample_size=num_samples, dtype=6).value

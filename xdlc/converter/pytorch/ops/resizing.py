@@ -71,9 +71,7 @@ def _resized(
         raise node.invalid(f"input of rank {x.rank}")
     mode, exact, antialias = _MODES[type], "exact" in type, type.endswith("_aa")
     if mode != "nearest" and not x.dtype.is_float:
-        raise node.problem(
-            f"{mode} interpolation of {x.dtype} values is not supported", "interpolate float values"
-        )
+        raise node.problem(f"{mode} interpolation of {x.dtype} is not supported", "use float values")
     scales = [*factors, *[None] * (count - len(factors))]
     output_sizes = _sizes(node, g, x, output_size, scales)
     attributes: dict[str, Any] = {"mode": mode, "axes": list(range(2, x.rank))}

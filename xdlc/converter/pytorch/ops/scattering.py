@@ -42,18 +42,16 @@ def _combined(
         lowest, highest = (-np.inf, np.inf) if x.dtype.is_float else x.dtype.limits
         neutral = {"none": 0, "add": 0, "mul": 1, "max": lowest, "min": highest}[kind]
         base = write(x, full(g, dims(source), neutral, x.dtype), "none")
-    combined = write(base, source, kind)
+    total = write(base, source, kind)
     if reduce != "mean":
-        return combined
+        return total
     count_type = x.dtype if x.dtype.is_float else INT64
     start = full(g, dims(x), int(include_self), count_type)
     count = write(start, full(g, dims(source), 1, count_type), "add")
     if not include_self:
         count = g("Max", [count, number(g, count, 1)])
     return (
-        g("Div", [combined, count])
-        if x.dtype.is_float
-        else floor_div(g, combined, g.builder.cast(count, x.dtype))
+        g("Div", [total, count]) if x.dtype.is_float else floor_div(g, total, g.builder.cast(count, x.dtype))
     )
 
 

@@ -68,9 +68,7 @@ def _along(node: AtenNode, g: Operators, x: Value, axis: int, rank: int) -> Term
 def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Value:
     axis, is_sum, shape = axis_of(dim, y.rank), not operator(node).startswith("cumulative"), dims(y)
     if y.dtype is BOOL8 or (isinstance(x, Value) and (x.rank > y.rank or x.dtype is BOOL8)):
-        raise node.problem(
-            "bools, or more axes of positions than of samples, are not supported", "use numbers of one shape"
-        )
+        raise node.problem("bools and extra axes of positions are not supported", "use numbers of one shape")
     if shape[axis] < 2:
         rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
         return full(g, rest, 0 if isinstance(x, Value) else 0 * x, node.dtype)

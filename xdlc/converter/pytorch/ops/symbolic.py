@@ -26,16 +26,10 @@ _TYPES |= dict.fromkeys(("truediv", "sym_float", "_sym_sqrt", "sym_sqrt"), FLOAT
 
 def _operands(g: Operators, type: str, *numbers: Number) -> list[Value]:
     """Return numbers as values of rank 0 of one type."""
-    reals = [
-        number.dtype.is_float if isinstance(number, Value) else isinstance(number, float)
-        for number in numbers
-    ]
+    reals = [x.dtype.is_float if isinstance(x, Value) else isinstance(x, float) for x in numbers]
     dtype = _TYPES.get(type, FLOAT32 if any(reals) else INT64)
-    operands = [
-        number if isinstance(number, Value) else g.builder.const(np.asarray(number, dtype.numpy))
-        for number in numbers
-    ]
-    return [g.builder.cast(reshape(g, number, ()) if number.rank else number, dtype) for number in operands]
+    operands = [x if isinstance(x, Value) else g.builder.const(np.asarray(x, dtype.numpy)) for x in numbers]
+    return [g.builder.cast(reshape(g, x, ()) if x.rank else x, dtype) for x in operands]
 
 
 @aten("and_", "or_", *_ARITHMETIC, *_COMPARISONS, *_FUNCTIONS, domain=PYTHON)

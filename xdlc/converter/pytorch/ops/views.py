@@ -44,9 +44,7 @@ def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value
     sizes, ratio = dims(self), max(dtype.bits // self.dtype.bits, 1)
     if ratio > 1:  # elements become parts of wider ones, which are the last axis then
         if not sizes or sizes[-1] % ratio:
-            raise node.invalid(
-                f"elements {list(sizes)} of {self.dtype} do not form whole elements of {dtype}"
-            )
+            raise node.invalid(f"{list(sizes)} of {self.dtype} are not whole elements of {dtype}")
         self = shapes.reshaped(g, self, [*sizes[:-1], sizes[-1] // ratio, ratio])
     made = bits_as(g, self, dtype)
     return shapes.reshaped(g, made, [*sizes[:-1], -1]) if made.rank > len(sizes) else made

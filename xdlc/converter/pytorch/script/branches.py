@@ -49,9 +49,7 @@ def branch(
     for index, graph in enumerate(graphs):
         graph.outputs = [pair[index].name for pair in pairs.values()]
     arguments = [test.name, *graphs, _captured(recorder, graphs)]
-    call = Call(
-        "higher_order.cond", {f"arg{index}": argument for index, argument in enumerate(arguments)}, []
-    )
+    call = Call("higher_order.cond", {f"arg{index}": item for index, item in enumerate(arguments)}, [])
     call.outputs, call.module = [str(variables[name].name) for name in pairs], recorder.module
     recorder.graph.calls.append(call)
 

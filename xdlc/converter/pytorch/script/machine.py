@@ -53,9 +53,7 @@ class Machine:
         """Return the result of a method of an object."""
         function = self._code.method(owner.kind, name)
         if function is None:
-            raise UnsupportedOp(
-                f"{owner.kind} has no method {name}", fix="export the model with torch.export"
-            )
+            raise UnsupportedOp(f"{owner.kind} has no method {name}", fix="use torch.export")
         around, self.recorder.module = self.recorder.module, owner.path or self.recorder.module
         result = self._called(function, [owner, *arguments], named or {})
         self.recorder.module = around
@@ -224,10 +222,8 @@ class Machine:
         function = node.func
         if isinstance(function, ast.Name) and function.id not in variables:
             return self._builtin(function.id, node.args, variables)
-        arguments = [self.value(argument, variables) for argument in node.args]
-        named = {
-            argument.arg: self.value(argument.value, variables) for argument in node.keywords if argument.arg
-        }
+        arguments = [self.value(item, variables) for item in node.args]
+        named = {item.arg: self.value(item.value, variables) for item in node.keywords if item.arg}
         if isinstance(function, ast.Attribute) and _path(function).partition(".")[0] not in _ROOTS:
             owner = self.value(function.value, variables)
             if isinstance(owner, Object):
@@ -257,10 +253,7 @@ class Machine:
     ) -> Any:
         if name not in _AT_ONCE:
             self._steps += (
-                sum(
-                    len(argument) for argument in arguments if isinstance(argument, list | tuple | dict | str)
-                )
-                >> 1
+                sum(len(item) for item in arguments if isinstance(item, list | tuple | dict | str)) >> 1
             )
         self._count()
         return applied(self.recorder, space, name, arguments, named or {}, self._code.version)
@@ -275,7 +268,7 @@ class Machine:
             return None
         if name == "isinstance":
             return self._is_instance(self.value(nodes[0], variables), nodes[1])
-        arguments = [self.value(argument, variables) for argument in nodes]
+        arguments = [self.value(item, variables) for item in nodes]
         if name == "getattr":
             return self._attribute(*arguments)
         if name in ("int", "float", "bool"):

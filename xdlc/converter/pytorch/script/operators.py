@@ -59,9 +59,7 @@ def applied(
     if space == "quantized":
         return quantized.applied(recorder, name, [*arguments, *named.values()])
     if space not in ("aten", "prim"):
-        raise UnsupportedOp(
-            f"operator {space}::{name} is custom: the shapes of its results are unknown", fix=_FIX
-        )
+        raise UnsupportedOp(f"operator {space}::{name} is custom: its result shapes are unknown", fix=_FIX)
     if name in ("__is__", "__isnot__"):
         return primitives.apply(name, arguments)
     if isinstance(first, Tensor):
@@ -97,9 +95,7 @@ def _recorded(
     if is_number:
         name = _SYNONYMS.get(name, name)
         if name in ("pow", "__and__", "__or__"):
-            positional = [
-                value if isinstance(value, Tensor) else recorder.number(value) for value in positional
-            ]
+            positional = [item if isinstance(item, Tensor) else recorder.number(item) for item in positional]
     try:
         overload, arguments = chosen(name, positional, named)
     except UnsupportedOp:  # numbers that are held as tensors may be such where it needs them

@@ -25,12 +25,10 @@ def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tu
         bound = _bound(arguments, positional, named)
         if bound is None:
             continue
-        cost = _LATE.get(overload, 0) + sum(
-            _cost(argument.kind, bound[argument.name]) for argument in arguments
-        )
+        cost = _LATE.get(overload, 0) + sum(_cost(slot.kind, bound[slot.name]) for slot in arguments)
         if cost < least:
             best, least = (
-                (overload, {argument.name: _taken(argument, bound[argument.name]) for argument in arguments}),
+                (overload, {slot.name: _taken(slot, bound[slot.name]) for slot in arguments}),
                 cost,
             )
     if best is None:
@@ -38,9 +36,7 @@ def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tu
         if any(tensor.number for tensor in tensors(values)) and overloads(name):
             raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=_FIX)
         kinds = ", ".join(type(value).__name__ for value in values)
-        raise UnsupportedOp(
-            f"operator {name} does not support arguments ({kinds})", fix="export the model with torch.export"
-        )
+        raise UnsupportedOp(f"operator {name} does not support ({kinds})", fix="use torch.export")
     return best
 
 
@@ -48,10 +44,10 @@ def _bound(
     arguments: Sequence[Argument], positional: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return arguments by name, None if they do not fit a schema."""
-    names = [argument.name for argument in arguments]
+    names = [slot.name for slot in arguments]
     if len(positional) > len(names) or not set(names[len(positional) :]).issuperset(named):
         return None
-    defaults = {argument.name: argument.default for argument in arguments if argument.default is not REQUIRED}
+    defaults = {slot.name: slot.default for slot in arguments if slot.default is not REQUIRED}
     bound = defaults | dict(zip(names, positional, strict=False)) | dict(named)
     return bound if len(bound) == len(names) else None
 

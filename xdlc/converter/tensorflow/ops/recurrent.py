@@ -70,9 +70,7 @@ def _block_lstm(node: Node, g: Operators) -> list[Value]:
     x, cell, hidden = (node.required(index) for index in (1, 2, 3))
     steps = dims(x)[0]
     if ints(node.required(0), "the number of steps")[0] < steps:
-        raise node.problem(
-            "a sequence length below the input's is not supported", "pass the length of the input"
-        )
+        raise node.problem("shorter sequences are not supported", "pass the length of the input")
     weights = {name: node.required(4 + index) for index, name in enumerate(_WEIGHTS)}
     order, bias, clip = ("ifco", 0.0, 0.0) if is_second else ("icfo", 1.0, 3.0)
     step = _lstm_step(node, g, order, node.attr("forget_bias", bias), node.attr("cell_clip", clip))

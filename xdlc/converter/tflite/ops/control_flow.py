@@ -17,9 +17,7 @@ def _operands(node: Node, first: int, graphs: Sequence[Body]) -> list[Value]:
     operands = [node.required(index) for index in range(first, len(node.inputs))]
     for graph in graphs:
         if len(graph.inputs) != len(operands):
-            raise node.invalid(
-                f"a sub-graph of {len(graph.inputs)} inputs is called with {len(operands)} values"
-            )
+            raise node.invalid(f"a sub-graph of {len(graph.inputs)} inputs gets {len(operands)} values")
     return operands
 
 

@@ -185,9 +185,7 @@ def _unpool(node: Node, g: Operators) -> Value:
     kernel, strides = ([params[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     batch, height, width, channels = dims(x)
     if any(size > step for size, step in zip(kernel, strides, strict=True)) or strides[0] * strides[1] > 64:
-        raise node.problem(
-            f"unpooling large or overlapping windows is not supported: {kernel}, strides {strides}"
-        )
+        raise node.problem(f"unpooling of windows {kernel} with strides {strides} is not supported")
     if places.dtype.is_float:
         places = g("Floor", [places])
     zero = number(g, x, 0)

@@ -92,9 +92,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
     batch, queries, keys = sizes.batch, sizes.queries, sizes.keys
     forms = {(batch, keys): (batch, 1, 1, keys), (batch, queries, keys): (batch, 1, queries, keys)}
     if mask.shape not in forms and mask.shape not in ((batch,), (2 * batch,), (3 * batch + 2,)):
-        raise node.problem(
-            f"a mask of shape {list(mask.shape)} is not supported", "export with a mask [batch, keys]"
-        )
+        raise node.problem(f"mask shape {list(mask.shape)} is not supported", "use a mask [batch, keys]")
     if mask.is_static:
         return b.const(_known_mask(mask.numpy(), forms.get(mask.shape), sizes, filler, like))
     flags = b.cast(mask, INT32)

@@ -25,7 +25,7 @@ def bias_dropout(node: Node, b: Builder) -> Value:
     if training is not None and bool(training.reshape(-1)[0]):
         raise node.problem("training mode is not supported", "export the model for inference")
     if any(node.outputs[1:]):
-        raise node.problem("its mask output is not supported, but used", "export the model for inference")
+        raise node.problem("its mask output is not supported", "export the model for inference")
     return plus(b, node.required(0), node.required(1), node.input(2))
 
 

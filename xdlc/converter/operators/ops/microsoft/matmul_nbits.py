@@ -23,9 +23,7 @@ def matmul_nbits(node: Node, b: Builder) -> Value:
     size = int(node.attr("block_size", 0))
     _check(node, bits, size)
     if node.input(4) is not None or node.attr("weight_prepacked", 0):
-        raise node.problem(
-            "reordered or prepacked weights are not supported", "export them in the order of the inputs"
-        )
+        raise node.problem("reordered or prepacked weights are not supported", "export them in input order")
     x, count = node.required(0), -(-width // size)
     packed = _data(node, 1, "the weights").reshape((units, count * size * bits // 8))
     scales = _known(node, 2, "the scales").reshape(units, count)

@@ -17,7 +17,7 @@ def multi_head_attention(node: Node, b: Builder) -> list[Value]:
     if node.input(8) or node.input(9):
         raise node.problem("shared past and present buffers, and beams, are not supported")
     if any(node.outputs[3:]):
-        raise node.problem("its output of scores is not supported, but used")
+        raise node.problem("its output of scores is not supported")
     query, key, value = _projected(node, b, count)
     past = node.input(6)
     key = core.with_past(b, past, key)

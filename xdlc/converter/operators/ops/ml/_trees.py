@@ -115,9 +115,7 @@ def scores(
         bias = b.const(base, f"{b.stem}_base")
         return fully_connected(b, flat, b.const(shares.astype(np.float32), f"{b.stem}_leaves"), bias)
     if any(len(targets) < forest.targets for targets in covered):
-        raise node.problem(
-            f"aggregate_function {aggregate} of leaves without a weight for a target is not supported"
-        )
+        raise node.problem(f"aggregate_function {aggregate} requires a weight for each target in each leaf")
     by_tree = product(b, reached, b.const(weights, f"{b.stem}_leaves"))
     best = reduced(b, {"MIN": "ReduceMin", "MAX": "ReduceMax"}[aggregate], by_tree, [0], keep=False)
     return b.binary(ADD, best, b.const(base))
