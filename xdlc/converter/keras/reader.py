@@ -1,4 +1,4 @@
-"""Source graph of a Keras model: a node per layer call, nested models included."""
+"""Reader of Keras files: a node for each call of a layer."""
 
 from __future__ import annotations
 
