@@ -90,7 +90,7 @@ class Parser:
         """Return the layer tree of a serialized model.
 
         Raises:
-            ModelError: If it is none.
+            ModelError: If it is not a model.
             UnsupportedOp: If its class is unknown.
         """
         model = self._layer(serialized, "", self._where, True, 0)
