@@ -348,18 +348,18 @@ def test_an_op_of_the_host_is_refused_with_the_reason_for_it(models: Any) -> Non
 def pooled(kind: str, stride: int, *, flat: bool) -> Model:
     """Return a pool of 4x4 over a 4x4 image; if ``flat``, with a matrix behind that takes one pixel."""
     graph = Graph("g")
-    held: Tensor = graph.add_input(Tensor("x", (1, 4, 4, 2), dt.FLOAT32))
+    tensor: Tensor = graph.add_input(Tensor("x", (1, 4, 4, 2), dt.FLOAT32))
     sizes = {
         "filter_size": numbers(4, 4),
         "stride": numbers(stride, stride),
         "pad_amount": numbers([0, 0], [0, 0]),
     }
-    held = add(graph, kind, [held], Tensor("p", (1, 1, 1, 2), dt.FLOAT32), **sizes)
+    tensor = add(graph, kind, [tensor], Tensor("p", (1, 1, 1, 2), dt.FLOAT32), **sizes)
     if flat:
-        held = add(graph, "Reshape", [held], Tensor("f", (1, 2), dt.FLOAT32))
+        tensor = add(graph, "Reshape", [tensor], Tensor("f", (1, 2), dt.FLOAT32))
         matrix = static("m", np.ones((3, 2), "float32"))
-        held = add(graph, "FullyConnected", [held, matrix], Tensor("y", (1, 3), dt.FLOAT32))
-    graph.add_output(held)
+        tensor = add(graph, "FullyConnected", [tensor, matrix], Tensor("y", (1, 3), dt.FLOAT32))
+    graph.add_output(tensor)
     return Model({"g": graph})
 
 

@@ -79,13 +79,13 @@ SEEDS = st.integers(0, 1 << 20)
 def test_elements_are_kept_or_refused(old: list[int], new: list[int], seed: int) -> None:
     new = (new + old[len(new) :])[: len(old)]
     target = _refactored(math.prod(old), Random(seed))
-    found = None
+    shape = None
     with contextlib.suppress(ShapeError):
-        found = became(tuple(old), tuple(new), tuple(target))
-    if found is not None:
-        assert math.prod(found) == math.prod(new)
+        shape = became(tuple(old), tuple(new), tuple(target))
+    if shape is not None:
+        assert math.prod(shape) == math.prod(new)
     if old == new:
-        assert found == target
+        assert shape == target
 
 
 @given(SHAPES, st.integers(2, 5), SEEDS)
