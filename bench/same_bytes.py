@@ -40,7 +40,7 @@ def chosen(corpus: Path) -> list[Row]:
 
 def digests(row: Row) -> dict[str, str]:
     """Return the SHA-256 of each stage's DLC, or the class of the error that ended it."""
-    found = dict.fromkeys(STAGES, "-")
+    stages = dict.fromkeys(STAGES, "-")
     try:
         reference = reference_of(row)
     except NoTensors:
@@ -53,24 +53,24 @@ def digests(row: Row) -> dict[str, str]:
             try:
                 make().save(target.with_name(f"{stage}.dlc"))
             except xdlc.XdlcError as error:
-                found[stage] = type(error).__name__
+                stages[stage] = type(error).__name__
                 return None
             path = target.with_name(f"{stage}.dlc")
-            found[stage] = hashlib.sha256(path.read_bytes()).hexdigest()
+            stages[stage] = hashlib.sha256(path.read_bytes()).hexdigest()
             return path
 
         converted = store("converted", lambda: xdlc.convert(row.path, input_dims=dims))
         if converted is None or reference is None:
-            return found
+            return stages
         samples = [reference.feeds]
         eight = store("W8A8", lambda: xdlc.quantize(converted, samples))
         store("W8A16", lambda: xdlc.quantize(converted, samples, act_bitwidth=16))
         if eight is not None and store("prepared", lambda: xdlc.prepare(eight, [SOC], jobs=1)):
-            first = found["prepared"]
+            first = stages["prepared"]
             store("prepared", lambda: xdlc.prepare(eight, [SOC], jobs=1))
-            if found["prepared"] != first:
-                found["prepared"] = "varies"
-    return found
+            if stages["prepared"] != first:
+                stages["prepared"] = "varies"
+    return stages
 
 
 def measure(models: list[Row], processes: int) -> dict[str, dict[str, str]]:
@@ -104,17 +104,17 @@ def main() -> int:
     parser.add_argument("--compare", type=Path, help="digests stored before")
     parser.add_argument("--filter", default="", help="only models whose name contains this")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
-    given = parser.parse_args()
-    models = [row for row in chosen(given.corpus) if given.filter in row.name]
-    found = measure(models, given.processes)
-    files = sum(len(digest) == 64 for each in found.values() for digest in each.values())
-    print(f"{len(found)} models, {files} files")
-    if given.out is not None:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
-    if given.compare is None:
+    options = parser.parse_args()
+    models = [row for row in chosen(options.corpus) if options.filter in row.name]
+    measured = measure(models, options.processes)
+    files = sum(len(digest) == 64 for each in measured.values() for digest in each.values())
+    print(f"{len(measured)} models, {files} files")
+    if options.out is not None:
+        options.out.write_text(json.dumps(measured, indent=1) + "\n")
+    if options.compare is None:
         return 0
-    before = json.loads(given.compare.read_text())
-    lines = differing({name: each for name, each in before.items() if given.filter in name}, found)
+    before = json.loads(options.compare.read_text())
+    lines = differing({name: each for name, each in before.items() if options.filter in name}, measured)
     print("\n".join(lines) or "all digests are equal")
     return 1 if lines else 0
 

@@ -115,21 +115,21 @@ def test_ops_of_users_are_no_conversions_whatever_their_names() -> None:
     model = neurons(dt.FLOAT32, dt.UFIXED8, dt.UFIXED8, dt.FLOAT32, encoding=ScaleOffset(0.5, -10))
     for op in model.main.ops:
         op.package = "Pkg"
-    with pytest.raises(ConstraintError, match="nothing in the model states its range"):
+    with pytest.raises(ConstraintError, match="the model does not state its range"):
         edit(model, buffer_data_type="t0=fixedPoint8")
-    with pytest.raises(ConstraintError, match="nothing in the model states its range"):
+    with pytest.raises(ConstraintError, match="the model does not state its range"):
         edit(model, buffer_data_type="t3=fixedPoint8")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"t0": "fixedPoint8"}, "'t0' is float32, and nothing in the model states its range"),
-        ({"t1": "fixedPoint16"}, "'t1' is float32, and nothing in the model states its range"),
+        ({"t0": "fixedPoint8"}, "'t0' is float32, and the model does not state its range"),
+        ({"t1": "fixedPoint16"}, "'t1' is float32, and the model does not state its range"),
         ("t0:float32", "not of the form name=type"),
         ("t0=float32,t0=fixedPoint8", "two types for 't0'"),
         ({"t0": "fixedPoint"}, "unknown type 'fixedPoint'"),
-        ({"t2": "float32"}, "'t2', no input or output\n  fix: nearest: t"),
+        ({"t2": "float32"}, "'t2', which is not an input or output\n  fix: nearest: t"),
     ],
 )
 def test_wrong_types_are_refused(given: Any, said: str) -> None:

@@ -89,12 +89,12 @@ def test_the_main_graph_comes_first_and_operands_name_the_others(tmp_path: Path)
 def test_a_dynamic_rnn_follows_its_input_without_unrolling(length: int, tmp_path: Path) -> None:
     model = converted(rnn("t"), tmp_path)
     x = np.random.default_rng(3).normal(size=(length, 4, 32)).astype("f4")
-    found, state, states = xdlc.run(model, {"x": x}), np.zeros((4, 32), "f4"), []
+    results, state, states = xdlc.run(model, {"x": x}), np.zeros((4, 32), "f4"), []
     for row in x:
         state = np.tanh(state + row @ WEIGHTS)
         states.append(state)
-    np.testing.assert_allclose(found["y"], state, atol=1e-5)
-    np.testing.assert_allclose(found["all"], states, atol=1e-5)
+    np.testing.assert_allclose(results["y"], state, atol=1e-5)
+    np.testing.assert_allclose(results["all"], states, atol=1e-5)
 
 
 # --------------------------------------------------------------------------- counters and conditions
@@ -181,15 +181,15 @@ def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(library, "find_spec", lambda name: None)
     onnx.save(branches(), tmp_path / "m.onnx")
     words = ["-i", str(tmp_path / "m.onnx"), "--dry_run", "--target", "sm8650"]
-    found = CliRunner().invoke(onnx_to_dlc.main, words)
-    assert found.exit_code == ConstraintError.exit_code
-    assert "notice: then branch of 'if': HTP supports all ops" in found.output
-    assert "notice: else branch of 'if': stays off HTP: 'odd' (Erf): runs on the host only" in found.output
-    assert "else branch: 'odd' (Erf)" in " ".join(found.output.split())
+    result = CliRunner().invoke(onnx_to_dlc.main, words)
+    assert result.exit_code == ConstraintError.exit_code
+    assert "notice: then branch of 'if': HTP supports all ops" in result.output
+    assert "notice: else branch of 'if': stays off HTP: 'odd' (Erf): runs on the host only" in result.output
+    assert "else branch: 'odd' (Erf)" in " ".join(result.output.split())
     onnx.save(loop(20), tmp_path / "m.onnx")
-    found = CliRunner().invoke(onnx_to_dlc.main, words)
-    assert found.exit_code == 0, found.output
-    assert "notice: body of 'loop': HTP supports all ops" in found.output
+    result = CliRunner().invoke(onnx_to_dlc.main, words)
+    assert result.exit_code == 0, result.output
+    assert "notice: body of 'loop': HTP supports all ops" in result.output
 
 
 @needs_htp
@@ -203,13 +203,13 @@ def test_a_loop_body_runs_on_the_accelerator_and_the_host_drives_it(tmp_path: Pa
 @needs_htp
 @pytest.mark.slow
 def test_a_loop_on_the_accelerator_computes_what_its_unrolled_form_does(tmp_path: Path) -> None:
-    x, found, notices = np.random.default_rng(2).uniform(0.1, 1, (20, 4, 32)), [], list[str]()
+    x, results, notices = np.random.default_rng(2).uniform(0.1, 1, (20, 4, 32)), [], list[str]()
     for most in (0, 20):
         model = converted(rnn(20), tmp_path, unroll_loops=most)
         with xdlc.Session(model, "htp", soc="sm8650", notify=notices.append) as session:
-            found.append(session.run({"x": x.astype("f4")}))
+            results.append(session.run({"x": x.astype("f4")}))
     for name in ("y", "all"):
-        np.testing.assert_allclose(found[0][name], found[1][name], atol=2**-10)
+        np.testing.assert_allclose(results[0][name], results[1][name], atol=2**-10)
     assert "body of 'rnn': left to the CPU: 1 Concat" in "\n".join(notices)
 
 
@@ -240,11 +240,11 @@ def test_a_prepared_file_has_the_body_in_its_cache_and_loops_end_in_time(tmp_pat
     feeds_of(model)["x"].tofile(tmp_path / "x.raw")
     (tmp_path / "list.txt").write_text(f"{tmp_path / 'x.raw'}\n")
     words = ["--input_dlc", tmp_path / "m.dlc", "--output_dlc", tmp_path / "p.dlc", "--htp_socs", "sm8650"]
-    found = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
-    assert found.exit_code == 0, found.output
+    result = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
+    assert result.exit_code == 0, result.output
     words = ["--input_dlc", tmp_path / "p.dlc", "--check", "sm8650"]
-    found = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
-    assert (found.exit_code, "sm8650: body of 'loop': HTP supports all ops" in found.output) == (0, True)
+    result = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
+    assert (result.exit_code, "sm8650: body of 'loop': HTP supports all ops" in result.output) == (0, True)
     prepared = xdlc.load(tmp_path / "p.dlc")
     assert [tensor.name for tensor in prepared.main.outputs] == ["y"]
     (verdict,) = verdicts(prepared, "sxr1230p")
@@ -253,10 +253,10 @@ def test_a_prepared_file_has_the_body_in_its_cache_and_loops_end_in_time(tmp_pat
     assert [graph["graphName"] for graph in cache["graphs"]] == ["g_loop_body_part0"]
     words = ["--container", tmp_path / "p.dlc", "--input_list", tmp_path / "list.txt", "--runtime", "htp"]
     words += ["--output_dir", tmp_path / "out", "--loop_timeout", 0.3]
-    found = CliRunner().invoke(net_run.main, [*map(str, words)])
-    assert found.exit_code == BackendError.exit_code, found.output
-    assert "op 'loop' (While): the loop has not ended after 0.3 s" in found.stderr
-    assert "from htp.cache.sm8650.0, 1 partition(s), the rest on the CPU" in found.output
+    result = CliRunner().invoke(net_run.main, [*map(str, words)])
+    assert result.exit_code == BackendError.exit_code, result.output
+    assert "op 'loop' (While): the loop has not ended after 0.3 s" in result.stderr
+    assert "from htp.cache.sm8650.0, 1 partition(s), the rest on the CPU" in result.output
 
 
 @needs_htp

@@ -123,13 +123,13 @@ def test_a_node_that_the_kernel_does_not_take_is_refused_at_conversion(tmp_path:
 
 
 def test_kinds_of_attributes(tmp_path: Path) -> None:
-    found = seen(onnx_model(tmp_path), "onnx")
+    attributes = seen(onnx_model(tmp_path), "onnx")
     kinds = {
         "INT": "i", "FLOAT": "f", "STR": "s", "BYTES": "octets", "TENSOR": "t", "TENSOR_DESC": "tp",
         "GRAPH": "g", "LIST_INT": "ints", "LIST_FLOAT": "floats", "LIST_STR": "strings",
         "LIST_BYTES": "strings", "LIST_TENSOR": "ts", "LIST_TENSOR_DESC": "tps", "LIST_GRAPH": "gs",
     }  # fmt: skip
-    assert all(name in found for name in kinds.values())
+    assert all(name in attributes for name in kinds.values())
     text = "p { on: true flags: true flags: false one { a: 1 } many { a: 1 } many { a: 2 } }"
     path = net(tmp_path, layer(text, "Mine"), 1, 3)
     (op,) = xdlc.convert(
@@ -201,8 +201,8 @@ def test_formats_of_several_inputs_and_weights_of_a_quantized_convolution() -> N
     (plugin,) = named_plugins(str(EXAMPLES / "fast_conv.py"))
     eight = ["DOMI_TENSOR_FRACTAL_Z", *["DOMI_TENSOR_NC1HWC0"] * 7]
     notices: list[str] = []
-    made = type("Eight", (plugin,), {"weight_formats": eight, "__module__": plugin.__module__})
-    declaration = plugin_op(made, notices.append).hooks.declaration  # type: ignore[union-attr]
+    own = type("Eight", (plugin,), {"weight_formats": eight, "__module__": plugin.__module__})
+    declaration = plugin_op(own, notices.append).hooks.declaration  # type: ignore[union-attr]
     assert [form.name for form in declaration.input_formats] == ["NC1HWC0", "FRACTAL_Z", "NC1HWC0"]
     assert len(notices) == 1
     two = {
@@ -211,8 +211,8 @@ def test_formats_of_several_inputs_and_weights_of_a_quantized_convolution() -> N
         "formats": (["NC1HWC0"] * 2, ["NC1HWC0"]),
         "weight_formats": (),
     }
-    made = type("Two", (plugin,), {**two, "op_type": "Own", "name": "Own", "__module__": plugin.__module__})
-    assert len(plugin_op(made).hooks.declaration.input_formats) == 2  # type: ignore[union-attr]
+    own = type("Two", (plugin,), {**two, "op_type": "Own", "name": "Own", "__module__": plugin.__module__})
+    assert len(plugin_op(own).hooks.declaration.input_formats) == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.frameworks

@@ -194,8 +194,8 @@ def test_package_with_the_suffix_of_a_backend(tmp_path: Path, caplog: pytest.Log
 def test_one_collection_several_packages(tmp_path: Path):
     path = tmp_path / "c.json"
     path.write_text(BLUR)
-    made = generate_files([path], tmp_path / "out", per_backend=True)
-    assert [(held.package.name, [core.name for core in held.package.cores]) for held in made] == [
+    generated = generate_files([path], tmp_path / "out", per_backend=True)
+    assert [(entry.package.name, [core.name for core in entry.package.cores]) for entry in generated] == [
         ("MyUdoPackageCpu", ["CPU"]),
         ("MyUdoPackageGpu", ["GPU"]),
         ("MyUdoPackageDsp", ["DSP_V66"]),
@@ -203,7 +203,7 @@ def test_one_collection_several_packages(tmp_path: Path):
     ]
     folder = tmp_path / "out/MyUdoPackageHtp"
     again = generate_files([folder / "config/MyUdoPackageHtpOpDef.xml"], tmp_path / "again")
-    assert [held.package for held in again] == [made[3].package]
+    assert [entry.package for entry in again] == [generated[3].package]
     assert not (folder / "jni/src/CPU").exists()
 
 

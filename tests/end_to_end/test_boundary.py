@@ -100,28 +100,28 @@ def pairs():
 @pytest.mark.parametrize(("name", "case"), pairs())
 def test_matches_numpy_and_onnxruntime(network, name, case):
     model, is_last = network(name), name in LAST
-    (port, held), *_ = model.feeds.items()
-    _, *size = held.shape if is_last else np.moveaxis(held, 1, -1).shape
+    (port, array), *_ = model.feeds.items()
+    _, *size = array.shape if is_last else np.moveaxis(array, 1, -1).shape
     options = dict(options_of(case, *size[:2]))
     if name in GREY:
         options |= {
             key: value.split(",")[0] for key, value in options.items() if key in ("input_mean", "input_scale")
         }
-    given = {option: {port: value} for option, value in options.items()}
+    requests = {option: {port: value} for option, value in options.items()}
     planar = options.get("input_encoding", "").startswith("nv")
     if not planar:
-        given["desired_input_layout"] = {port: "NCHW" if is_last else "NHWC"}
+        requests["desired_input_layout"] = {port: "NCHW" if is_last else "NHWC"}
     if is_last:
-        given["input_layout"] = {port: "NHWC"}
-    made = xdlc.convert(model.path, input_dims={port: held.shape}, **given)
-    tensor = made.main.inputs[0]
+        requests["input_layout"] = {port: "NHWC"}
+    converted = xdlc.convert(model.path, input_dims={port: array.shape}, **requests)
+    tensor = converted.main.inputs[0]
     fed = np.random.default_rng(3).integers(0, 256, tensor.shape).astype(tensor.dtype.numpy)
     image = np.moveaxis(fed, 1, -1) if is_last and not planar else fed
     wanted = preprocessed(image, tuple(size[:2]), **dict(as_arguments(options)))
     wanted = wanted if is_last else np.moveaxis(wanted, -1, 1)
     nudged = np.nextafter(wanted, np.where(wanted > wanted.mean(), np.inf, -np.inf).astype(np.float32))
     reference, moved = model.reference({port: wanted}), model.reference({port: nudged})
-    found = xdlc.run(made, {port: fed})
+    found = xdlc.run(converted, {port: fed})
     for key, values in reference.items():
         # Folding changes the order of sums; some networks amplify the last bit beyond the tolerance.
         assert relative_error(found[key], values) <= max(TOLERANCE, 4 * relative_error(moved[key], values))
@@ -133,15 +133,15 @@ def test_htp_takes_it_and_computes_the_same(network, vendor_check, tmp_path, cas
     model = network("image_classifier32")
     ((port, held),) = model.feeds.items()
     given = {option: {port: value} for option, value in options_of(case, *held.shape[2:])}
-    made = xdlc.convert(model.path, input_dims={port: held.shape}, **given)
-    made.save(tmp_path / "m.dlc")
+    converted = xdlc.convert(model.path, input_dims={port: held.shape}, **given)
+    converted.save(tmp_path / "m.dlc")
     assert vendor_check("read", tmp_path / "m.dlc")["ok"]
     answer = vendor_check("compile", tmp_path / "m.dlc", "--soc", "SM8550", "--out", tmp_path / "m.bin")
     assert answer["ok"], answer["reason"]
-    tensor = made.main.inputs[0]
+    tensor = converted.main.inputs[0]
     feeds = {port: np.random.default_rng(3).integers(0, 256, tensor.shape).astype(tensor.dtype.numpy)}
-    ((_, expected),) = xdlc.run(made, feeds).items()
-    ((_, found),) = xdlc.run(made, feeds, runtime="htp", soc="sm8550").items()
+    ((_, expected),) = xdlc.run(converted, feeds).items()
+    ((_, found),) = xdlc.run(converted, feeds, runtime="htp", soc="sm8550").items()
     assert relative_error(found, expected) <= 0.01
     np.savez(tmp_path / "in.npz", **feeds)
     files = ("--inputs", tmp_path / "in.npz", "--out", tmp_path / "out.npz")

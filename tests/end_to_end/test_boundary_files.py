@@ -30,7 +30,7 @@ CASES = {"custom uint8": ("uint8", -10), "custom int16": ("int16", 0), "config":
 def made(corpus, tmp_path, name, case):
     """Return the network, its DLC, what callers feed and what the network sees."""
     model = CorpusModel(corpus, name)
-    (port, held), *_ = model.feeds.items()
+    (port, array), *_ = model.feeds.items()
     layouts = ("NHWC", "NCHW") if name in LAST else ("NCHW", "NHWC")
     dtype, offset = CASES[case]
     settings = dict(zip(("name", "model", "custom"), (port, *layouts), strict=True))
@@ -42,7 +42,7 @@ def made(corpus, tmp_path, name, case):
         outputs = map(OUTPUT.format, model.reference(model.feeds))
         path.write_text(CONFIG.format(**settings) + "".join(outputs))
     files = {"custom_io" if option == "custom" else "config": path}
-    dlc = xdlc.convert(model.path, input_dims={port: held.shape}, **files)
+    dlc = xdlc.convert(model.path, input_dims={port: array.shape}, **files)
     fed = np.random.default_rng(5).integers(0, 100, dlc.main.inputs[0].shape).astype(dtype)
     real = ((fed + float(offset)) * (0.03125 if option == "custom" else 1)).astype(np.float32)
     seen = np.moveaxis(real, 1, -1) if name in LAST else np.moveaxis(real, -1, 1)
@@ -53,12 +53,12 @@ def made(corpus, tmp_path, name, case):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_matches_onnxruntime(corpus, tmp_path, name, case):
     model, dlc, feeds, seen = made(corpus, tmp_path, name, case)
-    found = xdlc.run(dlc, feeds)
+    results = xdlc.run(dlc, feeds)
     half = case == "config"
     for key, values in model.reference(seen).items():
         expected = values.astype(np.float16) if half else values
         limit = 1e-3 if half else TOLERANCE
-        assert relative_error(found[key].astype(np.float32), expected.astype(np.float32)) <= limit
+        assert relative_error(results[key].astype(np.float32), expected.astype(np.float32)) <= limit
 
 
 @pytest.mark.vendor

@@ -31,13 +31,13 @@ RIGHT = {"reference": 0.985, "none": 0.985}
 def test_matches_onnxruntime(corpus, tmp_path, name):
     model = CorpusModel(corpus, name)
     model.convert().save(tmp_path / "m.dlc")
-    found = xdlc.run(xdlc.load(tmp_path / "m.dlc"), model.feeds)
+    results = xdlc.run(xdlc.load(tmp_path / "m.dlc"), model.feeds)
     expected = model.reference()
-    assert found.keys() == expected.keys()
+    assert results.keys() == expected.keys()
     for key, values in expected.items():
-        assert found[key].shape == values.shape
-        assert found[key].dtype == values.dtype
-        assert relative_error(found[key], values) <= TOLERANCE
+        assert results[key].shape == values.shape
+        assert results[key].dtype == values.dtype
+        assert relative_error(results[key], values) <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", ILL_CONDITIONED)

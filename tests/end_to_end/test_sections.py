@@ -16,13 +16,13 @@ HTA = Engine.HTA
 
 
 def yolox(corpus):
-    found = CorpusModel(corpus, "yolox_nano")
+    source = CorpusModel(corpus, "yolox_nano")
     rng = np.random.default_rng(0)
     samples = [
-        {name: rng.uniform(0, 255, array.shape).astype(np.float32) for name, array in found.feeds.items()}
+        {name: rng.uniform(0, 255, array.shape).astype(np.float32) for name, array in source.feeds.items()}
         for _ in range(2)
     ]
-    return xdlc.quantize(found.convert(), samples)
+    return xdlc.quantize(source.convert(), samples)
 
 
 def mobilenet(corpus):
@@ -55,12 +55,14 @@ def test_sections_give_what_the_network_gives(corpus, network, least, manual):
     for partitions in (None, *manual):
         prepared = hta.prepare(model, partitions)
         assert prepared.problems == ()
-        on_hta = sum(one.last - one.first + 1 for one in prepared.sections if one.engine is HTA)
+        on_hta = sum(
+            section.last - section.first + 1 for section in prepared.sections if section.engine is HTA
+        )
         if partitions is None:
             assert on_hta >= least * len(model.main)
             assert len(prepared.sections) <= 3
         else:
-            assert sum(one.engine is HTA for one in prepared.sections) == partitions.count("-")
+            assert sum(section.engine is HTA for section in prepared.sections) == partitions.count("-")
         found = SectionSession(prepared.model).run(feeds, native=True)
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array, err_msg=f"{partitions}: {name}")

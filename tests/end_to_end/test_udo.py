@@ -146,14 +146,14 @@ def test_a_library_and_python_kernels_give_the_same(folder: Path) -> None:
     library = build_library(SAMPLE, folder / "libBoth.so", *both)
     kernels = folder / "math_kernels.py"
     by_python, by_library = quantized(folder, kernels), quantized(folder, library)
-    for one, other in zip(api.load(by_python).main.ops, api.load(by_library).main.ops, strict=True):
-        assert [t.encoding for t in one.outputs] == [t.encoding for t in other.outputs]
-    for one, other in zip(
+    for first, second in zip(api.load(by_python).main.ops, api.load(by_library).main.ops, strict=True):
+        assert [t.encoding for t in first.outputs] == [t.encoding for t in second.outputs]
+    for first, second in zip(
         outputs(folder, by_python, kernels, native=True),
         outputs(folder, by_library, library, native=True),
         strict=True,
     ):
-        assert np.array_equal(one, other)
+        assert np.array_equal(first, second)
 
 
 def test_without_kernels_nothing_is_written(folder: Path) -> None:

@@ -80,12 +80,12 @@ def case(request: pytest.FixtureRequest, corpus: Path, tmp_path: Path) -> tuple[
     """Return the name of a model, it in float and quantized, and its kernels."""
     name = request.param
     operators, code, _ = CASES[name]
-    given = [
+    definitions = [
         {"type": type, "inputs": inputs, "outputs": outputs, "core_types": ["CPU", "DSP"]}
         for type, (inputs, outputs) in operators.items()
     ]
     config, kernels = tmp_path / "pkg.json", tmp_path / "pkg.py"
-    config.write_text(json.dumps({"P": {"Operators": given, "UDO_PACKAGE_NAME": "Pkg"}}))
+    config.write_text(json.dumps({"P": {"Operators": definitions, "UDO_PACKAGE_NAME": "Pkg"}}))
     kernels.write_text(MARKS + code)
     source = corpus / "onnx" / "ort_misc" / name / f"{name}.onnx"
     model = api.convert(source, udo_config_paths=[config], converter_op_package_lib=[kernels])
@@ -103,16 +103,16 @@ def samples_of(model: Any) -> list[dict[str, np.ndarray]]:
 
 @pytest.mark.corpus
 def test_results_are_close_to_those_in_float(case: tuple[str, Any, Any, Path]) -> None:
-    name, model, made, kernels = case
-    found = [
+    name, model, quantized_model, kernels = case
+    rows = [
         (op.type, [t.dtype for t in op.inputs if t is not None], op.outputs[0].dtype)
-        for op in made.main.ops
+        for op in quantized_model.main.ops
         if op.package == "Pkg"
     ]
-    assert found == CASES[name][2]
+    assert rows == CASES[name][2]
     for sample in samples_of(model):
         wanted = api.run(model, sample, udo_package_path=kernels)
-        given = api.run(made, sample, udo_package_path=kernels)
+        given = api.run(quantized_model, sample, udo_package_path=kernels)
         for key, array in wanted.items():
             assert given[key].dtype == array.dtype
             limit = 1 if array.dtype.kind == "i" else 0.15
@@ -124,11 +124,11 @@ def test_results_are_close_to_those_in_float(case: tuple[str, Any, Any, Path]) -
 def test_the_vendors_reader_takes_them(
     case: tuple[str, Any, Any, Path], tmp_path: Path, vendor_check: Callable[..., dict[str, Any]]
 ) -> None:
-    _, _, made, _ = case
-    made.save(tmp_path / "q.dlc")
+    _, _, model, _ = case
+    model.save(tmp_path / "q.dlc")
     answer = vendor_check("read", tmp_path / "q.dlc")
     assert answer["ok"], answer
     found = [(op["package"], op["type"]) for graph in answer["graphs"] for op in graph["ops"]]
-    assert [("Pkg", op.type) for op in made.main.ops if op.package == "Pkg"] == [
+    assert [("Pkg", op.type) for op in model.main.ops if op.package == "Pkg"] == [
         entry for entry in found if entry[0] == "Pkg"
     ]

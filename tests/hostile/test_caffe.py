@@ -123,15 +123,15 @@ def test_a_net_that_wants_much_does_no_harm(server: Server, tmp_path: Path, name
 def convert(folder: Path, text: str, weights: bytes | None = None) -> str:
     """Convert a net within the limits of time and memory; return the error, if there is one."""
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = ""
+    message = ""
     try:
         xdlc.save(nets.convert(folder, text, weights, notify=lambda _: None), folder / "net.dlc")
     except XdlcError as error:
-        found = str(error)
+        message = str(error)
     assert time.process_time() - start < SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1000
-    assert len(found) < 4000
-    return found
+    assert len(message) < 4000
+    return message
 
 
 @pytest.mark.parametrize("name", list(BROKEN))

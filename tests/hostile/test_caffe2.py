@@ -134,7 +134,7 @@ def test_a_net_that_wants_much_does_no_harm(server: Server, tmp_path: Path, name
 def convert(folder: Path, predict: bytes, init: bytes = WEIGHTS) -> str:
     """Convert a net within the limits of time and memory; return the error, if there is one."""
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = ""
+    message = ""
     (folder / "p.pb").write_bytes(predict)
     (folder / "i.pb").write_bytes(init)
     try:
@@ -146,11 +146,11 @@ def convert(folder: Path, predict: bytes, init: bytes = WEIGHTS) -> str:
         )
         xdlc.save(model, folder / "net.dlc")
     except XdlcError as error:
-        found = str(error)
+        message = str(error)
     assert time.process_time() - start < SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1000
-    assert len(found) < 20_000
-    return found
+    assert len(message) < 20_000
+    return message
 
 
 @pytest.mark.parametrize("name", list(BROKEN))

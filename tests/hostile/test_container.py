@@ -362,7 +362,7 @@ def test_graph_of_the_same_shape_is_good(tmp_path):
 
 def test_blocks_that_are_no_buffer(tmp_path):
     block = dlc4_model.BlockAffine(0, 0, 1, 4, scale_offsets=dlc4_model.Range(0, 48))
-    given = [tensor(quantization=dlc4_model.Quantization(4, block=block), dtype=0x304)]
+    tensors = [tensor(quantization=dlc4_model.Quantization(4, block=block), dtype=0x304)]
     path = tmp_path / "m.dlc"
     head = struct.pack("<I4s4xHHHHiQQ", 20, b"SO64", 0, 6, 12, 4, 6, 8, 1)
     for content in (
@@ -372,7 +372,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
         head[:24] + struct.pack("<QQ", (1 << 64) - 1, 1) + bytes(8),
         struct.pack("<I", 0xFFFFFFFF) + head[4:] + bytes(8),
     ):
-        entries = {**entries_of(tensors=given, nodes=[]), "model.encodings.bin": content}
+        entries = {**entries_of(tensors=tensors, nodes=[]), "model.encodings.bin": content}
         write(path, entries)
         refuse(path, path.read_bytes(), "no SO64 buffer")
 

@@ -68,12 +68,12 @@ def nested(depth: int) -> dict:
 
 def multiplied(depth: int) -> dict:
     """Models that call the one inside them twice."""
-    made: dict = {**dense(units=4), "inbound_nodes": [call("x")]}
+    nested: dict = {**dense(units=4), "inbound_nodes": [call("x")]}
     for number in range(depth):
-        model = functional([entry("x", None, 4), made], ["x"], [[made["name"], 0, 0]], name=f"m{number}")
+        model = functional([entry("x", None, 4), nested], ["x"], [[nested["name"], 0, 0]], name=f"m{number}")
         model["inbound_nodes"] = [call("x"), call(ref(f"m{number}"))]
-        made = model
-    return made
+        nested = model
+    return nested
 
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -167,12 +167,12 @@ def test_models(server: Server, tmp_path: Path, name: str) -> None:
 
 
 def hdf5(change: Callable[[h5py.File], None]) -> bytes:
-    held = io.BytesIO(weights_file({"layers/other": [W]}))
-    with h5py.File(held, "r+") as file:
+    buffer = io.BytesIO(weights_file({"layers/other": [W]}))
+    with h5py.File(buffer, "r+") as file:
         group = file.create_group("layers/dense/vars")
         group["1"] = B
         change(file)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def kernel(**options: Any) -> bytes:

@@ -311,14 +311,14 @@ def functions(depth: int, width: int, last: Sequence[Any]) -> list[Any]:
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
         return helper.make_function("f", name, ["x"], ["y"], list(nodes), opsets)
 
-    made = [function("f0", last)]
+    protos = [function("f0", last)]
     for level in range(1, depth):
         names = ["x", *(f"t{n}" for n in range(width - 1)), "y"]
         calls = [
             helper.make_node(f"f{level - 1}", [names[n]], [names[n + 1]], domain="f") for n in range(width)
         ]
-        made.append(function(f"f{level}", calls))
-    return made
+        protos.append(function(f"f{level}", calls))
+    return protos
 
 
 @pytest.mark.parametrize(("depth", "width"), [(40, 2), (9, 10), (4, 500), (1000, 1), (60, 2)])
@@ -326,12 +326,12 @@ def functions(depth: int, width: int, last: Sequence[Any]) -> list[Any]:
 def test_functions_that_explode(
     server: Server, tmp_path: Path, depth: int, width: int, last: list[Any]
 ) -> None:
-    made = model(
+    proto = model(
         [helper.make_node(f"f{depth - 1}", ["x"], ["y"], domain="f")],
         functions=functions(depth, width, last),
         opsets=[("", 17), ("f", 1)],
     )
-    refused(convert(server, tmp_path, made), "its functions call" if depth > 64 else "nodes expand to")
+    refused(convert(server, tmp_path, proto), "its functions call" if depth > 64 else "nodes expand to")
 
 
 def test_functions_that_call_one_another(server: Server, tmp_path: Path) -> None:
@@ -525,8 +525,8 @@ def corrupted(draw: Any) -> Any:
     return made
 
 
-def _corrupt(draw: Any, made: Any) -> None:
-    graph = made.graph
+def _corrupt(draw: Any, proto: Any) -> None:
+    graph = proto.graph
     what = draw(st.sampled_from(["attribute", "shape", "known", "wire", "type", "opset"]))
     node = draw(st.sampled_from(list(graph.node)))
     if what == "attribute" and node.attribute:
@@ -560,8 +560,8 @@ def _corrupt(draw: Any, made: Any) -> None:
         node.input[index] = draw(st.sampled_from(["", *(entry.name for entry in graph.input)]))
     elif what == "type" and graph.input:
         draw(st.sampled_from(list(graph.input))).type.tensor_type.elem_type = draw(st.integers(0, 30))
-    elif what == "opset" and made.opset_import:
-        made.opset_import[0].version = draw(st.integers(1, 26))
+    elif what == "opset" and proto.opset_import:
+        proto.opset_import[0].version = draw(st.integers(1, 26))
 
 
 @settings(

@@ -138,16 +138,16 @@ def branching(levels: int) -> Graph:
 def tensor(**changes: Any) -> Graph:
     """A graph with a constant that is changed."""
     graph = plain()
-    held = next(entry for entry in graph.proto.node[1].attr if entry.key == b"value").value.tensor
+    proto = next(entry for entry in graph.proto.node[1].attr if entry.key == b"value").value.tensor
     for name, value in changes.items():
         if name == "sizes":
-            held.ClearField("tensor_shape")
+            proto.ClearField("tensor_shape")
             for size in value:
-                held.tensor_shape.dim.add(size=size)
+                proto.tensor_shape.dim.add(size=size)
         elif isinstance(value, list):
-            getattr(held, name)[:] = value
+            getattr(proto, name)[:] = value
         else:
-            setattr(held, name, value)
+            setattr(proto, name, value)
     return graph
 
 
@@ -436,12 +436,12 @@ def test_indexes(server: Server, tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_slices_of_partitioned_variables(server: Server, tmp_path: Path, seed: int) -> None:
-    made = Checkpoint().add("key", np.zeros(0, np.float32), sizes=(2, 3)).add_objects({1: "key"})
+    checkpoint = Checkpoint().add("key", np.zeros(0, np.float32), sizes=(2, 3)).add_objects({1: "key"})
     entry = message("BundleEntry")
-    entry.ParseFromString(made.entries[b"key"])
+    entry.ParseFromString(checkpoint.entries[b"key"])
     spans = [[(0, 9)], [(-5, 3), (0, 3)], [(0, BIG), (0, 3)], [(0, 1), (0, 3)], [(0, 2), (0, 3)], []][seed]
     part = entry.slices.add()
     for start, length in spans:
         part.sizes.add(start=start, length=length)
-    made.entries[b"key"] = entry.SerializeToString()
-    assert convert(server, folder_of(tmp_path, made)).status
+    checkpoint.entries[b"key"] = entry.SerializeToString()
+    assert convert(server, folder_of(tmp_path, checkpoint)).status

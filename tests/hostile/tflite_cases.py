@@ -22,17 +22,17 @@ TYPES = (0, 2, 3, 5, 6, 8, 13, 14, 99)
 
 def small() -> Any:
     """Return the root table of x [1, 4, 4, 3] * w [3] + b -> y, with a convolution before it."""
-    made = TinyModel()
-    x = made.tensor("x", [1, 4, 4, 3])
-    w = made.tensor("w", data=np.ones((2, 1, 1, 3)))
-    b = made.tensor("b", data=np.ones(2))
-    c = made.tensor("c", [1, 4, 4, 2])
-    s = made.tensor("s", data=np.ones(2))
-    y = made.tensor("y", [1, 4, 4, 2])
-    made.op("CONV_2D", [x, w, b], [c], stride_h=1, stride_w=1)
-    made.op("MUL", [c, s], [y], fused_activation_function=1)
-    made.graphs[0].inputs, made.graphs[0].outputs = [x], [y]
-    return made.build()
+    model = TinyModel()
+    x = model.tensor("x", [1, 4, 4, 3])
+    w = model.tensor("w", data=np.ones((2, 1, 1, 3)))
+    b = model.tensor("b", data=np.ones(2))
+    c = model.tensor("c", [1, 4, 4, 2])
+    s = model.tensor("s", data=np.ones(2))
+    y = model.tensor("y", [1, 4, 4, 2])
+    model.op("CONV_2D", [x, w, b], [c], stride_h=1, stride_w=1)
+    model.op("MUL", [c, s], [y], fused_activation_function=1)
+    model.graphs[0].inputs, model.graphs[0].outputs = [x], [y]
+    return model.build()
 
 
 def small_bytes() -> bytes:
@@ -169,22 +169,24 @@ def _nested() -> Iterator[tuple[str, bytes]]:
 
     def chain(count: int, times: int, last: int, type: str = "IF") -> bytes:
         """Return sub-graphs that each run the next one some times, and the last one sub-graph ``last``."""
-        made = TinyModel()
+        model = TinyModel()
         for index in range(count):
             if index:
-                made.begin()
-            c, x = made.tensor("c", [], np.bool_), made.tensor("x", [4])
+                model.begin()
+            c, x = model.tensor("c", [], np.bool_), model.tensor("x", [4])
             following = index + 1 if index + 1 < count else last
             for turn in range(times):
-                y = made.tensor(f"y{turn}", [4])
+                y = model.tensor(f"y{turn}", [4])
                 if type == "IF":
-                    made.op("IF", [c, x], [y], then_subgraph_index=following, else_subgraph_index=following)
+                    model.op("IF", [c, x], [y], then_subgraph_index=following, else_subgraph_index=following)
                 elif type == "WHILE":
-                    made.op("WHILE", [x], [y], cond_subgraph_index=following, body_subgraph_index=following)
+                    model.op("WHILE", [x], [y], cond_subgraph_index=following, body_subgraph_index=following)
                 else:
-                    made.op("STABLEHLO_COMPOSITE", [x], [y], name="a", decomposition_subgraph_index=following)
-            made.graph.inputs, made.graph.outputs = ([c, x] if type == "IF" or not index else [x]), [y]
-        return bytes(encode(made.build()))
+                    model.op(
+                        "STABLEHLO_COMPOSITE", [x], [y], name="a", decomposition_subgraph_index=following
+                    )
+            model.graph.inputs, model.graph.outputs = ([c, x] if type == "IF" or not index else [x]), [y]
+        return bytes(encode(model.build()))
 
     for type in ("IF", "WHILE", "STABLEHLO_COMPOSITE"):
         yield f"{type}: runs itself", chain(1, 1, 0, type)
@@ -194,22 +196,22 @@ def _nested() -> Iterator[tuple[str, bytes]]:
         yield f"{type}: 40 sub-graphs, each run twice", chain(40, 2, -1, type)
         yield f"{type}: 12 sub-graphs, each run twice, end", chain(12, 2, 13, type)
         yield f"{type}: 2,000 deep", chain(2000, 1, 2000, type)
-    made = TinyModel()
-    x, y = made.tensor("x", [4]), made.tensor("y", [4])
-    made.op("CALL_ONCE", [], [], init_subgraph_index=0)
-    made.op("ABS", [x], [y])
-    made.graph.inputs, made.graph.outputs = [x], [y]
-    yield "CALL_ONCE: runs itself", bytes(encode(made.build()))
-    made = TinyModel()
-    x = last = made.tensor("x", [4])
+    caller = TinyModel()
+    x, y = caller.tensor("x", [4]), caller.tensor("y", [4])
+    caller.op("CALL_ONCE", [], [], init_subgraph_index=0)
+    caller.op("ABS", [x], [y])
+    caller.graph.inputs, caller.graph.outputs = [x], [y]
+    yield "CALL_ONCE: runs itself", bytes(encode(caller.build()))
+    caller = TinyModel()
+    x = last = caller.tensor("x", [4])
     for index in range(4000):
-        last, before = made.tensor(f"y{index}", [4]), last
-        made.op("ABS", [before], [last])
-    made.codes[1:] = []
-    for operator in made.graph.operators:
+        last, before = caller.tensor(f"y{index}", [4]), last
+        caller.op("ABS", [before], [last])
+    caller.codes[1:] = []
+    for operator in caller.graph.operators:
         operator.opcode_index = 0
-    made.graph.inputs, made.graph.outputs = [x], [last]
-    yield "4,000 operators", bytes(encode(made.build()))
+    caller.graph.inputs, caller.graph.outputs = [x], [last]
+    yield "4,000 operators", bytes(encode(caller.build()))
 
 
 def _custom() -> Iterator[tuple[str, bytes]]:
@@ -243,14 +245,14 @@ def _custom() -> Iterator[tuple[str, bytes]]:
     }
     for type in ("TFLite_Detection_PostProcess", "FlexAddV2", "MaxUnpooling2D", "Convolution2DTransposeBias"):
         for name, data in options.items():
-            made = TinyModel()
-            x, w = made.tensor("x", [1, 6, 4]), made.tensor("w", [1, 6, 3])
-            a, y = made.tensor("a", data=np.ones((6, 4))), made.tensor("y", [1, 2, 4])
+            model = TinyModel()
+            x, w = model.tensor("x", [1, 6, 4]), model.tensor("w", [1, 6, 3])
+            a, y = model.tensor("a", data=np.ones((6, 4))), model.tensor("y", [1, 2, 4])
             if type[0] in "MC":
-                made.graph.tensors[x].shape = made.graph.tensors[w].shape = [1, 2, 2, 1]
-            made.op(type, [x, w, a][: 2 if type[0] in "FM" else 3], [y], custom_options=data)
-            made.graph.inputs, made.graph.outputs = [x, w], [y]
-            yield f"{type}: {name}", bytes(encode(made.build()))
+                model.graph.tensors[x].shape = model.graph.tensors[w].shape = [1, 2, 2, 1]
+            model.op(type, [x, w, a][: 2 if type[0] in "FM" else 3], [y], custom_options=data)
+            model.graph.inputs, model.graph.outputs = [x, w], [y]
+            yield f"{type}: {name}", bytes(encode(model.build()))
 
 
 def _large() -> Iterator[tuple[str, bytes]]:
@@ -284,17 +286,17 @@ def _large() -> Iterator[tuple[str, bytes]]:
         "CONV_3D": ([None, np.ones((1, 1, 1, 2, 2), np.float32)], {"stride_d": BIG}),
     }
     for type, (values, options) in some.items():
-        made = TinyModel()
-        x, y = made.tensor("x", [1, 4, 4, 2]), made.tensor("y", [BIG, BIG])
+        model = TinyModel()
+        x, y = model.tensor("x", [1, 4, 4, 2]), model.tensor("y", [BIG, BIG])
         inputs = [
             x
             if each is None
-            else made.tensor("w", (), np.float32 if np.asarray(each).dtype.kind == "f" else np.int32, each)
+            else model.tensor("w", (), np.float32 if np.asarray(each).dtype.kind == "f" else np.int32, each)
             for each in values
         ]
-        made.op(type, inputs, [y], **options)
-        made.graph.inputs, made.graph.outputs = [x], [y]
-        yield f"{type} to a huge result", bytes(encode(made.build()))
+        model.op(type, inputs, [y], **options)
+        model.graph.inputs, model.graph.outputs = [x], [y]
+        yield f"{type} to a huge result", bytes(encode(model.build()))
 
 
 def _bytes() -> Iterator[tuple[str, bytes]]:
@@ -331,18 +333,18 @@ def _changed(changes: Iterable[tuple[str, Callable[[Any], object]]]) -> Iterator
 
 def misfits(type: str, generator: np.random.Generator) -> bytes:
     """Return a file of an operator with random inputs, outputs and options, which fit nothing."""
-    made = TinyModel()
+    model = TinyModel()
     ends = []
     for name in ("x", "y", "z", "k", "p", "q"):
         shape = SHAPES[generator.integers(len(SHAPES))]
         kind = (0, 0, 0, 2, 2, *TYPES)[generator.integers(len(TYPES) + 5)]
-        known = kind in (0, 2) and generator.random() < 0.4
-        data = generator.integers(-3, 5, shape) if known else None
-        found = made.tensor(name, shape, np.float32 if kind == 0 else np.int32, data)
-        made.graph.tensors[found].type = kind
-        ends.append(found)
+        is_known = kind in (0, 2) and generator.random() < 0.4
+        data = generator.integers(-3, 5, shape) if is_known else None
+        number = model.tensor(name, shape, np.float32 if kind == 0 else np.int32, data)
+        model.graph.tensors[number].type = kind
+        ends.append(number)
         if kind in (3, 9) and generator.random() < 0.5:
-            made.graph.tensors[found].quantization = schema.QuantizationParameters(
+            model.graph.tensors[number].quantization = schema.QuantizationParameters(
                 scale=[0.5], zero_point=[3]
             )
     inputs = [int(index) for index in generator.choice([*ends[:5], -1], generator.integers(0, 6))]
@@ -360,20 +362,20 @@ def misfits(type: str, generator: np.random.Generator) -> bytes:
         for field in fields
         if field.kind == "vector" and field.element in ("int", "long", "bool")
     }
-    made.op(type, inputs, outputs, **options)
-    made.graph.inputs = [index for index in ends[:5] if not made.graph.tensors[index].buffer]
-    made.graph.outputs = outputs
-    return bytes(encode(made.build()))
+    model.op(type, inputs, outputs, **options)
+    model.graph.inputs = [index for index in ends[:5] if not model.graph.tensors[index].buffer]
+    model.graph.outputs = outputs
+    return bytes(encode(model.build()))
 
 
 def mutated(data: bytes, generator: np.random.Generator) -> bytes:
     """Return a file with some bytes or words changed."""
-    found = bytearray(data)
+    content = bytearray(data)
     for _ in range(generator.integers(1, 6)):
-        place = int(generator.integers(8, len(found) - 4))
+        place = int(generator.integers(8, len(content) - 4))
         if generator.random() < 0.5:
-            found[place] = int(generator.integers(256))
+            content[place] = int(generator.integers(256))
         else:
             word = generator.choice([0, 1, 4, 127, 255, 65535, BIG, BIG + 1, len(data), len(data) + 4])
-            found[place // 4 * 4 : place // 4 * 4 + 4] = struct.pack("<I", int(word))
-    return bytes(found)
+            content[place // 4 * 4 : place // 4 * 4 + 4] = struct.pack("<I", int(word))
+    return bytes(content)

@@ -57,15 +57,13 @@ class Random:
         self.add(self.pick(["Add", "Mul", "Sub", "Max"]), inputs, shape)
 
     def pair(self, value, shape):
-        others = [
-            name for name, other in self.shapes.items() if other == shape or 0 < len(other) < len(shape)
-        ]
-        other = self.pick(others)
+        others = [name for name, dims in self.shapes.items() if dims == shape or 0 < len(dims) < len(shape)]
+        second = self.pick(others)
         try:
-            result = np.broadcast_shapes(shape, self.shapes[other])
+            result = np.broadcast_shapes(shape, self.shapes[second])
         except ValueError:
             return
-        self.add(self.pick(["Add", "Mul", "Min"]), [value, other], result)
+        self.add(self.pick(["Add", "Mul", "Min"]), [value, second], result)
 
     def transpose(self, value, shape):
         perm = self.rng.permutation(len(shape)).tolist()
@@ -86,15 +84,15 @@ class Random:
         axis = int(self.rng.integers(len(shape)))
         others = [
             name
-            for name, other in self.shapes.items()
-            if len(other) == len(shape)
-            and all(a == b or i == axis for i, (a, b) in enumerate(zip(shape, other, strict=True)))
+            for name, dims in self.shapes.items()
+            if len(dims) == len(shape)
+            and all(a == b or i == axis for i, (a, b) in enumerate(zip(shape, dims, strict=True)))
         ]
-        other = self.pick(others)
+        second = self.pick(others)
         joined = list(shape)
-        joined[axis] += self.shapes[other][axis]
+        joined[axis] += self.shapes[second][axis]
         if np.prod(joined) < 5000:
-            self.add("Concat", [value, other], joined, axis=axis)
+            self.add("Concat", [value, second], joined, axis=axis)
 
     def reduce(self, value, shape):
         axes = sorted(

@@ -120,12 +120,16 @@ class Definitions:
         return ParamDef(name, mandatory, (dtype,), default=default, **self.shared(0 if is_scalar else None))
 
     def value(self, dtype: DType, is_scalar: bool) -> str:
-        one = (
+        number = (
             "1"
             if dtype is BOOL8 or not dtype.is_float
             else self.rng.choice(["1.50", "-2e-3", ".5", "1", "3."])
         )
-        return one if is_scalar else self.rng.choice([f"[{one}, {one}]", f"({one})", f"{{[{one}], [{one}]}}"])
+        return (
+            number
+            if is_scalar
+            else self.rng.choice([f"[{number}, {number}]", f"({number})", f"{{[{number}], [{number}]}}"])
+        )
 
     def tables(self, ops: tuple[OpDef, ...]) -> tuple[SupplementTable, ...]:
         tables = []

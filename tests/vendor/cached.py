@@ -37,7 +37,7 @@ def misfits(answer: Mapping[str, Any], model: Model, socs: Sequence[str] = SEVEN
         model: The model that was prepared, whose ports HTP takes as they are.
         socs: The SoCs it was prepared for.
     """
-    wanted = {
+    expected = {
         f"htp.cache.{soc.lower()}.0": (
             find_soc(soc).id,
             {
@@ -47,7 +47,7 @@ def misfits(answer: Mapping[str, Any], model: Model, socs: Sequence[str] = SEVEN
         )
         for soc in socs
     }
-    found = {
+    listed = {
         cache["record"]: (
             cache["soc_id"],
             {
@@ -63,9 +63,9 @@ def misfits(answer: Mapping[str, Any], model: Model, socs: Sequence[str] = SEVEN
     }
     problems = [] if answer["ok"] else [f"the vendor's reader says {answer['reason']}"]
     problems += [f"{name} is listed but not stored" for name in answer["unlisted_entries"]]
-    for record in sorted(wanted.keys() | found.keys()):
-        if wanted.get(record) != found.get(record):
-            problems.append(f"{record}: expected {wanted.get(record)}, listed is {found.get(record)}")
+    for record in sorted(expected.keys() | listed.keys()):
+        if expected.get(record) != listed.get(record):
+            problems.append(f"{record}: expected {expected.get(record)}, listed is {listed.get(record)}")
     return problems
 
 

@@ -32,18 +32,18 @@ BELOW = {
 def written(corpus, tmp_path_factory):
     """Convert and quantize each model once: name -> (source, float path, quantized path)."""
     folder = tmp_path_factory.mktemp("dlc")
-    made = {}
+    files = {}
 
     def write(name):
-        if name not in made:
+        if name not in files:
             model = CorpusModel(corpus, name)
             float_model = model.convert()
             paths = folder / f"{name}.dlc", folder / f"{name}_quantized.dlc"
             float_model.save(paths[0])
             if name not in QUANTIZED:
                 xdlc.quantize(float_model, model.samples(4)).save(paths[1])
-            made[name] = (model, *paths[: 1 + (name not in QUANTIZED)])
-        return made[name]
+            files[name] = (model, *paths[: 1 + (name not in QUANTIZED)])
+        return files[name]
 
     return write
 

@@ -62,13 +62,13 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_htp_outputs_the_same(models, name):
     nodes, x, weights, outputs = CASES[name]
-    for index, each in enumerate(nodes):
-        each.name = f"n_{index}"
+    for index, entry in enumerate(nodes):
+        entry.name = f"n_{index}"
     model = build(nodes, {"x": x}, weights, outputs, 21)
     converted = xdlc.convert(models.save(model))
     with xdlc.session(converted, "htp", soc="sm8650") as session:
         found = session.run({"x": x}), session.run({"x": x}, native=True)
     for output, wanted in zip(outputs, expected(model, {"x": x}, reference=False), strict=True):
-        given = next(each[output] for each in found if each[output].dtype == wanted.dtype)
+        given = next(results[output] for results in found if results[output].dtype == wanted.dtype)
         assert given.shape == wanted.shape
         assert relative_error(given, wanted) <= (TOLERANCE if wanted.dtype.kind == "f" else 0)

@@ -38,13 +38,13 @@ def test_package_operands_and_parameters(tmp_path: Path, vendor_check: Any) -> N
     node = my_node(
         "Join", ["x", "", "w", "x", "z"], ["y", "p"], mode="MEAN", grid=grid, label="text", axis=-1
     )
-    given = onnx_model(
+    source = onnx_model(
         [node],
         {"x": (F32, [1, 2, 3, 4]), "z": (F32, [3])},
         {"y": (F32, [1, 5]), "p": (F32, [2])},
         {"w": np.arange(6, dtype=F32)},
     )
-    converted(tmp_path, given, JOIN).save(tmp_path / "m.dlc")
+    converted(tmp_path, source, JOIN).save(tmp_path / "m.dlc")
     answer = vendor_check("read", tmp_path / "m.dlc")
     assert answer["ok"], answer["reason"]
     (graph,) = answer["graphs"]

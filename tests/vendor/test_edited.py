@@ -59,13 +59,13 @@ def test_other_outputs_are_what_the_whole_network_computes(network):
     assert held.encoding == network.main.tensors[name].encoding
     feeds = stored(edited.main, 0)
     with WorkerSession.of_cache(edited.records["htp.cache.sm8650.0"], soc=SOC) as cache:
-        found = cache.run(feeds, native=True)
+        results = cache.run(feeds, native=True)
     on_cpu = xdlc.run(network, feeds, native=True, outputs=[name])
-    assert found.keys() == on_cpu.keys()
-    assert np.abs(found[name].astype(int) - on_cpu[name].astype(int)).max() <= 1
+    assert results.keys() == on_cpu.keys()
+    assert np.abs(results[name].astype(int) - on_cpu[name].astype(int)).max() <= 1
     whole = xdlc.prepare(network, [SOC])
     with WorkerSession.of_cache(whole.records["htp.cache.sm8650.0"], soc=SOC) as cache:
-        np.testing.assert_array_equal(found[result], cache.run(feeds, native=True)[result])
+        np.testing.assert_array_equal(results[result], cache.run(feeds, native=True)[result])
 
 
 def test_float_ports_give_what_quantized_ones_do(network):
@@ -88,9 +88,9 @@ def test_items_of_a_batch_are_computed_as_single_ones(network):
     batched = xdlc.prepare(network, [SOC], input_dimensions={name: (2, 32, 32, 3)})
     feeds = stored(batched.main, 0)
     with WorkerSession.of_cache(batched.records["htp.cache.sm8650.0"], soc=SOC) as cache:
-        found = cache.run(feeds, native=True)[result]
+        batch = cache.run(feeds, native=True)[result]
     single = xdlc.prepare(network, [SOC])
     with WorkerSession.of_cache(single.records["htp.cache.sm8650.0"], soc=SOC) as cache:
         for item in range(2):
             wanted = cache.run({name: feeds[name][item : item + 1]}, native=True)[result]
-            assert np.abs(found[item : item + 1].astype(int) - wanted.astype(int)).max() <= 1
+            assert np.abs(batch[item : item + 1].astype(int) - wanted.astype(int)).max() <= 1

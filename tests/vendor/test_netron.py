@@ -131,12 +131,12 @@ def differences(
         yield f"tensors that only one side has: {(tensors.keys() - {'null_tensor'}) ^ used.keys()}"
         return
     for name, tensor in used.items():
-        found = tensors[name]
-        yield from (f"tensor {name!r}: {line}" for line in _type(tensor, found))
-        if (found["data"] is not None) != (tensor.data is not None):
-            yield f"tensor {name!r}: data is {found['data']}"
+        own = tensors[name]
+        yield from (f"tensor {name!r}: {line}" for line in _type(tensor, own))
+        if (own["data"] is not None) != (tensor.data is not None):
+            yield f"tensor {name!r}: data is {own['data']}"
         elif tensor.data is not None:
-            yield from (f"tensor {name!r}: data {line}" for line in _elements(tensor, found["data"], data))
+            yield from (f"tensor {name!r}: data {line}" for line in _elements(tensor, own["data"], data))
 
 
 def _op(op: Op, node: dict[str, Any], data: bool, reals: bool) -> Iterator[str]:
@@ -147,21 +147,21 @@ def _op(op: Op, node: dict[str, Any], data: bool, reals: bool) -> Iterator[str]:
         names = ["null_tensor" if tensor is None else tensor.name for tensor in tensors]
         if node[what] != names:
             yield f"{what} are {node[what]}, should be {names}"
-    wanted: dict[str, Param | str] = {**params, **strings, "packageName": op.package}
-    found = node["attributes"]
-    if list(found) != sorted(wanted):
-        yield f"attributes are {list(found)}, should be {sorted(wanted)}"
+    expected: dict[str, Param | str] = {**params, **strings, "packageName": op.package}
+    shown = node["attributes"]
+    if list(shown) != sorted(expected):
+        yield f"attributes are {list(shown)}, should be {sorted(expected)}"
         return
-    for name, value in wanted.items():
+    for name, value in expected.items():
         if isinstance(value, Tensor):
-            yield from (f"attribute {name!r}: {line}" for line in _elements(value, found[name], data))
+            yield from (f"attribute {name!r}: {line}" for line in _elements(value, shown[name], data))
         elif not isinstance(value, str) and value.dtype.is_float:
-            if reals and float(found[name]) != value.value:
-                yield f"attribute {name!r} is {found[name]}, should be {value.value}"
+            if reals and float(shown[name]) != value.value:
+                yield f"attribute {name!r} is {shown[name]}, should be {value.value}"
         else:
             plain = value if isinstance(value, str) else value.value
-            if found[name] != plain or isinstance(found[name], bool) != isinstance(plain, bool):
-                yield f"attribute {name!r} is {found[name]!r}, should be {plain!r}"
+            if shown[name] != plain or isinstance(shown[name], bool) != isinstance(plain, bool):
+                yield f"attribute {name!r} is {shown[name]!r}, should be {plain!r}"
 
 
 def _type(tensor: Tensor, found: dict[str, Any]) -> Iterator[str]:
@@ -177,18 +177,18 @@ def _name(dtype: DType) -> str:
     return f"{CLASSES.get(dtype.kind, dtype.kind)}{dtype.bits}"
 
 
-def _elements(tensor: Tensor, found: dict[str, Any], data: bool) -> Iterator[str]:
-    yield from _type(tensor, found)
+def _elements(tensor: Tensor, shown: dict[str, Any], data: bool) -> Iterator[str]:
+    yield from _type(tensor, shown)
     stored = np.ascontiguousarray(tensor.numpy())
     raw = stored.tobytes()
     if not data:
-        if found["nbytes"] and found["sha256"] != hashlib.sha256(raw).hexdigest():
-            yield f"has {found['nbytes']} bytes that differ"
+        if shown["nbytes"] and shown["sha256"] != hashlib.sha256(raw).hexdigest():
+            yield f"has {shown['nbytes']} bytes that differ"
         return
-    if (found["nbytes"], found["sha256"]) != (len(raw), hashlib.sha256(raw).hexdigest()):
-        yield f"has {found['nbytes']} bytes, should have {len(raw)}, or they differ"
+    if (shown["nbytes"], shown["sha256"]) != (len(raw), hashlib.sha256(raw).hexdigest()):
+        yield f"has {shown['nbytes']} bytes, should have {len(raw)}, or they differ"
     if 0 < len(raw) <= FEW:
-        values = [float(value) for value in found["values"]]
+        values = [float(value) for value in shown["values"]]
         if not np.array_equal(values, stored.astype(np.float64).reshape(-1), equal_nan=True):
             yield f"values are {values}, should be {stored.reshape(-1).tolist()}"
 

@@ -59,13 +59,13 @@ def test_single_ops_agree_within_a_step(corpus, name):
     source = CorpusModel(corpus, name)
     quantized = xdlc.quantize(source.convert(), source.samples(4))
     ops = one_of_each(quantized.main)
-    wanted = {
+    names = {
         tensor.name
         for op in ops
         for tensor in op.inputs
         if tensor is not None and not tensor.is_static and tensor.role is not Role.INPUT
     }
-    session = CpuSession(quantized.main, outputs=sorted(wanted))
+    session = CpuSession(quantized.main, outputs=sorted(names))
     values = {**source.feeds, **session.run(source.feeds)}
     for op in ops:
         graph = alone(op)

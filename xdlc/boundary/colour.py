@@ -49,12 +49,12 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     words = [str(part).lower() for part in parts]
     for word in words:
         if word not in _WORDS:
-            raise UsageError(f"there is no colour encoding {word!r}", fix=choice(word, _WORDS))
+            raise UsageError(f"unknown colour encoding {word!r}", fix=choice(word, _WORDS))
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
         fix = "give the encoding that callers have and bgr or rgb, that of the network, like nv12 rgb"
-        raise UsageError(f"{' '.join(words)!r} is no pair of colour encodings", fix=fix)
+        raise UsageError(f"{' '.join(words)!r} is not a pair of colour encodings", fix=fix)
     return (source, target) if is_image and source != target else ("other", "other")
 
 
@@ -98,7 +98,7 @@ def decode(entry: Entry, port: Port) -> None:
     batch, height, width, _ = tensor.shape
     if height % 2 or width % 2:
         raise ConstraintError(
-            f"{port.name!r} is {height} by {width}: {source} has even heights and widths alone",
+            f"{port.name!r} is {height} by {width}: {source} requires even heights and widths",
             fix="feed a larger image and crop it with --input_crop",
         )
     if port.desired_layout is not None:

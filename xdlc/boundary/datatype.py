@@ -58,7 +58,7 @@ def set_types(
             problems.append(UsageError(problem, fix=choice(kind, TYPES)))
         if name not in names:
             fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
-            problems.append(UsageError(f"{option} names {name!r}, no input or output", fix=fix))
+            problems.append(UsageError(f"{option} names {name!r}, which is not an input or output", fix=fix))
     raise_all(problems)
     changed: set[str] = set()
     for graph, port in ports:
@@ -159,7 +159,7 @@ def parsed(texts: Sequence[str] | str) -> dict[str, str]:
 def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
     if not (port.dtype.is_fixed or port.dtype.is_float):
         raise ConstraintError(
-            f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could store",
+            f"{port.name!r} holds {port.dtype}, which {wanted} cannot store",
             where=f"graph {graph.name!r}",
             fix="keep its type",
         )
@@ -235,7 +235,7 @@ def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
     fixed = port if port.dtype.is_fixed else _quantized(graph, port)
     if fixed is None or not isinstance(fixed.encoding, ScaleOffset):
         raise ConstraintError(
-            f"{port.name!r} is {port.dtype}, and nothing in the model states its range",
+            f"{port.name!r} is {port.dtype}, and the model does not state its range",
             where=f"graph {graph.name!r}",
             fix=f"quantize the model first, state Scale and Offset with --custom_io, or keep {port.dtype}",
         )

@@ -120,12 +120,12 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
                 raise ValueError
             config.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
         except ValueError:
-            text = f"Scale, a number above 0, and Offset, a whole number, go together, without {_UNDEFINED}"
+            text = f"Scale (above 0) and Offset (a whole number) require each other, without {_UNDEFINED}"
             scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or none")
     shape = values.pop("shape", "").strip("[]()").replace(" ", "")
     if shape:
         if not all(size.isdecimal() and len(size) < 10 for size in shape.split(",")):
-            scope.report(entry.path, f"{shape[:40]!r} is no shape", "write it like 1,3,224,224")
+            scope.report(entry.path, f"{shape[:40]!r} is not a shape", "write it like 1,3,224,224")
         else:
             config.shapes[name] = tuple(map(int, shape.split(",")))
     for field, value in values.items():
@@ -186,7 +186,7 @@ def _loaded(path: Path, where: str) -> Any:
         return yaml.load(content, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
-        raise ModelError(f"is no YAML file with requests: {text}", where=where, fix=fix) from error
+        raise ModelError(f"is not a YAML file with requests: {text}", where=where, fix=fix) from error
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:

@@ -105,7 +105,7 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
     """
     _check_rank(tensor, want)
     if isinstance(tensor.encoding, AxisScaleOffset):
-        raise ConstraintError(f"{tensor.name!r} has an encoding for each channel", fix="leave its layout")
+        raise ConstraintError(f"{tensor.name!r} has an encoding for each channel", fix="keep its layout")
     if have is None:
         raise ConstraintError(
             f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",

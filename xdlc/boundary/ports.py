@@ -61,7 +61,7 @@ Ports: TypeAlias = "dict[str, Port]"
 
 def _kind(value: str) -> str:
     if value not in KINDS:
-        raise UsageError(f"{value!r} is no kind of input", fix=choice(str(value), KINDS))
+        raise UsageError(f"{value!r} is not a kind of input", fix=choice(str(value), KINDS))
     return value
 
 
@@ -220,7 +220,7 @@ def _preserve(
 
 
 def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
-    problem = f"names {name!r}, no such input or output of the model"
+    problem = f"names {name!r}, which is not an input or output of the model"
     return UsageError(problem, where=where, fix=choice(name, known))
 
 
@@ -228,7 +228,10 @@ def _contradictions(port: Port) -> list[XdlcError]:
     """Return errors for opaque inputs with changes and encodings without a type."""
     problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
-        problem, fix = "is opaque, so it is passed on unchanged", "omit its type opaque, or what changes it"
+        problem, fix = (
+            "is opaque, so it is passed on unchanged",
+            "omit its type opaque, or the options that change it",
+        )
     elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):
         problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "give it one"
     return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []

@@ -56,7 +56,7 @@ def parsed_resize(value: str | Sequence[Any]) -> Resize:
     size = _whole(words, 1)
     if len(size) != 2 or mode not in _OPS:
         fix = "give height and width, and bilinear or nearest, like 480,640 nearest"
-        raise UsageError(f"{value!r} is no size and mode", fix=fix)
+        raise UsageError(f"{value!r} is not a size and a mode", fix=fix)
     return Resize(*size, mode)
 
 
@@ -73,8 +73,8 @@ def parsed_crop(value: str | Sequence[int]) -> Crop:
     words = _words(value)
     size, start = _whole(words[-2:], 1), _whole(words[:-2], 0)
     if len(size) != 2 or len(start) != len(words) - 2 or len(start) not in (0, 2):
-        fix = "give height and width of what callers have, or top, left, height and width"
-        raise UsageError(f"{value!r} is no size of an image", fix=fix)
+        fix = "give height and width of the caller's image, or top, left, height and width"
+        raise UsageError(f"{value!r} is not a size of an image", fix=fix)
     return Crop(*size, (start[0], start[1]) if start else None)
 
 

@@ -37,7 +37,7 @@ def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
         numbers = numpy.asarray([numpy.nan])
     if not 0 < numbers.size <= _MOST or not (abs(numbers) < _LARGEST).all():
         fix = "give a number, or one for each channel like 123.7,116.3,103.5"
-        raise UsageError(f"{value!r} is no list of finite numbers", fix=fix)
+        raise UsageError(f"{value!r} is not a list of finite numbers", fix=fix)
     return tuple(numbers.tolist())
 
 
@@ -103,6 +103,6 @@ def channel_axis(entry: Entry) -> int:
             return held.index(letter)
     name = entry.tensor.name
     raise ConstraintError(
-        f"nothing states which axis of {name!r}, {list(entry.tensor.shape)}, has the channels",
+        f"the channel axis of {name!r}, {list(entry.tensor.shape)}, is not stated",
         fix=f"state what the axes are: --input_layout {quote(name)} NHWC, or another layout",
     )

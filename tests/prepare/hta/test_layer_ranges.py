@@ -20,7 +20,7 @@ def test_a_list_of_ranges():
 
 @pytest.mark.parametrize("text", ["", "a-b", "1-2-3", "-3-5", "1-", "0-1,,2-3", "1.5-2", "0x1-2", "1–2"])  # noqa: RUF001
 def test_what_is_no_range(text):
-    assert "is no range of layer ids like 0-11" in problems(text)
+    assert "is not a range of layer ids like 0-11" in problems(text)
 
 
 def test_a_single_layer_is_written_as_a_range():
@@ -43,7 +43,7 @@ def test_ranges_out_of_order():
 
 def test_all_problems_at_once():
     found = problems("0-5,x,9-7,4-6")
-    for part in ("'x' is no range", "9-7 is reversed", "0-5 and 4-6 overlap", "4-6 follows 7-9"):
+    for part in ("'x' is not a range", "9-7 is reversed", "0-5 and 4-6 overlap", "4-6 follows 7-9"):
         assert part in found
 
 

@@ -57,15 +57,15 @@ def test_no_division_is_worth_more(case):
     sizes, skips, accepted, tied = case
     graph = chain(sizes, skips)
     ops = list(graph.ops)
-    bonds = [Bond(ops[one], ops[other], True, False) for one, other in tied]
+    bonds = [Bond(ops[first], ops[second], True, False) for first, second in tied]
     runs = automatic(graph, list(graph.ops), {ops[index] for index in accepted}, bonds)
     assert [op for run in runs for op in run.ops] == ops
-    assert all(one.engine is not other.engine for one, other in pairwise(runs))
+    assert all(run.engine is not following.engine for run, following in pairwise(runs))
     chosen = [run.engine for run in runs for _ in run.ops]
 
     def allowed(engines):
         legal = all(engine is Engine.HNN or index in accepted for index, engine in enumerate(engines))
-        return legal and all(len(set(engines[one : other + 1])) == 1 for one, other in tied)
+        return legal and all(len(set(engines[first : second + 1])) == 1 for first, second in tied)
 
     assert allowed(chosen)
     best = max(
@@ -104,7 +104,7 @@ def test_ranges_that_touch_stay_apart():
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), count=st.integers(1, 6))
 def test_no_order_changes_engines_less_often(data, count):
-    pairs = [(one, other) for one in range(count) for other in range(one + 2, count)]
+    pairs = [(first, second) for first in range(count) for second in range(first + 2, count)]
     graph = chain([1] * count, data.draw(st.sets(st.sampled_from(pairs))) if pairs else ())
     ops = list(graph.ops)
     for op in ops[1:]:  # no chain: the readers of some ops are those of the pairs alone
@@ -113,11 +113,11 @@ def test_no_order_changes_engines_less_often(data, count):
     on_hta = data.draw(st.sets(st.sampled_from(ops)))
 
     def changes(order):
-        return sum((one in on_hta) != (other in on_hta) for one, other in pairwise(order))
+        return sum((first in on_hta) != (second in on_hta) for first, second in pairwise(order))
 
-    def is_order(found):
-        return all(found.index(op) < found.index(r) for op in ops for r in graph.consumers(op.outputs[0]))
+    def is_order(layers):
+        return all(layers.index(op) < layers.index(r) for op in ops for r in graph.consumers(op.outputs[0]))
 
-    found = fewest_changes(graph, ops, on_hta, [])
-    assert is_order(found)
-    assert changes(found) == min(changes(order) for order in permutations(ops) if is_order(order))
+    layers = fewest_changes(graph, ops, on_hta, [])
+    assert is_order(layers)
+    assert changes(layers) == min(changes(order) for order in permutations(ops) if is_order(order))

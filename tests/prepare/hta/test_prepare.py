@@ -50,12 +50,12 @@ def test_a_record_reads_back_and_is_the_same_each_time():
 def test_buffers_say_how_sections_connect():
     prepared = prepare(residual(), "13-13,15-16")
     before, conv, between, dense, after = prepared.sections
-    assert [(one.name, one.is_output, one.layer, hex(one.id)) for one in before.buffers] == [
+    assert [(buffer.name, buffer.is_output, buffer.layer, hex(buffer.id)) for buffer in before.buffers] == [
         ("x", False, 0, "0x0"),
         ("t10", True, 10, "0xa1000"),
         ("t12", True, 12, "0xc1000"),
     ]
-    assert [(one.name, one.is_output, hex(one.id)) for one in conv.buffers] == [
+    assert [(buffer.name, buffer.is_output, hex(buffer.id)) for buffer in conv.buffers] == [
         ("t10", False, "0xd0000"),
         ("t13", True, "0xd1000"),
     ]
@@ -72,17 +72,17 @@ def test_buffers_say_how_sections_connect():
         Dimension("channel", 3, 3),
     )
     # Named by the layer that reads it and which of its inputs it is.
-    assert [(one.name, hex(one.id)) for one in between.buffers] == [
+    assert [(buffer.name, hex(buffer.id)) for buffer in between.buffers] == [
         ("t12", "0xe0000"),
         ("t13", "0xe0001"),
         ("t14", "0xe1000"),
     ]
-    assert all(one.dimensions == () for one in between.buffers)
-    assert [one.dimensions[1:] for one in dense.buffers] == [
+    assert all(buffer.dimensions == () for buffer in between.buffers)
+    assert [buffer.dimensions[1:] for buffer in dense.buffers] == [
         (Dimension("height", 4, 32), Dimension("channel", 1, 32), Dimension("width", 4, 32)),
         (Dimension("height", 1, 32), Dimension("channel", 1, 32), Dimension("width", 1, 32)),
     ]
-    assert [one.name for one in after.buffers] == ["t16", "t17"]
+    assert [buffer.name for buffer in after.buffers] == ["t16", "t17"]
 
 
 def test_old_records_go_whatever_becomes_of_the_model():

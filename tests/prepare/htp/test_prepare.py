@@ -93,7 +93,7 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
     assert [seen[1:] for seen in steps] == [(0, 2), (1, 2), (1, 2), (2, 2)]
     assert [soc in title for soc, (title, *_) in zip((*SOCS, ""), steps[::2], strict=False)] == [True, True]
     assert (second.done, second.kept, second.failed) == (("sm8550", "sm8650"), ("sm8650",), ())
-    assert second.notices == ("sm8650: htp.cache.sm8650.0 is kept: it is what would be made again",)
+    assert second.notices == ("sm8650: htp.cache.sm8650.0 is kept: it is up to date",)
     name = "htp.cache.sm8650.0"
     assert second.model.records[name] is first.records[name]
     assert [step["args"]["htp_socs"] for step in second.model.metadata["history"]] == ["sm8650", "sm8550"]
@@ -226,7 +226,7 @@ def test_the_error_of_some_socs_has_the_caches_of_the_others() -> None:
     ("socs", "options", "said"),
     [
         ([], {}, "no SoC is named"),
-        (["sm8650"], {"optimization_level": 4}, "optimization_level should be from 1 to 3, is 4"),
+        (["sm8650"], {"optimization_level": 4}, "optimization_level is 4; expected 1 to 3"),
         (["sm8650"], {"vtcm_override": 16}, "sm8650 has 8 MB"),
         (["sm9999"], {}, "sm9999"),
     ],

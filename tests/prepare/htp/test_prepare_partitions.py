@@ -259,18 +259,18 @@ def test_a_part_that_does_not_compile_is_cut_in_two(fake: Callable[..., Any]) ->
     def fails(ops: list[str]) -> XdlcError | None:
         return BackendError("finalize failed") if {"conv2d_b", "elementwisebinary_c"} <= set(ops) else None
 
-    made, compiled = fake(partly(quantized=True), "softmax_s", fails)
-    assert made.failures() == {}
-    (plan,) = made.plans()
+    work, compiled = fake(partly(quantized=True), "softmax_s", fails)
+    assert work.failures() == {}
+    (plan,) = work.plans()
     assert [partition.ops for partition in plan.partitions] == [
         ("conv2d_a",),
         ("conv2d_b",),
         ("elementwisebinary_c",),
     ]
     assert [left.op for left in plan.left] == ["softmax_s"]
-    assert made.marked == ["a", "b"]
+    assert work.marked == ["a", "b"]
     told = "a partition is cut in two before 'elementwisebinary_c', for the compiler failed on it: finalize"
-    assert any(told in notice for notice in made.notices())
+    assert any(told in notice for notice in work.notices())
     first, both, second, third = (
         ["conv2d_a"],
         ["conv2d_b", "elementwisebinary_c"],

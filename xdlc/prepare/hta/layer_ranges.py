@@ -40,7 +40,7 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
         match = _RANGE.fullmatch(word)
         if match is None:
             fix = f"write {word.strip()}-{word.strip()}" if word.strip().isdigit() else "write FIRST-LAST"
-            problems.append(_problem(f"{word.strip()!r} is no range of layer ids like 0-11", fix))
+            problems.append(_problem(f"{word.strip()!r} is not a range of layer ids like 0-11", fix))
             continue
         layers = Range(int(match[1]), int(match[2]))
         if layers.first > layers.last:

@@ -122,7 +122,7 @@ class CompileJobs:
 
 def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
-        return "it is what would be made again"
+        return "it is up to date"
     return (
         "xdlc did not make it and its graph is not recorded, but its inputs, outputs and options are those "
         "requested"

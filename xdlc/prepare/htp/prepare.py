@@ -285,4 +285,4 @@ def _check_options(
         ("jobs", jobs, 1, 1024),
     ):
         if value is not None and not low <= value <= high:
-            raise UsageError(f"{name} should be from {low} to {high}, is {value}")
+            raise UsageError(f"{name} is {value}; expected {low} to {high}")

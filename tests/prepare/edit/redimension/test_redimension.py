@@ -167,7 +167,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
 @pytest.mark.parametrize(
     ("dims", "said"),
     [
-        ({"z": (1, 8, 8, 4)}, "names 'z', no input\n  fix: inputs: x"),
+        ({"z": (1, 8, 8, 4)}, "names 'z', which is not an input\n  fix: inputs: x"),
         ({"x": (8, 8, 4)}, "3 dimensions for 'x', it has 4"),
         ({"x": (1, 0, 8, 4)}, "the shape [1, 0, 8, 4]"),
         ({"x": (1, 2**32, 8, 4)}, "dimensions from 1 to"),
@@ -348,18 +348,18 @@ def test_an_op_of_the_host_is_refused_with_the_reason_for_it(models: Any) -> Non
 def pooled(kind: str, stride: int, *, flat: bool) -> Model:
     """Return a pool of 4x4 over a 4x4 image; if ``flat``, with a matrix behind that takes one pixel."""
     graph = Graph("g")
-    held: Tensor = graph.add_input(Tensor("x", (1, 4, 4, 2), dt.FLOAT32))
+    tensor: Tensor = graph.add_input(Tensor("x", (1, 4, 4, 2), dt.FLOAT32))
     sizes = {
         "filter_size": numbers(4, 4),
         "stride": numbers(stride, stride),
         "pad_amount": numbers([0, 0], [0, 0]),
     }
-    held = add(graph, kind, [held], Tensor("p", (1, 1, 1, 2), dt.FLOAT32), **sizes)
+    tensor = add(graph, kind, [tensor], Tensor("p", (1, 1, 1, 2), dt.FLOAT32), **sizes)
     if flat:
-        held = add(graph, "Reshape", [held], Tensor("f", (1, 2), dt.FLOAT32))
+        tensor = add(graph, "Reshape", [tensor], Tensor("f", (1, 2), dt.FLOAT32))
         matrix = static("m", np.ones((3, 2), "float32"))
-        held = add(graph, "FullyConnected", [held, matrix], Tensor("y", (1, 3), dt.FLOAT32))
-    graph.add_output(held)
+        tensor = add(graph, "FullyConnected", [tensor, matrix], Tensor("y", (1, 3), dt.FLOAT32))
+    graph.add_output(tensor)
     return Model({"g": graph})
 
 

@@ -85,7 +85,7 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
             )
         elif name not in inputs:
             fix = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
-            problems.append(UsageError(f"input_dimensions names {name!r}, no input", fix=fix))
+            problems.append(UsageError(f"input_dimensions names {name!r}, which is not an input", fix=fix))
         elif len(shape) != inputs[name].rank:
             problems.append(
                 UsageError(
@@ -224,7 +224,7 @@ def _resize(op: Op, context: ResizeContext) -> None:
     is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)
     for tensor, shape in zip(op.outputs, shapes, strict=True):
         if any(size < 1 for size in shape):
-            raise ShapeError(f"nothing is left of its output {tensor.name!r}: {list(shape)}")
+            raise ShapeError(f"its output {tensor.name!r} would be empty: {list(shape)}")
         if len(shape) != tensor.rank:
             raise ShapeError(f"its output {tensor.name!r} of rank {tensor.rank} would become {list(shape)}")
         if not is_open:
