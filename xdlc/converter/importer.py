@@ -165,7 +165,7 @@ def _import_graph(
     check_outputs(context, ends, [name for node in graph.nodes for name in node.outputs if name])
     needed, final = set(map(id, nodes)), set(ends)
     for node in graph.nodes:
-        inner = chain.from_iterable(held.all_nodes() for held in node.graphs())
+        inner = [each for inside in node.graphs() for each in inside.all_nodes()]
         diagnostics.note_node(context.frame, final, node, id(node) in needed, inner)
     add_outputs(context, ends)
     others = {other: context.values.get(name) for other, name in graph.aliases.items()}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
@@ -178,7 +177,7 @@ class Operators:
         Raises:
             ModelError: If two nodes produce a value, or a node needs its own result.
         """
-        steps = [Step(node.own_name, list(node.reads()), node.outputs) for node in graph.nodes]
+        steps = [Step(node.own_name, node.reads(), node.outputs) for node in graph.nodes]
         nodes = [graph.nodes[index] for index in ordered(steps, ends, self.context.source.path)]
         self.context.wanted |= wants_channel_last(
             (self._layout(node), node.names, node.outputs) for node in nodes
@@ -217,41 +216,46 @@ class Operators:
         Raises:
             XdlcError: If no way is left.
         """
-        context, handler, override = self.context, self._handler_of(node), self._override_of(node)
         if node.is_canonical and self._fold(node):
             return
-        if not node.is_canonical and not self._is_known(node):
+        context, handler, override = self.context, self._handler_of(node), self._override_of(node)
+        if handler is None and not node.is_canonical and not self._is_known(node):
             raise self._no_mapping(node, where)
+        has_graphs = bool(node.graphs())
         try:
             context.begin(node)
         except XdlcError:
             if self._is_known(node):
                 raise
             raise self._no_mapping(node, where) from None
-        self._open_graphs(node)
-        with self._standing_in(node):
-            if override is not None and override.import_node(node, where):
-                return
-            if handler is not None:
-                self._by_handler(handler, node, where)
-            elif node.is_canonical:
-                self._by_operator(node, where)
-            else:
-                raise self._no_mapping(node, where)
-
-    def _standing_in(self, node: Node) -> AbstractContextManager[None]:
-        """Let canonical operators stand in for a node of another framework."""
-        return nullcontext() if node.is_canonical else self.context.entered(owner=node, stands_in=True)
-
-    def _open_graphs(self, node: Node) -> None:
-        """Make bodies of the graphs inside a node."""
-        if any(True for _ in node.graphs()):
+        if has_graphs:
             node.attributes = {name: self._opened(value) for name, value in node.attributes.items()}
+        if node.is_canonical:
+            self._bind(node, where, override, handler)
+        else:
+            with context.entered(owner=node, stands_in=True):
+                self._bind(node, where, override, handler)
 
     def _opened(self, attribute: Any) -> Any:
+        """Return an attribute with bodies in place of graphs."""
         if isinstance(attribute, list):
             return [self._opened(item) for item in attribute]
         return GraphBody(self, attribute) if isinstance(attribute, SourceGraph) else attribute
+
+    def _bind(self, node: Node, where: str, override: Override | None, handler: Handler | None) -> None:
+        """Bind the outputs of a node whose attributes are read.
+
+        Raises:
+            XdlcError: If that is not possible.
+        """
+        if override is not None and override.import_node(node, where):
+            return
+        if handler is not None:
+            self._by_handler(handler, node, where)
+        elif node.is_canonical:
+            self._by_operator(node, where)
+        else:
+            raise self._no_mapping(node, where)
 
     def _by_handler(self, handler: Handler, node: Node, where: str) -> None:
         """Bind the results of a handler, if it has not bound them itself."""
@@ -528,6 +532,7 @@ class GraphBody(Body):
         self._operators = operators
         self._graph = graph
         self._producers: dict[str, Node] | None = None
+        self._needed: list[Node] | None = None
 
     @property
     def size(self) -> int:
@@ -540,7 +545,7 @@ class GraphBody(Body):
 
     def reads(self) -> Sequence[str]:
         """Return the names that it reads of the graphs around it."""
-        return list(self._graph.reads())
+        return self._graph.reads()
 
     def producer(self, name: str) -> Node | None:
         """Return the node that computes a value."""
@@ -553,9 +558,9 @@ class GraphBody(Body):
         node = self.producer(name)
         if name in self._graph.constants or node is None:
             return () if name in self._graph.constants else None
-        if node.is_canonical and any(True for _ in node.graphs()):
+        if node.is_canonical and node.graphs():
             return None
-        return () if node.is_canonical and node.type in ("Shape", "Size") else list(node.reads())
+        return () if node.is_canonical and node.type in ("Shape", "Size") else node.reads()
 
     def add_constants(self, context: ImportContext) -> None:
         """Bind the stored tensors and the results of Constant nodes."""
@@ -566,6 +571,14 @@ class GraphBody(Body):
     def add_nodes(self, context: ImportContext) -> None:
         """Import the other nodes."""
         with context.entered(owner=self._owner, stands_in=self._stands_in):
-            for node in self._operators.ordered(self._graph, self.outputs):
-                if not is_constant(node):
-                    self._operators.import_node(node)
+            if self._needed is None:  # a loop imports them several times
+                nodes = self._operators.ordered(self._graph, self.outputs)
+                self._needed = [node for node in nodes if not is_constant(node)]
+            for node in self._needed:
+                self._operators.import_node(node)
+
+    def only(self, positions: Sequence[int]) -> Self:
+        """Return the graph with some of its outputs, which needs the nodes of these only."""
+        part = super().only(positions)
+        part._needed = None
+        return part

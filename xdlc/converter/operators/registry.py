@@ -235,6 +235,10 @@ class Handlers:
 class CanonicalHandlers(Handlers):
     """Handlers of ONNX, whose nodes need none: they are canonical operators."""
 
+    def of(self, node: Node) -> Handler | None:
+        """Return None."""
+        return None
+
     def is_native(self, domain: str, type: str) -> bool:
         """Return whether xdlc maps an operator."""
         return (domain, type) in load_all()

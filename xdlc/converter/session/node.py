@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from xdlc import ir
 from xdlc.converter.emitter import RecordedNames
@@ -89,27 +89,31 @@ class Node:
         """Whether it is an operator of ONNX, which needs no handler of its framework."""
         return bool(self.opset)
 
-    def graphs(self) -> Iterator[SourceGraph]:
-        """Iterate over the graphs inside the node, without those inside them."""
+    def graphs(self) -> list[SourceGraph]:
+        """Return the graphs inside the node, without those inside them."""
+        graphs: list[SourceGraph] = []
         for value in self.attributes.values():
             if isinstance(value, SourceGraph):
-                yield value
+                graphs.append(value)
             elif isinstance(value, list) and value and isinstance(value[0], SourceGraph):
-                yield from value
+                graphs += value
+        return graphs
 
-    def reads(self) -> Iterator[str]:
-        """Iterate over the names that a node reads of the graph around it."""
-        yield from self.names
+    def reads(self) -> list[str]:
+        """Return the names that a node reads of the graph around it."""
+        names = list(self.names)
         for graph in self.graphs():
-            yield from graph.reads()
+            names += graph.reads()
+        return names
 
-    def all_reads(self) -> Iterator[str]:
-        """Iterate over all names that a node and its inner graphs read."""
-        yield from self.names
+    def all_reads(self) -> list[str]:
+        """Return all names that a node and its inner graphs read."""
+        names = list(self.names)
         for graph in self.graphs():
-            yield from graph.outputs
+            names += graph.outputs
             for node in graph.nodes:
-                yield from node.all_reads()
+                names += node.all_reads()
+        return names
 
     def input(self, index: int) -> Value | None:
         """Return an input, or None where it is omitted."""
@@ -319,12 +323,13 @@ class SourceGraph:
             for graph in node.graphs():
                 yield from graph.all_nodes()
 
-    def reads(self) -> Iterator[str]:
-        """Iterate over the names that the graph reads of the graphs around it."""
+    def reads(self) -> list[str]:
+        """Return the names that the graph reads of the graphs around it."""
         bound = {"", *(entry.name for entry in self.inputs), *self.constants}
-        bound.update(name for node in self.nodes for name in node.outputs)
+        for node in self.nodes:
+            bound.update(node.outputs)
         names = dict.fromkeys(name for node in self.nodes for name in node.reads())
-        yield from (name for name in (names | dict.fromkeys(self.outputs)) if name not in bound)
+        return [name for name in (names | dict.fromkeys(self.outputs)) if name not in bound]
 
 
 class Body(ABC):
@@ -355,7 +360,7 @@ class Body(ABC):
     def add_nodes(self, context: ImportContext) -> None:
         """Import the other nodes; the inputs are bound, the outputs must be after."""
 
-    def only(self, positions: Sequence[int]) -> Body:
+    def only(self, positions: Sequence[int]) -> Self:
         """Return the graph with some of its outputs, which needs the nodes of these only."""
         part = copy.copy(self)
         part.outputs = [self.outputs[position] for position in positions]

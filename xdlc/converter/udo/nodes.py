@@ -100,7 +100,7 @@ class UdoNodes:
 
     def covers_surely(self, node: Node) -> bool:
         """Return whether a node certainly becomes a UDO: no object has to accept it first."""
-        return any(udo.hooks is None for udo in self._candidates(node))
+        return bool(self._udos.ops) and any(udo.hooks is None for udo in self._candidates(node))
 
     def uncovered(self, node: Node, where: str) -> str:
         """Record an unmapped node; return the change to a plugin that would help."""
@@ -152,6 +152,8 @@ class UdoNodes:
         Raises:
             XdlcError: If the node does not fit it.
         """
+        if not self._udos.ops:
+            return False
         candidates = self._candidates(node)
         if not candidates:
             self._note_spared(node)
@@ -198,7 +200,7 @@ class UdoNodes:
 
     def _note_spared(self, node: Node) -> None:
         """Note that the model has another operator of a definition's name."""
-        spared = self._udos.candidates(self._framework, node.type, node.domain) if self._udos.ops else ()
+        spared = self._udos.candidates(self._framework, node.type, node.domain)
         if spared and (node.domain, node.type) not in self._noticed:
             self._noticed.add((node.domain, node.type))
             self._context.diagnostics.notices.append(
