@@ -134,12 +134,12 @@ class Subject:
         return tensor.name
 
     def joined_to(self, tensor: Tensor) -> str | None:
-        """Return the op that takes an activation unrounded, as it is computed as one with its op, or None."""
+        """Return the op that reads an activation before it is rounded, as the two are fused, or None."""
         stored = self.trial.main.tensors[tensor.name]
         readers = self.trial.main.consumers(stored)
         if not readers or self.trial.main.is_output(stored):
             return None
-        return readers[0].name if all(_takes_unrounded(op, stored) for op in readers) else None
+        return readers[0].name if all(_reads_unrounded(op, stored) for op in readers) else None
 
     def weighted(self) -> list[Op]:
         """Return the ops that have quantized static data, and may run under another name too."""
@@ -202,7 +202,7 @@ def _twin_name(op: Op) -> str:
     return f"{op.name}~stored"
 
 
-def _takes_unrounded(op: Op, source: Tensor) -> bool:
+def _reads_unrounded(op: Op, source: Tensor) -> bool:
     name = single_name(op)
     if name == "ElementWiseMultiply":
         return gate_of(op) is source
