@@ -80,9 +80,10 @@ class Subject:
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Activations of the plan's graph that hold float values, in order of execution."""
+        """Activations that hold float values and that quantization keeps, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
-        return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
+        real = (tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size)
+        return [tensor for tensor in real if tensor.name in self.trial.main.tensors]
 
     @property
     def work(self) -> int:
