@@ -342,7 +342,7 @@ def test_softmax_over_many_classes_is_not_rounded_away(net):
 
 def test_quantized_model_is_not_quantized_again(net):
     n, model = classifier(net)
-    with pytest.raises(UsageError, match="is quantized already"):
+    with pytest.raises(UsageError, match="is already quantized"):
         quantize(quantize(model, n.samples(2)), n.samples(2))
 
 

@@ -268,7 +268,7 @@ def _carries(op: Op, index: int) -> bool:
 
 
 def _passes(op: Op, index: int, huge: set[Tensor]) -> bool:
-    """Return whether a limit of an op's result is one of its input at ``index`` too."""
+    """Return whether a bound on the result also bounds the input at ``index``."""
     if not _carries(op, index):
         return False
     if single_name(op) not in _PRODUCTS:

@@ -67,7 +67,7 @@ CANDIDATES = (
 
 
 def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
-    """Return a plan with the range method for activations of 8 bits; the plan itself if nothing tells.
+    """Return a plan with the range method for activations of 8 bits; the plan itself without a choice.
 
     The methods are run on a few samples, and what is left of them on twice as many each round: a method that
     lags another by more than chance explains is dropped.  Where two in a row lag, those that clip more are

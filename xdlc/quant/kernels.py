@@ -59,9 +59,7 @@ class KernelSource:
     def notes(self, model: Model, kernels: Kernels | None) -> list[str]:
         """Return notes on options that had no effect, once the model has run."""
         if kernels is not None:
-            return [
-                f"nothing of {path} is used: the model has no op that it offers" for path in kernels.unused()
-            ]
+            return [f"{path} is unused: it implements no op of the model" for path in kernels.unused()]
         if not self.paths:
             return []
         why = "nothing had to run" if _udos(model) else "the model has no UDOs"

@@ -78,7 +78,7 @@ def target_session(
     where the target has that alone.
 
     Args:
-        corrected: Whether to correct biases; default: as the plan says.
+        corrected: Whether to correct biases; default: as in the plan.
     """
     model = quantized_copy(plan, calibration, corrected=corrected, as_on_target=True)
     plain = all(dtype is not SFIXED16 for dtype, _ in plan.decision.statics.values())

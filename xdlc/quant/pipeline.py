@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 def _refuse_quantized(placement: Placement, graph: Graph) -> None:
-    """Refuse a graph in which every value of every op has an encoding: nothing is left to decide.
+    """Refuse a graph in which every value of every op has an encoding.
 
     Raises:
         UsageError: Naming the graph.
@@ -75,7 +75,7 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
 
 def _quantized(graph: Graph) -> UsageError:
     return UsageError(
-        "is quantized already: its encodings are kept, and nothing is left to be decided",
+        "is already quantized",
         where=f"graph {graph.name!r}",
         fix="add requantize=True to quantize it anew from the weights that it stores, or use it as it is",
     )
@@ -108,11 +108,11 @@ def quantize(
     Branches and loop bodies read and write floats and are quantized in between; one that no sample runs
     stays float.  Compiled caches in the model are dropped, for they belong to the float graph.
 
-    UDOs are run by the kernels of the arguments, and quantized as far as their definitions take fixed
-    point: activations are signed where it has them only so, and what it has as floats only, stays float.
+    UDOs run on the kernels of the arguments, and are quantized as far as their definitions support fixed
+    point; activations are signed where the definition has no unsigned type.
 
-    The float model is not changed; its weights are shared.  Samples are read one at a time; those that can
-    be read but once, like a generator's, are kept on disk where they are wanted again.  Figures and a report
+    The float model is not changed; its weights are shared.  Samples are read one at a time; those of
+    a generator are stored on disk if they are read again.  Figures and a report
     are measured with ``report_list``, or else with every fifth sample under the ranges of the others; the
     result is the same with and without it.
 
@@ -122,7 +122,7 @@ def quantize(
             UDOs without a kernel.
         StorageError: If the file of encodings cannot be read.
         ModelError: If weights or activations are NaN or infinite.
-        ConstraintError: If the target does not take the widths of an op, or a definition those of encodings;
+        ConstraintError: If the target does not support the widths of an op, or a definition an encoding;
             if an output is below ``fail_below`` or useless (the report, if any, is written).
         BackendError: If a kernel of a UDO fails.
     """

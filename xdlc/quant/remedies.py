@@ -13,7 +13,7 @@ from functools import partial
 from xdlc.errors import XdlcError
 from xdlc.quant.advised import Options
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.capabilities import takes
+from xdlc.quant.capabilities import supports
 from xdlc.quant.engine import Engine
 from xdlc.quant.mixed.groups import graph_cost, has_weights
 from xdlc.quant.output_accuracy import Figure, figures_of
@@ -146,7 +146,7 @@ class Remedies:
         if weights < 8:
             yield "8-bit weights", {"weights_bitwidth": 8}, partial(widths, acts, 8)
         weighted = [op for op in plan.placement.fixed if has_weights(op)]
-        if wide and weights < 16 and weighted and all(takes(op, 16, 16, soc) for op in weighted):
+        if wide and weights < 16 and weighted and all(supports(op, 16, 16, soc) for op in weighted):
             both = {"act_bitwidth": 16, "weights_bitwidth": 16}
             yield "16-bit activations and weights", both, partial(widths, 16, 16)
         if op is not None and is_fixed and (soc is None or soc.fp16):

@@ -193,7 +193,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
     found = _divided(shape, tensor)
     if found is None:
         raise UsageError(
-            f"has shape {list(shape)}, input {tensor.name!r} takes {list(tensor.shape)}",
+            f"has shape {list(shape)}, input {tensor.name!r} has {list(tensor.shape)}",
             where=where,
             fix=_fix(shape, tensor),
         )

@@ -56,12 +56,12 @@ def udo_static_form(
 
     Args:
         tensor: Static floats; an encoding that they have is kept.
-        place: What the definition takes.
+        place: What the definition supports.
         precision: Bits of weights, and the types that given encodings are for.
         options: Range method and steps of symmetric weights.
 
     Raises:
-        ConstraintError: If the definition does not take an encoding that is given.
+        ConstraintError: If the definition does not support an encoding that is given.
         ModelError: If the data hold NaN or infinite values.
     """
     if tensor.encoding is not None and place.static_types():
@@ -96,7 +96,7 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
                 return stored_form(held, encoding)
     raise ConstraintError(
         f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); "
-        f"the definition takes {place}",
+        f"the definition supports {place}",
         where=f"op {op.name!r} ({op.package}::{op.type})",
         fix="omit the encoding, or name its type in the configuration",
         node=op.name,

@@ -79,7 +79,7 @@ def quantized_copy(
 
     Args:
         weights_of: A float model with the same ops and tensors, whose static data stay as they are.
-        corrected: Whether to correct biases; default: as the plan says.
+        corrected: Whether to correct biases; default: as in the plan.
         as_on_target: Whether floats are float16 where the target computes with these.
     """
     options, source = plan.options, plan.model if weights_of is None else weights_of

@@ -1,6 +1,6 @@
 """Sub-graphs of control flow: quantized inside, float at their borders.
 
-What runs a graph hands it floats and takes floats from it.  While such a graph is quantized, its inputs
+The caller of a graph passes floats and reads floats.  While such a graph is quantized, its inputs
 and outputs are separated by ops that stay float, so that it is treated like any part of a float graph; these
 ops go again at the end.
 """

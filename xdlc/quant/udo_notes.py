@@ -18,10 +18,10 @@ _NAMED = 5
 
 
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
-    """Refuse encodings that definitions do not take; return notes on what is not as requested.
+    """Refuse encodings that definitions do not support; return notes on what differs from the request.
 
     Raises:
-        ConstraintError: For each encoding of a result that the definition of its op does not take.
+        ConstraintError: For each encoding of a result that the definition of its op does not support.
     """
     udos = [(op, part) for part in parts for op in part.graph.ops if is_udo(op)]
     raise_all(
@@ -73,7 +73,7 @@ def narrow_udo(plan: GraphPlan, output: str) -> str | None:
 
 
 def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
-    """Return the static data of an op whose form is not given, and what its definition takes."""
+    """Return the static data of an op whose form is not given, and what its definition supports."""
     inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)
     params = ((param, place) for _, param, place in precision.udos.params(op))
     return [
@@ -103,7 +103,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
             if dtype is not None and dtype.bits == wanted:
                 continue
             how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
-            yield f"{verb} {place.name!r} {how}: its definition takes {place}"
+            yield f"{verb} {place.name!r} {how}: its definition supports {place}"
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
         names = ", ".join(map(repr, dict.fromkeys(differing)))
@@ -117,9 +117,10 @@ def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
     for _, place in _statics(op, precision):
         dtype = place.static(wanted)
         if dtype is None and place.static_types():
-            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition takes {place}"
+            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition supports {place}"
         elif dtype is not None and dtype.bits not in (wanted, 32):
-            yield f"stores {place.name!r} with {dtype.bits} bits, not {wanted}: its definition takes {place}"
+            bits = f"{dtype.bits} bits, not {wanted}"
+            yield f"stores {place.name!r} with {bits}: its definition supports {place}"
 
 
 def _listed(names: list[str]) -> str:

@@ -423,3 +423,20 @@ def test_a_reporter_without_samples_takes_those_of_the_figures(net):
     reporter = Reporter(trials=0)
     quantize(model, n.samples(6), report=reporter, report_list=iter(n.samples(3, seed=9)))
     assert reporter.result.samples == 3
+
+
+def test_values_that_quantization_removes_are_not_reported(net):
+    n = net(1, 4, 4, 3)
+    encoding = ScaleOffset(0.1, -128)
+    result = n.conv(n.x, 4, "first")
+    for name in ("a", "b"):
+        stored = Tensor(f"{name}_stored", result.shape, UFIXED8, encoding)
+        real = Tensor(name, result.shape, FLOAT32)
+        n.graph.append(make_op(n.graph, "Quantize", [result], [stored], name=f"{name}_quantize"))
+        n.graph.append(make_op(n.graph, "Dequantize", [stored], [real], name=f"{name}_dequantize"))
+        result = real
+    reporter = Reporter(trials=0)
+    quantized = quantize(n.done(n.conv(result, 2, "last")), n.samples(3), report=reporter)
+    reported = {tensor.name for tensor in reporter.result.tensors if tensor.role == "activation"}
+    assert reported
+    assert reported <= quantized.main.tensors.keys()

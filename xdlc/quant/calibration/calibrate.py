@@ -67,7 +67,7 @@ class Calibration:
 
     @property
     def without_held_out(self) -> Calibration:
-        """The calibration by the samples that are not held out; itself if none has to be left out."""
+        """The calibration by the samples that are not held out; itself if none is held out."""
         return self._rest if self.holds_out and not self.has_own_list else self
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs, traits
-from xdlc.quant.capabilities import takes
+from xdlc.quant.capabilities import supports
 from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name
@@ -145,7 +145,7 @@ def _is_settled(op: Op, precision: Precision, options: QuantOptions) -> bool:
 
 
 def _can_widen(op: Op, precision: Precision) -> bool:
-    """Return whether the definition of a UDO takes 16 bits beside 8."""
+    """Return whether the definition of a UDO supports 16 bits as well as 8."""
     narrow, wide = (precision.udos.ports(op, bits) for bits in (8, 16))
     return narrow != wide
 
@@ -171,7 +171,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
         found.append(Level(16, 16))
     if not has_udo:  # a definition of fixed point has no floats there
         found.append(Level(None, asked))
-    more = [level for level in found[1:] if all(takes(op, level.acts, level.weights, soc) for op in ops)]
+    more = [level for level in found[1:] if all(supports(op, level.acts, level.weights, soc) for op in ops)]
     return (found[0], *more)
 
 

@@ -142,7 +142,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
 
 
 def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> None:
-    """Let encodings follow static tensors into new shapes; what is no more is left over.
+    """Remap encodings of reshaped static tensors; report those whose tensor is gone.
 
     Args:
         matching: What was found before; changed.

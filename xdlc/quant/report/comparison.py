@@ -80,9 +80,10 @@ class Subject:
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Activations of the plan's graph that hold float values, in order of execution."""
+        """Activations that hold float values and that quantization keeps, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
-        return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
+        real = (tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size)
+        return [tensor for tensor in real if tensor.name in self.trial.main.tensors]
 
     @property
     def work(self) -> int:
@@ -134,12 +135,12 @@ class Subject:
         return tensor.name
 
     def joined_to(self, tensor: Tensor) -> str | None:
-        """Return the op that takes an activation unrounded, as it is computed as one with its op, or None."""
+        """Return the op that reads an activation before it is rounded, as the two are fused, or None."""
         stored = self.trial.main.tensors[tensor.name]
         readers = self.trial.main.consumers(stored)
         if not readers or self.trial.main.is_output(stored):
             return None
-        return readers[0].name if all(_takes_unrounded(op, stored) for op in readers) else None
+        return readers[0].name if all(_reads_unrounded(op, stored) for op in readers) else None
 
     def weighted(self) -> list[Op]:
         """Return the ops that have quantized static data, and may run under another name too."""
@@ -202,7 +203,7 @@ def _twin_name(op: Op) -> str:
     return f"{op.name}~stored"
 
 
-def _takes_unrounded(op: Op, source: Tensor) -> bool:
+def _reads_unrounded(op: Op, source: Tensor) -> bool:
     name = single_name(op)
     if name == "ElementWiseMultiply":
         return gate_of(op) is source

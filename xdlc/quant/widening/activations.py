@@ -1,4 +1,4 @@
-"""16-bit activations where 8 bits lose values: residual streams, and joins of values of unlike size.
+"""16-bit activations where 8 bits lose values: residual streams, and values of different magnitude.
 
 A residual stream, what runs past the blocks of a transformer and is normalized, is rounded twice in each
 block.  A few channels or tokens of some networks reach a hundred times as far as the rest: eight bits leave
@@ -20,7 +20,7 @@ from xdlc.opdefs.traits import traits
 from xdlc.quant.advised import Advice, Options
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics, share_below
-from xdlc.quant.capabilities import takes
+from xdlc.quant.capabilities import supports
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.mixed.groups import graph_cost
 from xdlc.quant.op_specs import rule_of, single_name
@@ -149,7 +149,7 @@ _FLOAT_BITS = 32
 
 
 def widen_mixed_scales(plan: Plan, calibration: Calibration) -> Plan:
-    """Return a plan with 16 bits for ops that join values of unlike size.
+    """Return a plan with 16 bits for ops that combine values of different magnitude.
 
     Widths that the user set, by name or by an encoding, stay.
 
@@ -181,7 +181,7 @@ def widen_mixed_scales(plan: Plan, calibration: Calibration) -> Plan:
         for op in makers(graph, plan.placement, large)
         if op not in late
         and _is_free(plan, op)
-        and takes(op, 16, before.weight_bits_of(op), plan.options.soc)
+        and supports(op, 16, before.weight_bits_of(op), plan.options.soc)
     ]
     low, high = 0, len(early)
     most = max(MOST_BYTES, factor(late) + FEW_BYTES)
@@ -275,7 +275,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
         if op.name in plan.precision.acts:
             return f"{op.name!r} has 8 bits by request; omit that, or request 16", None
         weights = plan.precision.weight_bits_of(op)
-        if rule is None or 16 not in rule.activation_bits or not takes(op, 16, weights, soc):
+        if rule is None or 16 not in rule.activation_bits or not supports(op, 16, weights, soc):
             return f"{op.name!r} ({op.type}) has no 16 bits; let both stay float", _in_float(
                 plan, join.op, op
             )

@@ -1,4 +1,4 @@
-"""Ops that join values of unlike size: Concat of boxes and scores, sum with a grid, factors per channel."""
+"""Ops that combine values of different magnitude: Concat of boxes and scores, sum with a grid, factors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """An op that joins values of unlike size.
+    """An op that combines values of different magnitude.
 
     Attributes:
         op: The op.
@@ -50,7 +50,7 @@ class Join:
 
 
 def find_joins(graph: Graph, placement: Placement, calibration: Calibration, masks: Masks) -> list[Join]:
-    """Return the quantized ops that join values of unlike size, in execution order.
+    """Return the quantized ops that combine values of different magnitude, in execution order.
 
     Args:
         masks: Its attention masks, which join what they hide with nothing.

@@ -101,7 +101,7 @@ def parts_of(tensor: Tensor, memo: dict[Tensor, Parts] | None = None, depth: int
 
 
 def _followed(op: Op, result: Tensor) -> Tensor | None:
-    """Return the one input whose parts an op hands on, or None."""
+    """Return the one input whose parts an op passes on, or None."""
     found = traits(op)
     reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
     moving = [tensor for tensor in reals if not tensor.is_static]
@@ -228,7 +228,7 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def _scaled(op: Op, result: Tensor) -> Parts:
-    """Return the runs of channels that a product or quotient with unlike constants makes, if few."""
+    """Return the runs of channels that are scaled by different constants, if few."""
     runs = _runs(op, result)
     return tuple(TensorSlice(axis, start, stop, (result,)) for axis, start, stop, _ in runs)
 
@@ -239,7 +239,7 @@ def factors(op: Op) -> list[float]:
 
 
 def _runs(op: Op, result: Tensor) -> list[tuple[int, int, int, float]]:
-    """Return axis, start, stop and largest factor of the runs of an axis that an op multiplies unlike."""
+    """Return axis, start, stop and largest factor of runs of channels with different factors."""
     import numpy as np
 
     kind = single_name(op)
