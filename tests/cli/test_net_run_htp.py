@@ -108,9 +108,9 @@ def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--soc", "sm8650"], "--soc goes with --runtime htp"),
-        (["--validate_cache"], "--validate_cache goes with --runtime htp"),
-        (["--cache_compatibility_mode", "strict"], "--cache_compatibility_mode goes with --runtime htp"),
+        (["--soc", "sm8650"], "--soc requires --runtime htp"),
+        (["--validate_cache"], "--validate_cache requires --runtime htp"),
+        (["--cache_compatibility_mode", "strict"], "--cache_compatibility_mode requires --runtime htp"),
         (["--runtime", "htp", "--loop_timeout", "0"], "--loop_timeout is 0.0"),
         (
             ["--runtime", "htp", "--validate_cache", "--cache_compatibility_mode", "always_generate_new"],

@@ -68,7 +68,7 @@ def test_a_library_and_a_file_that_is_not_needed(tmp_path: Path, model: Model, p
     python_file.write_text(python_file.read_text().replace('"Math"', '"Other"'))
     done = net_run(tmp_path, model, "--udo_package_path", f"{library},{python_file}")
     assert done.exit_code == 0, done.output
-    assert f"nothing of {python_file} is used" in done.output
+    assert f"{python_file} is unused" in done.output
     np.testing.assert_array_equal(
         np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), EXPECTED.reshape(-1)
     )

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdlc import ir, opdefs, passes
-from xdlc.boundary.options import Options as BoundaryOptions
-from xdlc.boundary.options import words
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
 from xdlc.converter.operators.control_flow.unread import drop_unread
 from xdlc.converter.operators.random_inputs import AS_INPUT
@@ -31,6 +28,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
@@ -58,7 +56,7 @@ class Options:
             which no accelerator runs; 0 keeps all loops.
         random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
-        boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
+        boundary: Requests for inputs and outputs, see :class:`xdlc.options.graphs.BoundaryOptions`.
         udos: UDO definitions.
         failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
             by name; they are omitted.

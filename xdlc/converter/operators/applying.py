@@ -18,14 +18,13 @@ from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.options.graphs import UNROLL_LOOPS
 from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.host_kernels import HOST_OPSET, opset_of
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
-UNROLL_LOOPS = 16
-"""Default of the most iterations of a loop that are unrolled."""
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 
 
