@@ -1,8 +1,10 @@
-"""An option and another default: stated once, seen by tools and Python."""
+"""An option, another default and a runtime, each added in one place and seen by tools and Python."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import numpy as np
 
 from tests.extending.conftest import Overlay
 from tests.extending.test_new_files import dlc_of, samples
@@ -18,6 +20,22 @@ import xdlc
 from xdlc.quant.options import QuantOptions
 print(QuantOptions().greeting, QuantOptions(greeting="bye").greeting)
 print(inspect.signature(xdlc.quantize).parameters["greeting"].default)
+"""
+RUNTIME = """
+from contextlib import nullcontext
+import numpy as np
+from xdlc.api.models import executable
+from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, Trial
+class Zeros:
+    def __init__(self, model):
+        self.graph = model.main
+    def run(self, feeds, *, native=False):
+        return {tensor.name: np.zeros(tensor.shape, "float32") for tensor in self.graph.outputs}
+def opened(model, **options):
+    return nullcontext(Zeros(executable(model)))
+def examined(soc):
+    return RuntimeState("zeros", "zeros 1.0", "no core", (Trial("host", None),))
+RUNTIMES.add("zeros", Runtime("zeros", SHARED, opened, examined))
 """
 
 
@@ -42,3 +60,12 @@ def test_another_default(overlay: Overlay) -> None:
         "from xdlc.quant.options import QuantOptions; print(QuantOptions().percentile_calibration_value)"
     )
     assert overlay.python(program) == "99.5\n"
+
+
+def test_a_runtime(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add("api/runtimes/zeros.py", RUNTIME)
+    assert "zeros" in overlay.run("platform-check", "--runtime", "zeros").stdout
+    words = ("--container", dlc_of(tmp_path, "Relu"), "--input_list", samples(tmp_path))
+    overlay.run("net-run", *words, "--output_dir", tmp_path / "out", "--runtime", "zeros")
+    assert not np.fromfile(tmp_path / "out/Result_0/y.raw", "<f4").any()
+    assert "zeros" in overlay.run("net-run", *words, "--runtime", "none", code=2).stderr
