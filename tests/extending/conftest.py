@@ -52,9 +52,9 @@ class Overlay:
         """Run ``xdlc`` on some words."""
         return self._run("-m", "xdlc", *words, code=code)
 
-    def python(self, program: str, *words: object) -> None:
-        """Run a program that imports the package."""
-        self._run("-c", program, *words)
+    def python(self, program: str, *words: object) -> str:
+        """Return what a program prints that imports the package."""
+        return self._run("-c", program, *words).stdout
 
     def _run(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.engines import emulation, kernels, sections, with_stored_cache
-from xdlc.api.execution import Session, run, session
+from xdlc.api.execution import Session, kernels, run, session
 from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
 from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
-    check_platform,
     optimize,
     prepare,
     prepare_all,
     prepare_hta,
     preprocess,
+    quantize,
     verdicts,
 )
-from xdlc.api.quantization import quantize
+from xdlc.api.runtimes import check_platform, find_runtime, runtimes_with
+from xdlc.api.runtimes.htp import with_stored_cache
 from xdlc.options.running import RunOptions
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "check_plugin",
     "convert",
     "draft_udo_config",
-    "emulation",
     "executable",
     "export_encodings",
+    "find_runtime",
     "kernels",
     "load",
     "optimize",
@@ -40,8 +40,8 @@ __all__ = [
     "preprocess",
     "quantize",
     "run",
+    "runtimes_with",
     "save",
-    "sections",
     "session",
     "to_onnx",
     "verdicts",

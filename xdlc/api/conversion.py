@@ -11,7 +11,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from xdlc.api.verbs import checked_dims, checked_path, verb
+from xdlc.api.verbs import checked_dims, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _TORCH_OPTIONS = ("torch_exporter", "trust")
 """Options that choose a way from PyTorch to a graph; the importer itself does not have them."""
-_WEIGHTS = "the file of the weights"
 _BY_ONNX = "torch.onnx exported the network, and that graph was read: names and operators are its own"
 _log = logging.getLogger(__name__)
 
@@ -115,8 +114,6 @@ def _importing(
     options: ConvertOptions, examples: Any, input_dims: Mapping[str, Sequence[int]] | Any, **callbacks: Any
 ) -> dict[str, Any]:
     """Return the options of an importer; those for inputs and outputs are one, shapes may be the examples."""
-    if (weights := options.get("weights")) is not None:
-        checked_path(weights, _WEIGHTS)
     if isinstance(examples, Mapping) and _are_shapes(examples.values()) and input_dims is None:
         examples, input_dims = None, examples
     of_boundary = options_of(BoundaryOptions)
@@ -198,7 +195,10 @@ def _source(
             )
         elif hasattr(model, "SerializeToString"):
             file, framework = _written(model, folder()), framework or "onnx"
-        path = checked_path(file, "a model file, or give a ModelProto or a module of PyTorch")
+        if not isinstance(file, str | os.PathLike):
+            fix = "give the path of a model file, or a ModelProto or a module of PyTorch"
+            raise UsageError(f"the path is of type {type(file).__name__}", fix=fix)
+        path: PathLike = file
         options["input_dims"] = checked_dims(options["input_dims"])
         frontend = find_frontend(path, framework)
         check_own_options(frontend, options, own)
@@ -266,7 +266,7 @@ def _written(model: Any, folder: Path) -> Path:
 
 
 def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
-    """Return the UDOs that options name, and leave in them what the converter takes."""
+    """Return the UDOs that options name, and leave the converter's own."""
     from xdlc.udo.udo_set import udo_set
 
     of_both = {name: options[name] for name in ("package_name", "notify") if name in options}
@@ -326,7 +326,7 @@ def draft_udo_config(
         raise UsageError(
             f"no definitions are drafted for {frontend.model}", where=str(path), fix="write them, or a plugin"
         )
-    own = {"weights": checked_path(weights, _WEIGHTS)} if weights is not None else {}
+    own = {"weights": weights} if weights is not None else {}
     check_own_options(frontend, {}, own)
     known = configured_ops(udo_config_paths)
     nodes, others = uncovered(

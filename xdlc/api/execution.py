@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -10,31 +11,40 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
-from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
-from xdlc.api.models import executable
+from xdlc.api.models import executable, loaded
+from xdlc.api.runtimes import Engine, find_runtime, runtimes_with
 from xdlc.api.verbs import Array, verb
-from xdlc.errors import BackendError, UsageError, XdlcError, each_problem, nearest_names
+from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
 from xdlc.ir import Graph, Model
-from xdlc.options import PathLike
-from xdlc.options.running import RunOptions
+from xdlc.options import PathLike, options_of
+from xdlc.options.running import KernelOptions, RunOptions
 
 if TYPE_CHECKING:
-    from xdlc.runtime.cpu import CpuSession
-    from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.profile import Profile, Profiler
-    from xdlc.runtime.sections import SectionSession
+    from xdlc.runtime.udo import Kernels
 
 R = TypeVar("R")
 WORKERS = min(4, os.cpu_count() or 1)
 """Runs that are under way at a time."""
 Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
-_SHARED = ("loop_timeout", "outputs", "kernels", *KERNEL_OPTIONS)
-_OF_RUNTIME = {
-    "cpu": ("quantized", "plain", "threads", *_SHARED),
-    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", *_SHARED),
-    "aip": ("notify", "threads", *_SHARED),
-}
-"""Options of each runtime."""
+
+
+@verb
+def kernels(model: Model | PathLike, **options: Unpack[KernelOptions]) -> Kernels:
+    """Return the kernels of a model's UDOs, for any number of sessions.
+
+    They run in a process of their own, which ends when they are closed: use them as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        **options: Options of the kernels.
+
+    Raises:
+        UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
+    """
+    from xdlc.runtime.udo.kernels import open_kernels
+
+    return open_kernels(loaded(model), **options)
 
 
 class Submissions:
@@ -145,40 +155,29 @@ class Session:
         **options: Unpack[RunOptions],
     ) -> None:
         given: dict[str, Any] = {**options}
-        if runtime not in tuple(_OF_RUNTIME):
-            raise UsageError(
-                f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
-                fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
-            )
-        if runtime != "htp" and given.pop("use_aip", False):
+        if runtime in ("cpu", "aip") and given.pop("use_aip", False):
             runtime = "aip"
+        chosen = find_runtime(runtime)
         for name in given:
-            if name not in _OF_RUNTIME[runtime]:
-                others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
-                fix = f"omit it, or run on {others or 'cpu'}"
+            if name not in chosen.options:
+                fix = f"omit it, or run on {', '.join(runtimes_with(name)) or 'cpu'}"
                 raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
         threads = given.get("threads", 1)
         if not isinstance(threads, int) or threads < 1:
             raise UsageError(f"threads is {threads!r}", fix="give a whole number of at least 1")
-        self._anew: Callable[[Profiler], CpuSession] | None = None
+        self._anew: Callable[[Profiler], Any] | None = None
         with ExitStack() as stack:
-            self._engine: CpuSession | HtpSession | SectionSession
-            if runtime == "cpu":
-                from xdlc.runtime.cpu import CpuSession
-
-                whole = executable(model)
-                with kernels_to_own(whole, given) as opened:
-                    self._engine = CpuSession(whole, **given, **opened)
-                    for held in opened.values():
-                        stack.push(held)
-                self._anew = lambda profiler: CpuSession(whole, profiler=profiler, **given, **opened)
-            elif runtime == "htp":
-                self._engine = stack.enter_context(emulation(model, **given))
-            else:
-                notify = given.pop("notify", None)
-                self._engine = found = stack.enter_context(sections(model, **given))
-                for line in found.notices if notify is not None else ():
-                    notify(line)
+            source = executable(model) if chosen.times_ops else model
+            named: Any = {name: given.pop(name) for name in options_of(KernelOptions) if name in given}
+            if named and "kernels" in given:
+                raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
+            opened = stack.enter_context(kernels(source, **named)) if named else None
+            given |= {"kernels": opened} if named else {}
+            self._engine: Engine = stack.enter_context(chosen.open(source, **given))
+            for path in opened.unused() if opened is not None else ():
+                logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
+            if chosen.times_ops:
+                self._anew = lambda profiler: chosen.open(source, profiler=profiler, **given)
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or given.get("soc")
@@ -275,15 +274,15 @@ class Session:
         self._check_open()
         if self._anew is None:
             raise UsageError(
-                "ops are timed on the runtime cpu alone: the emulation of a device has no times of its own",
+                "ops are timed on the runtime cpu only: the emulation of a device has no times of its own",
                 fix="open the model with the runtime cpu",
             )
         if not isinstance(runs, int) or runs < 1:
             raise UsageError(f"runs is {runs!r}", fix="give a whole number of at least 1")
         with Profiler() as profiler:
-            engine = self._anew(profiler)
-            for _ in range(runs):
-                profiler.run(engine.run, feeds)
+            with self._anew(profiler) as engine:
+                for _ in range(runs):
+                    profiler.run(engine.run, feeds)
             return profiler.result()
 
     def close(self) -> None:

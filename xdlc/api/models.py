@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Unpack
 
-from xdlc.api.verbs import checked_path, verb
+from xdlc.api.verbs import verb
 from xdlc.container.metadata import add_step
 from xdlc.errors import ContainerError, UsageError, raise_all
 from xdlc.ir import Graph, Model
@@ -37,7 +37,7 @@ def load(path: PathLike, *, crc: bool = True) -> Model:
     from xdlc.container import load as load_container
 
     try:
-        model = load_container(checked_path(path, "a DLC"), crc=crc)
+        model = load_container(path, crc=crc)
     except ContainerError:
         _refuse_other(Path(path))
         raise
@@ -174,7 +174,9 @@ def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[An
     if "model_version" in options:
         texts["model_version"] = _checked(str(options["model_version"]), LONGEST_VERSION, "model_version")
     if (copyright_file := options.get("copyright_file")) is not None:
-        texts["model_copyright"] = _text(Path(copyright_file))
+        data = read_bytes(Path(copyright_file), LONGEST_COPYRIGHT)
+        text = data.decode("utf-8", "replace")
+        texts["model_copyright"] = _checked(text, LONGEST_COPYRIGHT, str(copyright_file))
     if options.get("strip_encodings"):
         from xdlc.quant.requantize import float_model
 
@@ -220,11 +222,6 @@ def _remove_unused(graph: Graph) -> list[str]:
         graph.inputs.remove(tensor)
         del graph.tensors[tensor.name]
     return [tensor.name for tensor in unused]
-
-
-def _text(path: Path) -> str:
-    data = read_bytes(path, LONGEST_COPYRIGHT)
-    return _checked(data.decode("utf-8", "replace"), LONGEST_COPYRIGHT, str(path))
 
 
 def _checked(text: str, most: int, where: str) -> str:

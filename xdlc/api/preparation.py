@@ -1,21 +1,71 @@
-"""Compilation of a model for HTP and HTA, and which devices can use the result."""
+"""Quantization of a model, compilation for HTP and HTA, and which devices can use the result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.verbs import verb
+from xdlc.api.verbs import Array, verb
 from xdlc.ir import Model
 from xdlc.options import Notify, PathLike, Step, options_of
 from xdlc.options.graphs import BoundaryOptions, CompileOptions, EditOptions, Numbers, PrepareOptions, Words
+from xdlc.options.quantizing import QuantizeOptions
 
 if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
-    from xdlc.prepare.platform import Machine
+    from xdlc.quant.report import Reporter
     from xdlc.runtime.htp.cache_verdict import Verdict
+
+
+@verb
+def quantize(
+    model: Model | PathLike,
+    samples: Iterable[Mapping[str, Array] | Array] | PathLike,
+    *,
+    report: Reporter | PathLike | None = None,
+    report_list: Iterable[Mapping[str, Array] | Array] | PathLike | None = None,
+    notify: Notify | None = None,
+    step: Step | None = None,
+    command: Sequence[str] = (),
+    **options: Unpack[QuantizeOptions],
+) -> Model:
+    """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
+
+    Args:
+        model: The model, or the path of a DLC.
+        samples: Input arrays by name, one mapping per calibration sample, read in order; plain arrays for a
+            model with one input.  Or the path of an .npz file with an array for each input, of an .npy file
+            for the only one, both with samples along the first axis, or of an input list.
+        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or the object that writes one.
+        report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
+            the report are measured with them; default: every fifth sample, under the ranges of the others.
+        notify: Called at the end with each note on what was done, a line of text; those on outputs of which
+            something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
+        step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        command: Command line to which advice adds options; default: it names keyword arguments.
+        **options: Options of the quantizer.
+
+    Raises:
+        UsageError: If an option is not known, or a sample does not fit the model's inputs.
+        ModelError: If weights or activations are NaN or infinite.
+        ConstraintError: If the target does not support the widths of an op, or an output is below
+            ``fail_below``.
+        StorageError: If a file cannot be read or written.
+    """
+    from xdlc.quant import quantize as quantize_model
+
+    return quantize_model(
+        executable(model),
+        samples,
+        report=report,
+        report_list=report_list,
+        notify=notify,
+        step=step,
+        command=command,
+        **options,
+    )
 
 
 @verb
@@ -220,19 +270,3 @@ def verdicts(
     from xdlc.runtime.htp.cache_verdict import verdicts as verdicts_of
 
     return verdicts_of(loaded(model), device, outputs=outputs, mode=mode, sdk=sdk)
-
-
-@verb
-def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
-    """Return the capabilities of this machine, after trials of them.
-
-    Args:
-        runtimes: Names of the runtimes to try, out of ``cpu``, ``htp`` and ``aip``; default: all of them.
-        soc: Name of the one SoC to list and to emulate; default: all, and one of each architecture.
-
-    Raises:
-        UsageError: If a runtime or the SoC is not known.
-    """
-    from xdlc.prepare import platform
-
-    return platform.check_platform(platform.RUNTIMES if runtimes is None else runtimes, soc)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, U
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 from xdlc.ir.files import kept_apart
-from xdlc.options import MAX_DIM, Notify, Option, PathLike, Step, check_values, options_of, type_of
+from xdlc.options import MAX_DIM, Notify, Option, Step, check_values, options_of, type_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,17 +178,6 @@ def _as_option(flag: re.Match[str]) -> str:
     if flag[1]:
         return f"{_VERBS[flag[1]]}(..., {name}=True)" if _OPTIONS[name] else flag[0]
     return f"{name}=True" if _OPTIONS[name] else name
-
-
-def checked_path(path: PathLike, what: str) -> PathLike:
-    """Return the path of a file.
-
-    Raises:
-        UsageError: If it is something else.
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"the path is of type {type(path).__name__}", fix=f"give the path of {what}")
-    return path
 
 
 def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params
+from xdlc.cli.argv import in_flags
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, flags_of, kernel_flags, stated
 from xdlc.cli.tool import command_line, notice, show, warn
-from xdlc.cli.words import in_flags
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -162,13 +162,23 @@ def take_request(source: Path, flags: dict[str, Any]) -> Request:
     return Request(source, *(flags.pop(field.name) for field in fields(Request)[1:]))
 
 
-def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
-    """Quantize with progress on the terminal; a requested report is written meanwhile."""
+def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bool) -> Quantized:
+    """Quantize with progress on the terminal; a requested report is written meanwhile.
+
+    With ``keeps_quantized``, a quantized DLC stays as it is if there are neither samples nor flags.
+    """
     from xdlc import api
     from xdlc.quant.report import Reporter, summary
     from xdlc.quant.samples import from_list
     from xdlc.runtime.states import next_values
 
+    options = stated(flags)
+    requested = {name for name, value in options.items() if value is not False} - set(_HOW)
+    if keeps_quantized and request.input_list is None and not requested:
+        model = api.executable(request.source)
+        if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
+            _announce_lost(request.source, model.records)
+            return Quantized(model, ("quantized already: its encodings are kept",))
     warnings: list[str] = []
 
     def notify(text: str) -> None:
@@ -202,7 +212,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             report_list=held_out,
             notify=notify,
             command=command_line(),
-            **stated(flags),
+            **options,
         )
     lines = [f"calibrated with {count} sample(s)"]
     if reporter is not None and reporter.result is not None:
@@ -210,21 +220,8 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     return Quantized(result, tuple(lines), tuple(warnings))
 
 
-def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:
-    """Quantize as ``quantized`` does, but keep a DLC that is quantized already if there are no samples."""
-    from xdlc import api
-
-    requested = {name for name, value in stated(flags).items() if value is not False and name not in _HOW}
-    if request.input_list is None and not requested:
-        model = api.executable(request.source)
-        if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
-            _announce_lost(request.source, model.records)
-            return Quantized(model, ("quantized already: its encodings are kept",))
-    return quantized(request, flags)
-
-
 def _announce_lost(source: Path, kept: Container[str]) -> None:
-    """Print a notice of each AIP record of a file that is none of those kept."""
+    """Report dropped AIP records."""
     from xdlc import api
     from xdlc.prepare.hta import sections_in
 
