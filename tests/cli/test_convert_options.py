@@ -75,7 +75,7 @@ def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monk
             ["--weights=a", "-b", "a", "--input_network=a", "--input_network=b"],
             "two values for one option: --in",
         ),
-        (["-i", "a", "-d", "b.dlc"], "-d takes a name and a shape, found 'b.dlc'"),
+        (["-i", "a", "-d", "b.dlc"], "-d expects a name and a shape, found 'b.dlc'"),
     ],
 )
 def test_contradictory_words_are_refused(words: list[str], problem: str) -> None:

@@ -114,7 +114,7 @@ def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path
         (["--runtime", "htp", "--loop_timeout", "0"], "--loop_timeout is 0.0"),
         (
             ["--runtime", "htp", "--validate_cache", "--cache_compatibility_mode", "always_generate_new"],
-            "--validate_cache wants a cache",
+            "--validate_cache requires a cache",
         ),
     ],
 )

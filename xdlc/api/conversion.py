@@ -266,7 +266,7 @@ def _written(model: Any, folder: Path) -> Path:
 
 
 def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
-    """Return the UDOs that options name, and leave in them what the converter takes."""
+    """Return the UDOs that options name, and leave the converter's own."""
     from xdlc.udo.udo_set import udo_set
 
     of_both = {name: options[name] for name in ("package_name", "notify") if name in options}

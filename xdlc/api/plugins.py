@@ -22,7 +22,7 @@ from xdlc.runtime.child import TemporaryFolder
 
 _MOST_ELEMENTS = 1 << 24
 _TRIES = 20
-"""Random nodes for each one that a plugin takes."""
+"""Random nodes for each one that a plugin accepts."""
 _FILE = """from xdlc.udo import Plugin
 from xdlc.udo.plugin.discovery import named_plugins
 base = named_plugins({name!r})[0]

@@ -151,7 +151,7 @@ def converter_tool(name: str, *given: Frontend) -> Tool:
 
 
 def _framework(source: Path, given: Sequence[Frontend]) -> str | None:
-    """Return the framework whose importer a tool takes for a file; None: that of the file, whatever it is."""
+    """Return the framework whose importer reads a file in a tool; None: the framework of the file."""
     if len(given) < 2:
         return given[0].framework if given else None
     with contextlib.suppress(OSError, ValueError):  # reported by the conversion

@@ -15,12 +15,12 @@ from xdlc.opdefs import verify_op
 
 COLUMNS = ("Id", "Name", "Type", "Inputs", "Outputs", "Out Dims", "Runtimes", "Parameters")
 RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
-"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists what it takes."""
+"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists its support."""
 _Row = tuple[str, ...]
 
 
 def runtimes(op: Op) -> str:
-    """Return the letters of the runtimes whose supplement takes an op with its types, ranks and parameters.
+    """Return the letters of the runtimes that support an op with its types, ranks and parameters.
 
     Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
     """

@@ -88,7 +88,7 @@ def lines(report: Report, *, every_node: bool) -> Iterator[str]:
 
     Args:
         report: What ``xdlc.check`` returned.
-        every_node: Show what became of each node, and name all nodes of a problem.
+        every_node: Show the ops of each node, and name all nodes of a problem.
     """
     yield from _problems(report, every_node)
     if every_node and report.nodes:

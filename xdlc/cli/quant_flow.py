@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params
+from xdlc.cli.argv import in_flags
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, flags_of, kernel_flags, stated
 from xdlc.cli.tool import command_line, notice, show, warn
-from xdlc.cli.words import in_flags
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -221,7 +221,7 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
 
 
 def _announce_lost(source: Path, kept: Container[str]) -> None:
-    """Print a notice of each AIP record of a file that is none of those kept."""
+    """Report dropped AIP records."""
     from xdlc import api
     from xdlc.prepare.hta import sections_in
 

@@ -209,7 +209,7 @@ class ConvertOptions(BoundaryOptions, total=False):
         Mapping[str, Any] | None, Option("Options that the importer of the framework alone has, by name.")
     ]
     dynamic_shapes: Annotated[
-        Any, Option("Dimensions of a module that stay dynamic, as torch.export.export takes them.")
+        Any, Option("Dimensions of a module that stay dynamic, in the form of torch.export.export.")
     ]
 
 

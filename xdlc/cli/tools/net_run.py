@@ -201,7 +201,7 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
             raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
-            "--validate_cache wants a cache, always_generate_new takes none", fix="omit one of the two"
+            "--validate_cache requires a cache, always_generate_new uses none", fix="omit one of the two"
         )
     if chosen.name == "aip" and options["several"]:
         raise UsageError(

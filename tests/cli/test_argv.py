@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from xdlc.cli import params
+from xdlc.cli.argv import in_flags
 from xdlc.cli.tool import Tool, tool
 from xdlc.cli.tools import onnx_to_dlc, tflite_to_dlc
-from xdlc.cli.words import in_flags
 
 
 def small() -> tuple[Tool, dict[str, object]]:

@@ -19,7 +19,7 @@ LATER = "xdlc.later"
 
 
 def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
-    """Return arguments in a form that click reads rightly, and notices on what became of them.
+    """Return arguments in a form that click reads rightly, and notices of changes to them.
 
     Flags of the vendor's tools become ours, as ``vendor_flags`` has them. Files that follow an option as
     words get the option each, words after a list belong to it, ``NAME:1,3,8,8`` becomes two words, and a
@@ -30,7 +30,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
             ProblemList of all of them.
     """
     reader = _Reader(ctx)
-    # The words after a command are the command's, which states what became of them.
+    # The words after a command are the command's, which reports changes to them.
     words, notices = (list(args), []) if reader.is_group else pasted.plain(args, reader.is_option)
     reader.call = words
     read = reader.read(words)
@@ -133,7 +133,7 @@ class _Reader:
                 each for each in vendor_flags.entries(self.name).values() if each.kind == vendor_flags.LATER
             ]
             needs = " or ".join(each.flag for each in known if each.text.split()[0] in self.then["needs"])
-            problem = f"{self.first_later} goes with {needs}"
+            problem = f"{self.first_later} requires {needs}"
             self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
         raise_all(self.problems)
         return found
@@ -165,7 +165,7 @@ class _Reader:
             return rest, 0
         if entry.kind == vendor_flags.VOID or (is_off and not words):
             reason = "it is off here in any case" if is_off else entry.text
-            self.notices.append(f"{entry.flag} changes nothing: {reason}")
+            self.notices.append(f"{entry.flag} has no effect: {reason}")
         if note:
             self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")
         starts = [] if is_off else [index for index, word in enumerate(words) if word.startswith("--")]
@@ -265,7 +265,7 @@ class _Reader:
             self.once(option, values, shown)
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
             fix = f"write --output_path {quote(values[0])}"
-            problem = f"{name} takes a name and a shape, found {values[0]!r}"
+            problem = f"{name} expects a name and a shape, found {values[0]!r}"
             self.problems.append(UsageError(problem, fix=fix))
         found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
         return rest
