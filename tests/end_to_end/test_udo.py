@@ -106,7 +106,7 @@ def ops(model: Model) -> dict[str, Op]:
 
 def outputs(folder: Path, dlc: Path, kernels: Path, *, native: bool = False) -> list[np.ndarray]:
     model = api.executable(dlc)
-    with api.kernels(model, kernels) as held:
+    with api.kernels(model, udo_package_path=kernels) as held:
         session = CpuSession(model, kernels=held)
         samples = [np.load(folder / f"{index}.npy") for index in range(8)]
         return [session.run({"x": sample}, native=native)["y"] for sample in samples]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from tests.support.htp_models import cnn
 
 from tests import services
+from tests.support.htp_models import cnn
 from xdlc.converter import hdf5
 from xdlc.errors import BackendError, ModelError
 from xdlc.ir import ArrayData, MappedFile

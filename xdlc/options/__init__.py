@@ -31,6 +31,7 @@ class Option:
         default: Value of an omitted option.
         default_text: Default in words, where it is computed.
         choices: Values, or values of each element of a mapping.
+        is_open: Whether there are other values, which are checked where they are used.
         limits: Smallest and largest number; None: unlimited.
         metavar: Form of the value of the flag, with its unit.
         flags: Names of the flag, as click declares them; default: ``--name``, for a switch that is on by
@@ -41,6 +42,7 @@ class Option:
     default: Any = None
     default_text: str = ""
     choices: Sequence[Any] = ()
+    is_open: bool = False
     limits: tuple[float | None, float | None] = (None, None)
     metavar: str | None = None
     flags: Sequence[str] = ()
@@ -69,7 +71,8 @@ def check_values(mapping: type, values: Mapping[str, Any]) -> None:
         by_name = isinstance(value, Mapping)
         for place, element in value.items() if by_name else [(name, value)]:
             where = f"{name} of {place!r}" if by_name else name
-            if option.choices and isinstance(element, str | int) and element not in option.choices:
+            is_checked = option.choices and not option.is_open and isinstance(element, str | int)
+            if is_checked and element not in option.choices:
                 listed = ", ".join(map(str, option.choices))
                 fix = nearest_names(str(element), map(str, option.choices)) or f"pass one of {listed}"
                 raise UsageError(f"expected one of {listed}, found {element!r}", where=where, fix=fix)

@@ -65,10 +65,10 @@ class QuantizeOptions(KernelOptions, total=False):
         ),
     ]
     act_quantizer_calibration: Annotated[
-        str, Option("Range method for activations.", default="auto", choices=RANGE_METHODS, metavar="NAME")
+        str, Option("Range method for activations.", default="auto", choices=RANGE_METHODS, is_open=True)
     ]
     param_quantizer_calibration: Annotated[
-        str, Option("Range method for weights.", default="auto", choices=RANGE_METHODS, metavar="NAME")
+        str, Option("Range method for weights.", default="auto", choices=RANGE_METHODS, is_open=True)
     ]
     act_quantizer_schema: Annotated[
         str,

@@ -89,8 +89,6 @@ class RunOptions(KernelOptions, total=False):
     ]
     kernels: Annotated[
         Any,
-        Option(
-            "Open kernels, which the caller closes, instead of {udo_package_path} and {udo_timeout}."
-        ),
+        Option("Open kernels, which the caller closes, instead of {udo_package_path} and {udo_timeout}."),
     ]
     notify: Annotated[Notify | None, Option("Called with each notice, a line of text (htp, aip).")]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.compilers import build_library, needs_cc
-from tests.support.custom_ops import scale_graph
 
 from tests.runtime.udo.conftest import SAMPLE
 from tests.runtime.udo.kernel_meta import call, written
 from tests.runtime.udo.udo_graphs import custom_graph
+from tests.support.compilers import build_library, needs_cc
+from tests.support.custom_ops import scale_graph
 from xdlc import api
 from xdlc.container import load
 from xdlc.errors import BackendError, StorageError, UnsupportedOp, UsageError, XdlcError

@@ -71,8 +71,8 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
 
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:
-    held = on_cpu(model, [1, 2])
-    with api.Session(held, "aip", udo_package_path=python_file) as session:
+    divided = on_cpu(model, [1, 2])
+    with api.Session(divided, "aip", udo_package_path=python_file) as session:
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
     with pytest.raises(UsageError, match="closed"):
         session.run({"x": X})
