@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import xdlc
-from tests.corpus_models import CNNS, CorpusModel
+from tests.support.corpus_models import CNNS, CorpusModel
 from tests.vendor.cached import SEVEN, differing, misfits
 
 INPUTS = 2

@@ -37,7 +37,7 @@ def vendor_compare() -> Any:
     """Return the module of the tests that compares our IR with the checker's answers."""
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
-    return importlib.import_module("tests.vendor_compare")
+    return importlib.import_module("tests.support.vendor_compare")
 
 
 def judge(job: tuple[Row, str]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def read_differences(path: Path, model: xdlc.Model) -> list[str]:
     if not answer["ok"]:
         return [answer["reason"]]
     theirs = {graph["name"]: graph for graph in answer["graphs"]}
-    found = []
+    found: list[str] = []
     for name, graph in model.graphs.items():
         shown = theirs.get(re.sub(r"\W", "_", name)) or (answer["graphs"][0] if len(theirs) == 1 else None)
         found += vendor_compare().differences(graph, shown) if shown else [f"graph {name!r} is not there"]
@@ -118,7 +118,7 @@ def measure(
 
 
 def agrees(entry: Mapping[str, Any]) -> bool:
-    return entry.get("agreement", float("inf")) <= RELATIVE_L2
+    return bool(entry.get("agreement", float("inf")) <= RELATIVE_L2)
 
 
 def report(entries: Sequence[Mapping[str, Any]]) -> bool:

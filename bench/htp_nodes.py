@@ -38,9 +38,8 @@ from tqdm import tqdm
 from workers import run
 
 import xdlc
-from xdlc.runtime.htp.graph_io import read_arrays, write_arrays
-from xdlc.runtime.htp.process import query
-from xdlc.runtime.htp.worker_session import WorkerProcess
+from xdlc.runtime.htp.process import HtpWorker, query
+from xdlc.runtime.htp.worker_session import execute
 from xdlc.targets import find_soc
 
 VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")
@@ -53,18 +52,15 @@ class Emulation:
 
     def __init__(self, soc: str) -> None:
         self.soc = find_soc(soc)
-        self.worker = WorkerProcess()
+        self.worker = HtpWorker()
+        self.place: dict[str, Any] = {"where": "model", "soc": self.soc.name, "timeout": SECONDS}
 
     def open(self, path: Path) -> None:
-        self._query(command="open", model=str(path), graph=None, soc_id=self.soc.id)
+        request = {"do": "open", "model": str(path), "graph": None, "soc_id": self.soc.id}
+        query(request, **self.place, worker=self.worker)
 
     def run(self, feeds: Mapping[str, Any], *, native: bool) -> dict[str, Any]:
-        names = write_arrays(self.worker.folder / "arrays.npz", feeds)
-        answer = self._query(command="execute", arrays=names, native=native, graph=None)
-        return read_arrays(self.worker.folder / "results.npz", answer["arrays"])
-
-    def _query(self, **request: Any) -> dict[str, Any]:
-        return query(request, where="model", soc=self.soc.name, timeout=SECONDS, child=self.worker)
+        return execute(self.worker, feeds, **self.place, native=native, graph=None)
 
 
 EMULATIONS: dict[str, Emulation] = {}  # one in each worker process

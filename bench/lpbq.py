@@ -41,7 +41,9 @@ LEAST = {16: 60.0, 8: 40.0}
 def network(shapes: Sequence[Shape], path: Path) -> tuple[xdlc.Model, list[dict[str, np.ndarray]]]:
     """Return a network with one product a shape, side by side, and samples."""
     rng = np.random.default_rng(0)
-    nodes, inputs, outputs, constants = [], [], [], []
+    nodes, constants = [], []
+    inputs: list[onnx.ValueInfoProto] = []
+    outputs: list[onnx.ValueInfoProto] = []
     for index, (features, units, tokens, _) in enumerate(shapes):
         nodes.append(helper.make_node("MatMul", [f"x{index}", f"w{index}"], [f"m{index}"]))
         nodes.append(helper.make_node("Add", [f"m{index}", f"b{index}"], [f"y{index}"]))
@@ -67,7 +69,6 @@ def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[
     """Return the SQNR of each shape, in dB, for each preparation, or its failure."""
     with tempfile.TemporaryDirectory() as folder:
         model, samples = network(shapes, Path(folder) / "m.onnx")
-    target = {"target": soc} if bits == 16 else {}
     quantized = xdlc.quantize(
         model,
         samples,
@@ -76,7 +77,7 @@ def figures(shapes: Sequence[Shape], bits: int, soc: str, repeats: int) -> dict[
         use_lpbq=True,
         weights_block_size=shapes[0][3],
         notify=lambda _: None,
-        **target,
+        target=soc if bits == 16 else None,
     )
     expected = xdlc.run(quantized, samples[0])
     losses: dict[Shape, list[float | str]] = {shape: [] for shape in shapes}

@@ -135,7 +135,7 @@ def run_child(tool: str, path: Path, setting: str, python: str, options: argpars
         lines = log.read().splitlines()
     results = [line for line in lines if line.startswith("RESULT ")]
     if results:
-        return json.loads(results[-1].removeprefix("RESULT "))
+        return dict(json.loads(results[-1].removeprefix("RESULT ")))
     last = next((line for line in reversed(lines) if line.strip()), "")
     return base | {"fail": end or f"exit code {child.returncode}: {last.strip()[:200]}"}
 

@@ -104,9 +104,9 @@ def ours(**options: Any) -> Callable[[Task], Run]:
 
         path = task.scratch / "quantized.dlc"
         model = xdlc.convert(task.model)
-        bits = {"weights_bitwidth": task.weight_bits, "act_bitwidth": task.act_bits}
+        options.update(weights_bitwidth=task.weight_bits, act_bitwidth=task.act_bits)
         with task.timed():
-            xdlc.quantize(model, task.calibration, **bits, **options).save(path)
+            xdlc.quantize(model, task.calibration, **options).save(path)
         opened = CpuSession(xdlc.load(path))
         return lambda feeds: [opened.run(feeds)[name] for name in task.outputs]
 
@@ -119,7 +119,7 @@ def onnxruntime_static(method: str) -> Callable[[Task], Run]:
     def quantize(task: Task) -> Run:
         from onnxruntime import quantization as ortq
 
-        class Reader(ortq.CalibrationDataReader):  # type: ignore[misc, name-defined]
+        class Reader(ortq.CalibrationDataReader):  # type: ignore[misc]
             left = iter(task.calibration)
 
             def get_next(self) -> Feeds | None:
@@ -167,7 +167,7 @@ def neural_compressor(task: Task) -> Run:
     from onnx_neural_compressor import quantization as incq
     from onnx_neural_compressor.quantization import config
 
-    class Reader(data_reader.CalibrationDataReader):  # type: ignore[misc, name-defined]
+    class Reader(data_reader.CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
             self.rewind()
 

@@ -82,7 +82,7 @@ def stored_reference(path: Path) -> Reference:
     return reference
 
 
-NUMPY_TYPES = {
+NUMPY_TYPES: dict[str, Any] = {
     "float": np.float32,
     "double": np.float64,
     "float16": np.float16,

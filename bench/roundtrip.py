@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import sys
 import tempfile
 from pathlib import Path
 
@@ -138,4 +137,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -164,7 +164,7 @@ def draw(text: str, height: int, rng: np.random.Generator) -> Array:
     image = Image.new("RGB", (int(box[2]) + height // 2, height), tuple(int(v) for v in back))
     ImageDraw.Draw(image).text((height // 4, height * 0.08), text, font=font, fill=tuple(int(v) for v in ink))
     line = cv2.GaussianBlur(np.array(image), (0, 0), rng.uniform(0.3, 1.0))
-    return np.clip(line + rng.normal(0, 6, line.shape), 0, 255).astype(np.float32)
+    return np.asarray(np.clip(line + rng.normal(0, 6, line.shape), 0, 255), np.float32)
 
 
 def lines(name: str, width: int, *, turned: bool = False) -> Any:
@@ -442,7 +442,7 @@ def segments(steps: list[Outputs]) -> Array:
     long = np.linalg.norm(ends[:, 2:] - ends[:, :2], axis=1) > 10
     ends = ends[long]
     low, high = np.minimum(ends[:, :2], ends[:, 2:]) - 4, np.maximum(ends[:, :2], ends[:, 2:]) + 4
-    return np.c_[low, high, np.zeros(len(ends))]
+    return np.asarray(np.c_[low, high, np.zeros(len(ends))])
 
 
 def keypoints(steps: list[Outputs]) -> tuple[Array, Array]:

@@ -30,7 +30,8 @@ from typing import Any
 
 import numpy as np
 import quant_tools
-from task_networks import NETWORKS, Feeds, Network, Outputs, Sample
+from task_answers import Outputs
+from task_networks import NETWORKS, Feeds, Network, Sample
 
 import xdlc
 
@@ -41,7 +42,7 @@ Run = Callable[[Feeds], dict[str, Any]]
 
 def outputs_of(network: Network, sample: Sample, run: Run, names: Sequence[str]) -> list[Outputs]:
     """Return a row of outputs for each step of a sample; states go from step to step."""
-    rows = []
+    rows: list[Outputs] = []
     states = {name: np.zeros(shape, np.float32) for name, (_, shape) in network.states.items()}
     for feeds in sample.steps:
         outputs = run(feeds | states)
@@ -181,9 +182,10 @@ class Bench:
 
     def ours(self, soc: str, *, htp: bool) -> None:
         """Measure the defaults for an SoC, and each command that they lead to."""
-        np.savez(
-            self.folder / "cal.npz", **{key: np.stack([f[key] for f in self.feeds]) for key in self.feeds[0]}
-        )
+        samples: dict[str, Any] = {
+            key: np.stack([feeds[key] for feeds in self.feeds]) for key in self.feeds[0]
+        }
+        np.savez(self.folder / "cal.npz", **samples)
         first = ["xdlc-quant", "-i", "net.dlc", "-l", "cal.npz", "-o", f"{soc}.dlc", "--target", soc]
         measured: tuple[dict[str, Any], Path] | None = None
         for command, lines in followed(first, self.folder):

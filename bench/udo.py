@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.compilers import COMPILER, build_library
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.support.compilers import COMPILER, build_library
 from xdlc.ir import Graph, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.runtime.cpu import CpuSession

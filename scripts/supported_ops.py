@@ -32,9 +32,8 @@ from xdlc.converter.caffe.registry import layer as caffe
 from xdlc.converter.caffe2.registry import operator as caffe2
 from xdlc.converter.keras.handling import handler as keras
 from xdlc.converter.operators import functions
-from xdlc.converter.operators.handlers import Handlers
 from xdlc.converter.operators.host_only import can_keep
-from xdlc.converter.operators.registry import ANY, MICROSOFT, find, find_structural, load_all
+from xdlc.converter.operators.registry import ANY, MICROSOFT, Handlers, find, load_all
 from xdlc.converter.pytorch.registry import aten
 from xdlc.converter.tensorflow.registry import handler as tensorflow
 from xdlc.converter.tflite.registry import handler as tflite
@@ -130,12 +129,10 @@ def _newest(domain: str) -> int:
 
 
 def _ways(domain: str, name: str, opset: int) -> tuple[str, ...]:
-    structural = find_structural(domain, name, opset)
-    if structural is not None:
-        return ("known" if structural.layout == ANY else "control flow",)
-    ways = []
-    if find(domain, name, opset) is not None:
-        ways.append("QNN")
+    entry = find(domain, name, opset)
+    if entry is not None and entry.is_structural:
+        return ("known" if entry.layout == ANY else "control flow",)
+    ways = [] if entry is None else ["QNN"]
     if functions.has_body(name, domain, opset):
         ways.append("body")
     if can_keep(name, domain):
@@ -281,7 +278,7 @@ def handled(handlers: Handlers) -> dict[str, list[str]]:
 def _module_of(handlers: Handlers, domain: str, name: str) -> str:
     """Return the last part of the name of the module that registers a handler."""
     function = handlers.all()[domain, name].function
-    return inspect.unwrap(function).__module__.rpartition(".")[2].replace("_", " ").strip()
+    return str(inspect.unwrap(function).__module__).rpartition(".")[2].replace("_", " ").strip()
 
 
 def _handlers_of(title: str, handlers: Handlers, note: str) -> Iterator[str]:

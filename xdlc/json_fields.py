@@ -1,4 +1,4 @@
-"""Typed members of JSON objects from untrusted files; the place of a value is its JSON path."""
+"""Typed JSON from untrusted files: limits, forms, and members by JSON path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def json_value(text: str, most: int = MAX_VALUES) -> Any:
-    """Return the value of an untrusted JSON text of bounded size: its strings can be written as UTF-8.
+    """Return the value of an untrusted JSON text, whose strings are valid UTF-8.
 
     Raises:
         ValueError: If it is no JSON, has more than ``most`` values, nests them deeper than ``MAX_DEPTH``, or
@@ -43,6 +43,27 @@ def json_value(text: str, most: int = MAX_VALUES) -> Any:
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # its error is a ValueError
     return value
+
+
+def fits(value: Any, form: Any) -> bool:
+    """Return whether a JSON value has a form.
+
+    A form is a type, a list with the form of all elements, a tuple with those of each, or a dict with those
+    of the members that there may be by name, ``*`` for all others.
+
+    Example:
+        >>> fits({"a": ["b"]}, {"*": [str]}), fits(["a", 1], (str, str))
+        (True, False)
+    """
+    if isinstance(form, list):
+        return isinstance(value, list) and all(fits(element, form[0]) for element in value)
+    if isinstance(form, tuple):
+        return isinstance(value, list) and len(value) == len(form) and all(map(fits, value, form))
+    if isinstance(form, dict):
+        if not isinstance(value, dict):
+            return False
+        return all(fits(member, form.get(key, form.get("*", object))) for key, member in value.items())
+    return isinstance(value, form)
 
 
 class Stop(Exception):
@@ -165,10 +186,10 @@ class Fields:
         node: The value, which should be an object.
         what: Its title in messages, like ``input 0 of operator 'Blur'``.
         scope: Collects problems and notices.
-        known: Names that members may have.
+        names: Names that members may have.
     """
 
-    def __init__(self, node: Node, what: str, scope: Scope, known: Sequence[str]) -> None:
+    def __init__(self, node: Node, what: str, scope: Scope, names: Sequence[str]) -> None:
         self.path = node.path
         self.what = what
         self.scope = scope
@@ -176,16 +197,16 @@ class Fields:
         self._members: dict[str, Node] = {}
         self._meant: set[str] = set()
         if not self.ok:
-            example = "name" if "name" in known else known[0]
+            example = "name" if "name" in names else names[0]
             problem = f"{what} has to be an object, found {kind_of(node.value)}"
             scope.report(node.path, problem, f'write {{"{example}": ...}}')
             return
         for name, member in node.members():
-            if name in known:
+            if name in names:
                 self._members[name] = member
                 continue
-            scope.report(member.path, f"{what} has no field {shown(name)}", _fix(name, known))
-            self._meant |= {name, *get_close_matches(name.lower(), [key.lower() for key in known], n=1)}
+            scope.report(member.path, f"{what} has no field {shown(name)}", _fix(name, names))
+            self._meant |= {name, *get_close_matches(name.lower(), [key.lower() for key in names], n=1)}
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -240,7 +261,7 @@ class Fields:
         return self._typed(name, str, "a string", f'"{name}": "..."') or ""
 
     def one_of(self, name: str, known: Iterable[str], fix: str = "") -> str:
-        """Return a string out of several; empty if it is omitted. ``fix`` is for other strings."""
+        """Return one of several strings; empty if omitted. ``fix`` is for others."""
         word = self.text(name)
         if word and word not in known:
             self.report(name, f"{name} of {self.what} is unknown: {shown(word)}", fix or choice(word, known))
@@ -262,37 +283,37 @@ class Fields:
         found = self._typed(name, dict, "an object", f'"{name}": {{...}}')
         return dict(self._members[name].members()) if found else {}
 
-    def words(self, name: str, known: Sequence[str], fix: str = "") -> list[str]:
-        """Return an array of distinct strings out of several; ``fix`` is for other strings."""
-        found: list[str] = []
+    def words(self, name: str, choices: Sequence[str], fix: str = "") -> list[str]:
+        """Return distinct strings out of several; ``fix`` is for other strings."""
+        words: list[str] = []
         for node in self.items(name):
             word = node.value
             if not isinstance(word, str):
-                self.wrong(f"each of {name}", "a string", node, f"use strings like {known[0]!r}")
-            elif word not in known:
+                self.wrong(f"each of {name}", "a string", node, f"use strings like {choices[0]!r}")
+            elif word not in choices:
                 problem = f"{name} of {self.what} has unknown {shown(word)}"
-                self.scope.report(node.path, problem, fix or choice(word, known))
-            elif word in found:
+                self.scope.report(node.path, problem, fix or choice(word, choices))
+            elif word in words:
                 problem = f"{name} of {self.what} has {word!r} twice"
                 self.scope.report(node.path, problem, "remove one of them")
             else:
-                found.append(word)
-        return found
+                words.append(word)
+        return words
 
     def strings(self, name: str) -> tuple[str, ...]:
         """Return an array of strings that are not empty."""
-        found = []
+        texts = []
         for node in self.items(name):
             if isinstance(node.value, str) and node.value:
-                found.append(node.value)
+                texts.append(node.value)
             else:
                 expected = "a string that is not empty"
                 self.wrong(f"each of {name}", expected, node, 'write it like ["a", "b"]')
-        return tuple(found)
+        return tuple(texts)
 
 
 def _fix(name: str, known: Sequence[str]) -> str:
-    """Return the fix for an unknown field; extensions are offered for names that begin as they do."""
+    """Return the fix for an unknown field, an extension for similar names."""
     own = f"{EXTENSION}{name.lower()}"
     if own in known:
         return f'write "{own}", a field of xdlc\'s own'

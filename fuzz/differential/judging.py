@@ -101,7 +101,7 @@ def spread(
             moved = array + size * rng.uniform(-1, 1, array.shape)
             if grid:  # a number near 0 becomes 0
                 moved = np.round(moved / grid) * grid
-            return moved.astype(array.dtype)
+            return np.asarray(moved, array.dtype)
 
     def disturb(node: Node, index: int, result: Array) -> Array:
         return change(result, framework.step_of(node, index, np.asarray(result)))

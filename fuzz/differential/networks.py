@@ -148,7 +148,7 @@ class Network:
     @classmethod
     def read(cls, files: Files) -> Network:
         """Return the network of a case."""
-        fields = json.loads(files[FILE])
+        fields: dict[str, Any] = json.loads(files[FILE])
         for part in ("inputs", "constants"):
             fields[part] = {name: Tensor(**_tuples(tensor)) for name, tensor in fields.get(part, {}).items()}
         fields["nodes"] = tuple(
@@ -158,9 +158,9 @@ class Network:
             for node in fields["nodes"]
         )
         fields["sizes"] = _tuples(fields.get("sizes", {}))
-        return cls(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-        )
+        for name, value in fields.items():
+            fields[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**fields)
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:

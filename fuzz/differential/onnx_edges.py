@@ -175,7 +175,8 @@ def _begun(rng: random.Random, network: Network) -> Network:
 
 def samples() -> dict[str, list[Network]]:
     """Return networks by operator: cases of the package onnx, else random ones."""
-    rng, networks = random.Random(0), {}
+    rng = random.Random(0)
+    networks: dict[str, list[Network]] = {}
     for module in modules():
         for case in cases(module):
             if len(case.nodes) == 1:
@@ -219,7 +220,7 @@ def changes(network: Network) -> Iterator[Network]:
 def _attributes(node: Node, opset: int) -> dict[str, Any]:
     """Return an operator's attributes that are numbers, texts or lists of these."""
     try:
-        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+        attributes: dict[str, Any] = onnx.defs.get_schema(node.op, opset, node.domain).attributes
     except onnx.defs.SchemaError:
         return {}
     kinds = ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS")

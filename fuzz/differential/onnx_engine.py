@@ -58,7 +58,7 @@ def model_of(network: Network) -> Any:
 def _node(node: Node, name: str, opset: int) -> Any:
     result = helper.make_node(node.op, node.inputs, node.outputs, name, domain=node.domain)
     try:
-        attributes = onnx.defs.get_schema(node.op, opset, node.domain).attributes
+        attributes: dict[str, Any] = onnx.defs.get_schema(node.op, opset, node.domain).attributes
     except onnx.defs.SchemaError:
         attributes = {}
     for key, value in node.attributes.items():

@@ -64,7 +64,7 @@ REDUCTIONS = (
 
 def is_float(array: Array) -> bool:
     """Return whether an array has floats."""
-    return array.dtype == np.float32
+    return bool(array.dtype == np.float32)
 
 
 def _floats(grower: Grower, *ranks: int) -> tuple[str, tuple[int, ...]] | None:
@@ -136,7 +136,7 @@ def reshape(grower: Grower, x: str, shape: tuple[int, ...]) -> bool:
     grower.rng.shuffle(sizes)
     if grower.rng.random() < 0.4:
         sizes[grower.rng.randrange(len(sizes))] = -1
-    if grower.rng.random() < 0.2 and sizes[0] == shape[:1]:
+    if grower.rng.random() < 0.2 and shape[:1] == (sizes[0],):
         sizes[0] = 0
     return grower.add("Reshape", [x, _ints(grower, sizes)])
 

@@ -72,8 +72,11 @@ class Tflite(Grower):
         """Return the name of a bias for a value and weights."""
         if not self.is_int8:
             return self.weight(count)
-        scale, first = self.constants[kernel].quantization[0], self.grids[x][0]  # type: ignore[index]
-        scales = tuple(float(np.float32(first) * np.float32(each)) for each in np.atleast_1d(scale))
+        kernel_grid, grid = self.constants[kernel].quantization, self.grids[x]
+        assert kernel_grid is not None
+        assert grid is not None
+        factors = np.asarray(grid[0], np.float32) * np.atleast_1d(np.asarray(kernel_grid[0], np.float32))
+        scales = tuple(map(float, factors))
         values = np.random.default_rng(self.rng.randrange(1000)).integers(-300, 300, count).astype(np.int32)
         return self.constant(Tensor.of(values, (scales if len(scales) > 1 else scales[0], 0)))
 
@@ -197,7 +200,7 @@ def unary(grower: Tflite, x: str, shape: tuple[int, ...]) -> bool:
     grid = None
     if grower.is_int8:
         grid = FIXED.get(op) or (grower.grids[x] if op == "ABS" or rng.random() < 0.3 else grower.grid())
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "LEAKY_RELU": {"alpha": 0.2},
         "SOFTMAX": {"beta": 1.0},
         "GELU": {"approximate": rng.random() < 0.5},

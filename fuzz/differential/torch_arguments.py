@@ -95,7 +95,9 @@ def arguments(grower: Grower, op: str, *, share: float = 0.4) -> tuple[list[str]
         op: The operator.
         share: Share of optional arguments that are given.
     """
-    rng, inputs, attributes = grower.rng, [], {}
+    rng = grower.rng
+    inputs: list[str] = []
+    attributes: dict[str, Any] = {}
     for argument in operator(op)._schema.arguments:
         if (
             argument.name in IGNORED

@@ -68,7 +68,7 @@ def module_of(network: Network) -> Any:
     """Return a network as a module, whose arguments have the names of the inputs."""
     import torch
 
-    class Net(torch.nn.Module):
+    class Net(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             for name, each in network.constants.items():
@@ -84,7 +84,7 @@ def module_of(network: Network) -> Any:
     pairs = ", ".join(f"{name!r}: {name}" for name in names)
     scope: dict[str, Any] = {}
     exec(f"def forward(self, {', '.join(names)}):\n    return self.compute({{{pairs}}})\n", scope)
-    Net.forward = scope["forward"]  # type: ignore[method-assign]
+    Net.forward = scope["forward"]
     return Net().eval()
 
 
@@ -99,8 +99,6 @@ class Torch(Framework):
 
         if node.attributes.get("alpha") == -(1 << 63):
             raise Undefined("torch negates the least integer")
-        if "polynomial" in node.op and any(number != number for number in node.attributes.values()):
-            raise Undefined("a polynomial of what is no number")
         tensors = [None if tensor is None else torch.from_numpy(np.array(tensor)) for tensor in values]
         if _largest(list(node.attributes.values())) > MOST:  # perhaps a size: without memory first
             with contextlib.suppress(*ERRORS), torch.no_grad():

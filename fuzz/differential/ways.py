@@ -184,14 +184,14 @@ class Trip:
             mine = np.asarray(ours[name]).astype(np.float64)
             if mine.shape != other.shape:
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, f"shape of {name}")
-            signal, error = np.sqrt(np.square(other).mean()), np.sqrt(np.square(mine - other).mean())
-            if not np.isfinite(error) and POLES.search(self.network.ops().lower()):
+            signal, noise = np.sqrt(np.square(other).mean()), np.sqrt(np.square(mine - other).mean())
+            if not np.isfinite(noise) and POLES.search(self.network.ops().lower()):
                 return "a rounded divisor is 0"
-            if not np.isfinite(error):
+            if not np.isfinite(noise):
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, f"{name} is not finite")
             limit = apart[name] * 10 ** (LOSS / 20)
-            if error > max(limit, signal * 10 ** (-ENOUGH / 20)):
-                detail = f"{name}: error {error:.3g} of {signal:.3g}; steps allow {apart[name]:.3g}"
+            if noise > max(limit, signal * 10 ** (-ENOUGH / 20)):
+                detail = f"{name}: error {noise:.3g} of {signal:.3g}; steps allow {apart[name]:.3g}"
                 raise Difference(f"wrong, quantized to {bits} bits", self.network, detail)
         return "quantized"
 

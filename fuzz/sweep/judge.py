@@ -14,7 +14,7 @@ from fuzz.sweep.draft import SAMPLES, Draft, feeds, network, prefix
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import Model, ScaleOffset
 from xdlc.passes.base import REPORT
-from xdlc.runtime.htp.process import ChildDiedError
+from xdlc.worker.process import ChildDiedError
 
 Results = Mapping[str, Any]
 MODES = {"float": None, "w8a8": 8, "w8a16": 16}

@@ -102,19 +102,22 @@ def _counts(words: Counter[str]) -> str:
     return ", ".join(f"{word} {number}" for word, number in words.most_common())
 
 
+def _names(text: str) -> list[str]:
+    return text.split(",")
+
+
 def main() -> int:
     """Run the command line; return 1 if HTP computes a case otherwise than the host."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.sweep.run", description=__doc__.split("\n")[0])
-    listed = {"type": lambda text: text.split(",")}
     parser.add_argument("--seconds", type=float, default=1e9, help="time in all")
     parser.add_argument("--batches", type=int, default=1 << 40, help="number of batches")
     parser.add_argument("--start", type=int, default=0, help="number of the first batch")
     parser.add_argument(
-        "--families", default=sorted(FAMILIES.all()), help="names separated by commas", **listed
+        "--families", default=sorted(FAMILIES.all()), help="names separated by commas", type=_names
     )
-    parser.add_argument("--leave", default=[], help="names of families to leave out", **listed)
-    parser.add_argument("--modes", default=list(MODES), help=f"of {','.join(MODES)}", **listed)
-    parser.add_argument("--socs", default=list(SOCS), help=f"default: {','.join(SOCS)}", **listed)
+    parser.add_argument("--leave", default=[], help="names of families to leave out", type=_names)
+    parser.add_argument("--modes", default=list(MODES), help=f"of {','.join(MODES)}", type=_names)
+    parser.add_argument("--socs", default=list(SOCS), help=f"default: {','.join(SOCS)}", type=_names)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--work", type=Path, default=Path("fuzz-work"), help="folder of sweep.jsonl")
     parser.add_argument("--case", help="name of a case to show and run alone")

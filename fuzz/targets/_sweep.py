@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.mutate.values import INTEGERS
-from xdlc.converter.operators.handlers import Handlers
+from xdlc.converter.operators.registry import Handlers
 
 SHAPES = ((), (1,), (4,), (2, 3), (1, 4, 3), (1, 4, 4, 2), (1, 4, 4, 4), (1, 2, 2, 2, 2))
 TYPES = (*["float32"] * 6, "int32", "int64", "bool", "int8", "uint8", "float64")

@@ -16,7 +16,7 @@ from onnx import helper
 from fuzz.targets import Files, Target
 from fuzz.targets._steps import built, convert
 from fuzz.targets._sweep import SHAPES, TYPES, array, value
-from tests.onnx_models import build, node
+from tests.support.onnx_models import build, node
 
 W = np.ones((2, 3, 3, 3), np.float32) / 9
 FLOAT, STRING = onnx.AttributeProto.FLOAT, onnx.AttributeProto.STRING
@@ -45,9 +45,9 @@ def network() -> Any:
         node("Reshape", "l shape", "y"),
     ]
     scale, size, zero = np.array(0.1, np.float32), np.array([1, -1]), np.array(128, np.uint8)
-    held = {"w": W, "b": W[0, 0, 0, :2], "s": scale, "z": zero, "m": np.array(2), "k": np.array(True)}
-    held["shape"] = size
-    return build(nodes, {"x": np.ones((1, 3, 8, 8), np.float32)}, held, ["y"], 17)
+    constants: dict[str, Any] = {"w": W, "b": W[0, 0, 0, :2], "s": scale, "z": zero}
+    constants |= {"m": np.array(2), "k": np.array(True), "shape": size}
+    return build(nodes, {"x": np.ones((1, 3, 8, 8), np.float32)}, constants, ["y"], 17)
 
 
 def operators(rng: random.Random) -> Files:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,12 +103,14 @@ def programs() -> Iterator[Files]:
     yield built(tiny.write)
 
 
+def _write_script(body: str, folder: Path) -> None:
+    script(folder, net(body), module("Net", w=X), [X[0]], traced=[X])
+
+
 def scripts() -> Iterator[Files]:
     """Iterate over archives with code."""
     for body in BODIES:
-        yield built(
-            lambda folder, body=body: script(folder, net(body), module("Net", w=X), [X[0]], traced=[X])
-        )
+        yield built(partial(_write_script, body))
 
 
 TARGETS = (

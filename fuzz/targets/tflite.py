@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ CUSTOM = (
 
 def operator(rng: random.Random) -> Files:
     """Return a model of one operator with any inputs, some constant."""
-    model, options, name = TinyModel(), {}, rng.choice((*NAMES, *CUSTOM))
+    model, name = TinyModel(), rng.choice((*NAMES, *CUSTOM))
+    options: dict[str, Any] = {}
     shape = rng.choice(SHAPES)
     inputs, outputs, fed = [], [], []
     for index in range(rng.choice((1, 1, 2, 2, 3, 3, 4, 5))):

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import xdlc
+from xdlc.api import execution, runtimes
 from xdlc.errors import UsageError
+from xdlc.options import options_of
+from xdlc.options.running import RunOptions
 
 
 def test_unknown_runtime(models: Any) -> None:
-    with pytest.raises(UsageError, match="'gpu' is not one of cpu, htp, aip"):
+    with pytest.raises(UsageError, match="'gpu' is not one of aip, cpu, htp"):
         xdlc.run(xdlc.convert(models.save(models.cnn())), {}, runtime="gpu")
 
 
@@ -27,7 +30,7 @@ def test_unknown_runtime_options(models: Any) -> None:
 
 
 def test_sections_of_a_model(tmp_path: Path) -> None:
-    from tests.section_models import feeds_of, residual
+    from tests.support.section_models import feeds_of, residual
     from xdlc.errors import ContainerError
     from xdlc.prepare import hta
 
@@ -76,3 +79,10 @@ def test_a_model_in_memory_is_converted(models: Any) -> None:
     count = len(proto.graph.node)
     assert steps == [*(("importing", done, count) for done in range(1, count + 1)), ("optimizing", 0, 0)]
     assert not xdlc.check(proto).problems
+
+
+def test_every_registered_runtime_is_one_for_checkers_of_types() -> None:
+    assert sorted(get_args(execution.Runtime)) == sorted(runtimes.RUNTIMES.all())
+    for name, runtime in runtimes.RUNTIMES.all().items():
+        assert runtime.name == name
+        assert runtime.options <= options_of(RunOptions).keys()

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import add, cnn, needs_htp
-from tests.running import run_htp
+from tests.support.htp_models import add, cnn, needs_htp
+from tests.support.running import run_htp
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, u32
 from xdlc.ir import dtype as dt

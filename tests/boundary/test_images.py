@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.image_steps import preprocessed
-from tests.onnx_models import build, node
+from tests.support.image_steps import preprocessed
+from tests.support.onnx_models import build, node
 from xdlc.errors import ConstraintError, ProblemList, UsageError, each_problem
 from xdlc.ir.fingerprint import fingerprint
 

@@ -93,7 +93,7 @@ def test_a_dlc_gets_another_boundary(path):
 
 
 def test_names_that_are_no_text_are_errors(path):
-    with pytest.raises(xdlc.XdlcError, match="names 5"):
+    with pytest.raises(xdlc.XdlcError, match="input_layout"):
         xdlc.convert(path, input_layout={5: "NCHW"})
     with pytest.raises(xdlc.XdlcError, match="runtime 5"):
         xdlc.Session(xdlc.convert(path), runtime=5)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,15 @@ from click.testing import CliRunner
 
 from xdlc.cli.convert_options import converter_tool
 from xdlc.converter.frontends import Frontend, FrontendOption
+from xdlc.converter.pipeline import Options
 from xdlc.errors import ModelError
 
 SEEN: dict[str, Any] = {}
 
 
-def converts(path: Path, **options: Any) -> Any:
+def reads(path: Path, options: Options, **own: Any) -> Any:
     SEEN.clear()
-    SEEN.update(options, path=Path(path))
+    SEEN.update(asdict(options), **own, path=Path(path))
     raise ModelError("seen", fix="none")
 
 
@@ -25,7 +27,7 @@ NET = Frontend(
     "a net",
     "xconv-net-to-dlc",
     lambda _path, _found: True,
-    converts,
+    reads,
     (FrontendOption("weights", "file", "Its weights.", ("-b", "--net_bin")),),
     {"--input_network": ("-p", "--net_txt"), "--output_path": ("--dlc",)},
 )
@@ -75,7 +77,7 @@ def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monk
             ["--weights=a", "-b", "a", "--input_network=a", "--input_network=b"],
             "two values for one option: --in",
         ),
-        (["-i", "a", "-d", "b.dlc"], "-d takes a name and a shape, found 'b.dlc'"),
+        (["-i", "a", "-d", "b.dlc"], "-d expects a name and a shape, found 'b.dlc'"),
     ],
 )
 def test_contradictory_words_are_refused(words: list[str], problem: str) -> None:

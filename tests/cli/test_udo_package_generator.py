@@ -33,7 +33,7 @@ def test_packages_of_several_files(config: Path, tmp_path: Path) -> None:
     other = tmp_path / "d.xml"
     other.write_text(package("Other", unary("B")))
     words = ["--config_path", config, "--config_path", other, "--output_path", tmp_path / "out"]
-    assert "notice: --converter_op_package changes nothing" in call(*words, "-cop").stderr
+    assert "notice: --converter_op_package is ignored" in call(*words, "-cop").stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Other", "Pack"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.vendor_compare import differences
+from tests.support.vendor_compare import differences
 from xdlc.container import caches, load, save
 from xdlc.container.aip_record import parse_aip
 from xdlc.ir import Graph, Model, Tensor, make_op, static, string, u32

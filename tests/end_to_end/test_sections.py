@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.corpus_models import CorpusModel
+from tests.support.corpus_models import CorpusModel
 from xdlc import api
 from xdlc.container.aip_record import Engine
 from xdlc.prepare import hta
@@ -70,7 +70,7 @@ def test_sections_give_what_the_network_gives(corpus, network, least, manual):
 
 def test_the_vendors_sections_run_on_the_cpu(corpus):
     (path,) = (corpus / "dlc" / "mlperf_deeplabv3_v0_7").glob("*.dlc")
-    session = api.sections(path)
+    session = SectionSession(api.executable(path), records=api.load(path).records)
     (notice,) = session.notices
     assert notice.startswith("the HTA code of layers 0-82, 96-107, 109-118 is the vendor's")
     model = api.executable(path)

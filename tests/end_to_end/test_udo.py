@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from onnx import helper
 
-from tests.compilers import build_library, needs_cc
-from tests.custom_ops import onnx_model
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.support.compilers import build_library, needs_cc
+from tests.support.custom_ops import onnx_model
 from xdlc import api
 from xdlc.cli.tools.info import main as info
 from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
@@ -106,7 +106,7 @@ def ops(model: Model) -> dict[str, Op]:
 
 def outputs(folder: Path, dlc: Path, kernels: Path, *, native: bool = False) -> list[np.ndarray]:
     model = api.executable(dlc)
-    with api.kernels(model, kernels) as held:
+    with api.kernels(model, udo_package_path=kernels) as held:
         session = CpuSession(model, kernels=held)
         samples = [np.load(folder / f"{index}.npy") for index in range(8)]
         return [session.run({"x": sample}, native=native)["y"] for sample in samples]

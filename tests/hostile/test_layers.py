@@ -14,7 +14,7 @@ from tests.converter.snpe.test_layers import Net
 from xdlc.container import load
 from xdlc.container.archive import read_entries
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.converter.snpe import translate
+from xdlc.converter.snpe.translate import translate
 from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import MappedFile, ScaleOffset, i32, static, string
 from xdlc.ir.dtype import INT32
@@ -129,8 +129,8 @@ def _ints(*values):
     [
         ("Prelu", {"operands.1.dims": _ints(-1)}, "has the shape"),
         ("Prelu", {"operands.1.dims": _ints(9)}, "bytes for"),
-        ("Prelu", {"operands.1.dtype": string("odd")}, "'odd', which is not known"),
-        ("Prelu", {"operands.1.dtype": string("string")}, "'string', which is not known"),
+        ("Prelu", {"operands.1.dtype": string("odd")}, "'odd', which is unknown"),
+        ("Prelu", {"operands.1.dtype": string("string")}, "'string', which is unknown"),
         (
             "Prelu",
             {"operands.1.scales": static("", np.zeros(1, np.float32))},
@@ -141,10 +141,10 @@ def _ints(*values):
         ("Prelu", {"operands.7.dims": _ints(1)}, "gaps between"),
         ("Prelu", {"operands": i32(7)}, "expected a tensor, found nothing"),
         ("Transpose", {"params.perm.data": _ints(1)}, "1 numbers for a parameter"),
-        ("Transpose", {"params.perm.dtype": string("int4")}, "not known"),
+        ("Transpose", {"params.perm.dtype": string("int4")}, "which is unknown"),
         ("Transpose", {"params.perm.dims": _ints(2, 2, 2)}, "2 numbers for a parameter"),
-        ("Transpose", {"params.perm": _ints(1)}, "bare list"),
-        ("Transpose", {"outputs.0": string("none")}, "'none', which is not known"),
+        ("Transpose", {"params.perm": _ints(1)}, "list as a parameter"),
+        ("Transpose", {"outputs.0": string("none")}, "'none', which is unknown"),
         ("Transpose", {"left_out": string("0")}, "no list 'left_out'"),
         ("Transpose", {"left_out": _ints(0)}, "expected a tensor, found nothing"),
     ],

@@ -82,8 +82,8 @@ def test_what_a_kernel_does_wrong(wrong: Kernels, number: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("import os\nos._exit(0)", "executing it ended its process with status 0\n  fix: let it return"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended its process with SIGKILL"),
+        ("import os\nos._exit(0)", "executing it ended with status 0\n  fix: let it return"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended with SIGKILL"),
         (
             "print('so far')\nimport sys; sys.stdout.flush()\nimport os; os.abort()",
             "SIGABRT; it printed 'so far'",

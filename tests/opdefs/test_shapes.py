@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.running import run
+from tests.support.running import run
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, UINT32

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
+from xdlc.api import check_platform
 from xdlc.errors import BackendError, UsageError
-from xdlc.prepare.platform import check_platform
 from xdlc.runtime import cpu, htp
 from xdlc.runtime.htp import process, worker_session
 from xdlc.targets import all_archs, all_socs
@@ -104,7 +104,7 @@ def test_wrong_numbers_and_unloadable_libraries_are_problems(monkeypatch: pytest
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(UsageError, match="no runtime 'hpt'\n  fix: nearest: htp"):
+    with pytest.raises(UsageError, match="runtime 'hpt' is not one of aip, cpu, htp\n  fix: nearest: htp"):
         check_platform(["hpt"])
     with pytest.raises(UsageError, match="unknown SoC 'sm8560'"):
         check_platform(["cpu"], "sm8560")

@@ -5,7 +5,7 @@ from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import b8, f32, static, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
-from xdlc.quant.capabilities import check_ops, check_options, takes
+from xdlc.quant.capabilities import check_ops, check_options, supports
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
@@ -46,7 +46,7 @@ def attention(net):
             "sm8250",
             {"act_bitwidth": 16},
             "act_bitwidth",
-            "it takes 8-bit activations with",
+            "supported: 8-bit activations with",
         ),
         ("sm8250", {"weights_bitwidth": 4}, "weights_bitwidth", "with weights of 8 bits"),
         (
@@ -61,11 +61,11 @@ def attention(net):
             "weights_bitwidth",
             "with weights of 8 or 4 or 2",
         ),
-        ("sm8350", {"weights_block_size": 32, "use_lpbq": True}, "weights_block_size", "it takes None"),
+        ("sm8350", {"weights_block_size": 32, "use_lpbq": True}, "weights_block_size", "supported: None"),
         ("sm8650", {"weights_block_size": 32}, "weights_block_size", "use_lpbq=True"),
         ("sm7350", {"float_bitwidth": 16}, "float_bitwidth", "quantized ops only"),
         ("sm8650", {"float_bitwidth": "bf16"}, "float_bitwidth", "16 and 32"),
-        ("sdm801", {}, "target", "nothing is known"),
+        ("sdm801", {}, "target", "are unknown"),
     ],
 )
 def test_options_that_a_generation_does_not_take(target, given, where, text):
@@ -110,7 +110,7 @@ def test_widths_of_single_ops(net):
     with pytest.raises(ConstraintError, match="16-bit activations with 2-bit weights") as caught:
         checked(model, options, Precision(8, 8, {"y_op": 16}, {"y_op": 2}))
     assert caught.value.node == "y_op"
-    assert "v69 of sm8450 takes" in caught.value.problem
+    assert "v69 (sm8450)" in caught.value.problem
     assert checked(model, QuantOptions(target="sm8550"), Precision(8, 8, {"y_op": 16}, {"y_op": 16})) == []
 
 
@@ -124,7 +124,7 @@ def test_operations_without_a_kernel_for_wide_weights(net):
     weight = n.weights("w", 1, 1, 1, 3, 2)
     model = n.done(n.op("Conv3d", [n.x, weight, n.weights("b", 2)], (1, 4, 4, 4, 2), "y", **window))
     options = QuantOptions(target="sm8650", act_bitwidth=16, weights_bitwidth=16)
-    with pytest.raises(ConstraintError, match="it takes weights of 8 bits there"):
+    with pytest.raises(ConstraintError, match="supported: weights of 8 bits there"):
         checked(model, options)
     assert checked(model, QuantOptions(target="sm8650", act_bitwidth=16)) == []
 
@@ -225,7 +225,7 @@ def test_widths_that_a_target_takes(net, target, kept):
     (op,) = model.main.ops
     soc = None if target is None else find_soc(target)
     every = [(8, 4), (8, 8), (16, 8), (16, 16), (None, 4)]
-    assert [widths for widths in every if takes(op, *widths, soc)] == kept
+    assert [widths for widths in every if supports(op, *widths, soc)] == kept
 
 
 def test_float_ops(net):
@@ -233,7 +233,7 @@ def test_float_ops(net):
     model = n.done(n.op("Custom", [n.conv(n.x, 4, "c")], (1, 4, 4, 4), "y", package="mine"))
     options = QuantOptions(target="sm7350")
     assert checked(model, options) == checked(model, QuantOptions(target="sm8650")) == []
-    with pytest.raises(ConstraintError, match=r"op 'c_op'.*float is nothing that v68"):
+    with pytest.raises(ConstraintError, match=r"op 'c_op'.*does not support float"):
         checked(model, options, Precision(8, 8, {"c_op": None}))
 
 
@@ -259,7 +259,7 @@ def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
 def test_notes(net):
     _, model = conv(net)
     (note,) = checked(model, QuantOptions(weights_bitwidth=2))
-    assert note.endswith("they run on the host only: 'y_op'")
+    assert note.endswith("these ops run on the host only: 'y_op'")
     assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
 
 

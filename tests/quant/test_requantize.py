@@ -36,7 +36,7 @@ def test_a_quantized_model_is_refused_with_the_way_out(net):
     n, model = classifier(net)
     for options in ({}, {"float_ops": ["gate"]}):
         quantized = quantize(model, n.samples(2), **options)
-        with pytest.raises(UsageError, match="quantized already") as caught:
+        with pytest.raises(UsageError, match="already quantized") as caught:
             quantize(quantized, n.samples(2), act_bitwidth=16)
         assert "requantize=True" in caught.value.fix
 
@@ -109,7 +109,7 @@ def test_stored_integers_are_requantized_at_outputs_only(net):
 
 def test_models_with_users_ops_are_requantized_too(net, quantized):
     made, _ = quantized(sandwich(net), SAMPLES)
-    with pytest.raises(UsageError, match="quantized already"):
+    with pytest.raises(UsageError, match="already quantized"):
         quantized(made, SAMPLES, act_bitwidth=16)
     again, _ = quantized(made, SAMPLES, act_bitwidth=16, requantize=True)
     assert types(again, "g_op")[1] == [UFIXED16]

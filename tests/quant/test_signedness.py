@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model, model_of
-from tests.control_flow_models import op as call
 from tests.quant.udo_models import SAMPLES, defined, gain, op, quality, results, sandwich, sqnr, types
+from tests.support.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model, model_of
+from tests.support.control_flow_models import op as call
 from xdlc.ir import ScaleOffset, Tensor, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
 from xdlc.quant import quantize
@@ -81,7 +81,7 @@ def test_other_widths_meet_by_one_conversion(net, kernels, quantized):
     assert made.main.tensors["r"].encoding.offset == 0  # a range of its own, not a symmetric one
     assert [o.type for o in made.main.ops].count("Convert") == 2
     assert op(made, "out_op").inputs[0].dtype is UFIXED8
-    assert any("with 16 bits, not 8: its definition takes 'x' as sfixed16" in note for note in notes)
+    assert any("with 16 bits, not 8: its definition supports 'x' as sfixed16" in note for note in notes)
     assert quality(kernels, model, made, SAMPLES, "out") > 30
 
 
@@ -145,5 +145,5 @@ def test_bodies_of_loops_have_them_too(kernels):
     made = quantize(model, samples, udo_package_path=kernels, notify=notes.append)
     held = next(op for op in made.graphs["main_body"].ops if op.name == "body_gain")
     assert [tensor.dtype for tensor in (*held.inputs, *held.outputs)] == [SFIXED8, SFIXED8, SFIXED16]
-    assert any(note.endswith("its definition takes 'y' as sfixed16 (body_gain)") for note in notes)
+    assert any(note.endswith("its definition supports 'y' as sfixed16 (body_gain)") for note in notes)
     assert quality(kernels, model, made, samples, "y") > 30

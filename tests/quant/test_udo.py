@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.custom_ops import place
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -20,16 +19,17 @@ from tests.quant.udo_models import (
     types,
     values_of,
 )
+from tests.support.custom_ops import place
 from xdlc.container import udo
 from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, UFIXED8, UFIXED16
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.quant.encoding_groups import EncodingGroups
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place as place_ops
 from xdlc.quant.precision import Precision
-from xdlc.quant.sharing import Sharing
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.udo_notes import check_udos
 
@@ -66,8 +66,8 @@ def test_bytes_stay_bytes_where_a_definition_has_nothing_else(net, kernels, quan
     assert [o.type for o in made.main.ops] == [
         "Conv2d", "ElementWiseNeuron", "Convert", "Gain", "Convert", "Conv2d",
     ]  # fmt: skip
-    assert "Pkg::Gain reads 'x' with 8 bits, not 16: its definition takes 'x' as uint8 (g_op)" in notes
-    assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition takes 'y' as uint8 (g_op)" in notes
+    assert "Pkg::Gain reads 'x' with 8 bits, not 16: its definition supports 'x' as uint8 (g_op)" in notes
+    assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition supports 'y' as uint8 (g_op)" in notes
     assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
@@ -75,7 +75,7 @@ def test_only_sixteen_bits(net, quantized):
     made, notes = quantized(sandwich(net, x="uint8|uint16", w="ufixed8", y="ufixed16"), SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED16])
     assert op(made, "out_op").inputs[0].dtype is UFIXED8
-    assert "Pkg::Gain writes 'y' with 16 bits, not 8: its definition takes 'y' as ufixed16 (g_op)" in notes
+    assert "Pkg::Gain writes 'y' with 16 bits, not 8: its definition supports 'y' as ufixed16 (g_op)" in notes
 
 
 def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantized):
@@ -86,10 +86,10 @@ def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantiz
         "Conv2d", "ElementWiseNeuron", "Dequantize", "Gain", "Quantize", "Conv2d",
     ]  # fmt: skip
     assert any(
-        note.startswith("Pkg::Gain stays float: its definition takes 'x' as float32") for note in notes
+        note.startswith("Pkg::Gain stays float: its definition supports 'x' as float32") for note in notes
     )
     assert (
-        "'g_op' stays float: its definition takes 'x' as float32"
+        "'g_op' stays float: its definition supports 'x' as float32"
         in made.main.tensors["g_quantized"].producer.origin.reason
     )
     assert quality(kernels, model, made, SAMPLES, "out") > 25
@@ -107,7 +107,7 @@ def test_each_side_is_as_the_definition_has_it(net, kernels, quantized, x, y, be
     made, notes = quantized(model, SAMPLES)
     assert [o.type for o in made.main.ops][2:-1] == between
     side = "writes 'y'" if y == "float32" else "reads 'x'"
-    assert any(note.startswith(f"Pkg::Gain {side} as floats: its definition takes") for note in notes)
+    assert any(note.startswith(f"Pkg::Gain {side} as floats: its definition supports") for note in notes)
     assert types(made, "g_op") == (
         [UFIXED8 if x == "uint8" else FLOAT32, FLOAT32],
         [UFIXED8 if y == "uint8" else FLOAT32],
@@ -153,7 +153,7 @@ def test_an_encoding_that_a_definition_does_not_take_is_refused(net, quantized):
     model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
     with pytest.raises(ConstraintError) as caught:
         quantized(model, SAMPLES, quantization_overrides=_activation("g", 16, 1e-4))
-    assert "'g' has an encoding of 16 bits; the definition takes 'y' as uint8" in caught.value.problem
+    assert "'g' has an encoding of 16 bits; the definition supports 'y' as uint8" in caught.value.problem
     assert caught.value.fix == "give it 8 bits, or widen the definition in the configuration"
 
 
@@ -175,7 +175,7 @@ def test_named_floats_and_widths(net, quantized):
         sandwich(net, x="uint8", w="ufixed8", y="uint8"), SAMPLES, act_bitwidth_of={"g_op": 16}
     )
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
-    assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition takes 'y' as uint8 (g_op)" in notes
+    assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition supports 'y' as uint8 (g_op)" in notes
 
 
 @pytest.mark.parametrize("type", ["Softmax", "Conv2d"])
@@ -337,8 +337,8 @@ def test_mixed_precision_raises_what_definitions_have_wider(net, types, levels):
     model = sandwich(net, x=types, w="ufixed8", y=types)
     precision = Precision(8, 8, udos=UdoConstraints.of(udo.definitions(model)))
     placement = place_ops(model.main, precision)
-    sharing = Sharing(model.main, placement)
-    groups = find_groups(model.main, placement, sharing, precision, QuantOptions())
+    shared = EncodingGroups(model.main, placement)
+    groups = find_groups(model.main, placement, shared, precision, QuantOptions())
     found = [group for group in groups if group.ops[0].name == "g_op"]
     assert [str(level) for group in found for level in group.levels] == levels
     for group in found:

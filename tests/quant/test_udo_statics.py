@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.custom_ops import param, place
 from tests.quant.udo_models import (
     SAMPLES,
     defined,
@@ -14,6 +13,7 @@ from tests.quant.udo_models import (
     sandwich,
     types,
 )
+from tests.support.custom_ops import param, place
 from xdlc.container import load, udo
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, ScaleOffset, static
@@ -57,13 +57,13 @@ def test_static_inputs_of_one_type_on_all_cores_are_reals_to_python(net, kernels
 @pytest.mark.parametrize(
     ("allowed", "bits", "dtype", "note"),
     [
-        ("sfixed4", 8, SFIXED4, "stores 'w' with 4 bits, not 8: its definition takes 'w' as sfixed4"),
+        ("sfixed4", 8, SFIXED4, "stores 'w' with 4 bits, not 8: its definition supports 'w' as sfixed4"),
         ("ufixed4", 4, UFIXED4, ""),
         ("sfixed8|sfixed4", 8, SFIXED8, ""),
         ("sfixed8|sfixed4", 4, SFIXED4, ""),
         ("float32|sfixed4", 4, SFIXED4, ""),
         ("float32|sfixed4", 8, FLOAT32, "keeps 'w' float, 4 bits have to be"),
-        ("sfixed8", 4, SFIXED8, "stores 'w' with 8 bits, not 4: its definition takes 'w' as sfixed8"),
+        ("sfixed8", 4, SFIXED8, "stores 'w' with 8 bits, not 4: its definition supports 'w' as sfixed8"),
     ],
 )
 def test_four_bits_where_nothing_else_is_taken_or_they_are_asked_for(
@@ -174,7 +174,7 @@ def test_static_weights_take_scales_per_channel_that_are_given(net, kernels, qua
 def test_scales_per_channel_want_a_type_of_the_definition(net, quantized):
     model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
     given = {"version": "1.0.0", "activation_encodings": [], "param_encodings": _channels(model)}
-    with pytest.raises(ConstraintError, match="the definition takes 'w' as ufixed8") as caught:
+    with pytest.raises(ConstraintError, match="the definition supports 'w' as ufixed8") as caught:
         quantized(model, SAMPLES, quantization_overrides=given)
     assert caught.value.where == "op 'g_op' (Pkg::Gain)"
 

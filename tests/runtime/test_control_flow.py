@@ -7,8 +7,17 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
-from tests.running import run
+from tests.support.control_flow_models import (
+    ADD,
+    binary,
+    graph_of,
+    if_model,
+    loop_model,
+    model_of,
+    op,
+    while_params,
+)
+from tests.support.running import run
 from xdlc.container import load, save
 from xdlc.errors import BackendError, ConstraintError, ProblemList, UsageError
 from xdlc.ir import Tensor, static, string, u32

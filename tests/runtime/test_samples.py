@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.running import run
+from tests.support.running import run
 
 MODELS = {
     "deconv_group": {},
@@ -40,10 +40,10 @@ def sample(tensor, rng):
 def test_networks_compute_what_their_source_computes(corpus: Path, name: str, rng):
     import onnxruntime
 
-    from xdlc.converter.onnx.convert import convert
+    from xdlc.converter.onnx import FRONTEND
 
     (path,) = (corpus / "onnx" / name).glob("*.onnx")
-    model = convert(path, input_dims=MODELS[name] or None)
+    model = FRONTEND.convert(path, input_dims=MODELS[name] or None)
     feeds = {tensor.name: sample(tensor, rng) for tensor in model.main.inputs}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

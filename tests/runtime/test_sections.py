@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control_flow_models import if_model, loop_model
-from tests.section_models import feeds_of, on_cpu, residual, with_record
+from tests.support.control_flow_models import if_model, loop_model
+from tests.support.section_models import feeds_of, on_cpu, residual, with_record
 from xdlc.container.aip_record import OWN_RECORD, Engine, Section
 from xdlc.container.section_payload import read_subgraph, write_subgraph
 from xdlc.container.storage import model_bytes

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from xdlc.api.annotation import annotate
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.engines import emulation, kernels, led_by, resized, sections, with_stored_cache
-from xdlc.api.execution import RunOptions, Session, run, session
-from xdlc.api.models import executable, export_encodings, load, save, to_onnx
-from xdlc.api.plugins import check_plugin, write_kernels
+from xdlc.api.execution import Session, kernels, run, session
+from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
+from xdlc.api.plugins import check_plugin
 from xdlc.api.preparation import (
-    check_platform,
     optimize,
     prepare,
     prepare_all,
     prepare_hta,
     preprocess,
+    quantize,
     verdicts,
 )
-from xdlc.api.quantization import quantize
+from xdlc.api.runtimes import check_platform, find_runtime, runtimes_with
+from xdlc.api.runtimes.htp import with_stored_cache
+from xdlc.options.running import RunOptions
 
 __all__ = [
     "RunOptions",
@@ -28,11 +28,10 @@ __all__ = [
     "check_plugin",
     "convert",
     "draft_udo_config",
-    "emulation",
     "executable",
     "export_encodings",
+    "find_runtime",
     "kernels",
-    "led_by",
     "load",
     "optimize",
     "prepare",
@@ -40,13 +39,11 @@ __all__ = [
     "prepare_hta",
     "preprocess",
     "quantize",
-    "resized",
     "run",
+    "runtimes_with",
     "save",
-    "sections",
     "session",
     "to_onnx",
     "verdicts",
     "with_stored_cache",
-    "write_kernels",
 ]

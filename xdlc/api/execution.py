@@ -2,75 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
-from xdlc.api.engines import KERNEL_OPTIONS, emulation, kernels_to_own, sections
-from xdlc.api.models import executable
-from xdlc.api.options import Array, Notify, PathLike, by_name, verb
-from xdlc.api.submission import Submissions
-from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names
+from xdlc.api.models import executable, loaded
+from xdlc.api.runtimes import Engine, find_runtime, runtimes_with
+from xdlc.api.verbs import Array, verb
+from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
 from xdlc.ir import Graph, Model
+from xdlc.options import PathLike, options_of
+from xdlc.options.running import KernelOptions, RunOptions
 
 if TYPE_CHECKING:
-    from xdlc.runtime.cpu import CpuSession
-    from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.profile import Profile, Profiler
-    from xdlc.runtime.sections import SectionSession
     from xdlc.runtime.udo import Kernels
 
+R = TypeVar("R")
+WORKERS = min(4, os.cpu_count() or 1)
+"""Runs that are under way at a time."""
 Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
-Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
-_OF_RUNTIME = {
-    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
-    "htp": (
-        *("soc", "mode", "validate", "cpu_fallback", "notify", "loop_timeout", "outputs"),
-        *(*KERNEL_OPTIONS, "kernels"),
-    ),
-    "aip": ("notify", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
-}
-"""Options of each runtime."""
 
 
-class RunOptions(TypedDict, total=False):
-    """Options of sessions; each is of the runtimes that are named, or of all.
+@verb
+def kernels(model: Model | PathLike, **options: Unpack[KernelOptions]) -> Kernels:
+    """Return the kernels of a model's UDOs, for any number of sessions.
 
-    Attributes:
-        outputs: Names of tensors to return beside the graph's outputs.
-        soc: SoC to emulate (htp); default: that of the first usable cache, or else sm8650.
-        mode: Which caches will do (htp): ``permissive``, ``strict`` or ``always_generate_new``.
-        validate: Fail instead of compiling the model if no cache will do (htp).
-        cpu_fallback: Run on the CPU what the SoC's HTP refuses (htp).
-        quantized: Round to encodings (cpu); otherwise tensors with encodings run as floats.
-        plain: Round tensors with encodings and compute in float between them, without HTP's own arithmetic
-            (cpu).
-        use_aip: Run section by section: on the runtime ``aip`` instead of ``cpu``.
-        threads: Threads of one op (cpu, aip); default: one per core.
-        loop_timeout: Seconds that each loop may take, at most 15; default: 2, and 15 on HTP.
-        udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
-        allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a UDO may take; default: 60.
-        kernels: Kernels that are open already, which the caller closes, instead of those three.
-        notify: Called with each notice, a line of text (htp, aip).
+    They run in a process of their own, which ends when they are closed: use them as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        **options: Options of the kernels.
+
+    Raises:
+        UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
     """
+    from xdlc.runtime.udo.kernels import open_kernels
 
-    outputs: Sequence[str]
-    soc: str | None
-    mode: Mode
-    validate: bool
-    cpu_fallback: bool
-    quantized: bool
-    plain: bool
-    use_aip: bool
-    threads: int | None
-    loop_timeout: float | None
-    udo_package_path: PathLike | Sequence[PathLike] | None
-    allow_embedded_kernels: bool
-    udo_timeout: float | None
-    kernels: Kernels | None
-    notify: Notify | None
+    return open_kernels(loaded(model), **options)
+
+
+class Submissions:
+    """A few threads that do what is submitted.  Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._threads = set[threading.Thread]()
+        self._open: set[Future[object]] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def __enter__(self) -> Submissions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_closed, pool = True, self._pool
+            waiting = list(self._open)
+        for future in waiting:
+            future.cancel()
+        if pool is not None:  # each thread meets those that are cancelled, and wakes who waits for them
+            pool.shutdown(wait=False)
+        for thread in self._threads - {threading.current_thread()}:  # a callback of a future may close, too
+            thread.join()
+
+    def submit(self, work: Callable[[float | None], R], deadline: float | None) -> Future[R]:
+        """Return the future of what ``work`` returns.
+
+        Args:
+            work: Called in one of the threads, with the time of the monotonic clock at which it is to end.
+            deadline: Seconds after which the future fails; ``work`` is not called then, or its result is
+                dropped.
+
+        Raises:
+            UsageError: If the deadline is not positive, or the session is closed.
+        """
+        longest = threading.TIMEOUT_MAX
+        if deadline is not None and not (isinstance(deadline, int | float) and 0 < deadline <= longest):
+            fix = f"give seconds, more than 0 and at most {longest:g}"
+            raise UsageError(f"deadline is {deadline!r}", fix=fix)
+        until = None if deadline is None else time.monotonic() + deadline
+        future: Future[R] = Future()
+        starting = threading.Lock()
+
+        def late() -> None:
+            with starting, suppress(InvalidStateError):
+                problem = f"the run has not ended by its deadline, after {deadline:g} s"
+                future.set_exception(BackendError(problem, fix="give it more time"))
+
+        def run() -> None:
+            with starting:
+                if (future.done() and not future.cancelled()) or not future.set_running_or_notify_cancel():
+                    return
+            try:
+                result = work(until)
+            except BaseException as error:
+                with suppress(InvalidStateError):
+                    future.set_exception(error)
+            else:
+                with suppress(InvalidStateError):
+                    future.set_result(result)
+
+        with self._lock:
+            if self._is_closed:
+                raise UsageError("the session is closed", fix="open another one with xdlc.Session")
+            self._pool = self._pool or ThreadPoolExecutor(
+                WORKERS, "xdlc-session", lambda: self._threads.add(threading.current_thread())
+            )
+            self._open.add(future)  # type: ignore[arg-type]
+            self._pool.submit(run)
+        future.add_done_callback(self._open.discard)
+        if deadline is not None:
+            timer = threading.Timer(deadline, late)
+            timer.daemon = True
+            timer.start()
+            future.add_done_callback(lambda _: timer.cancel())
+        return future
 
 
 class Session:
@@ -85,7 +137,7 @@ class Session:
         model: The model, or the path of a DLC.
         runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
             best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
-        options: See ``help(xdlc.RunOptions)``.
+        **options: See ``help(xdlc.run)``.
 
     Raises:
         UsageError: If the runtime, or an option for it, is not known.
@@ -102,45 +154,30 @@ class Session:
         runtime: Runtime = "cpu",
         **options: Unpack[RunOptions],
     ) -> None:
-        given: dict[str, Any] = {
-            name: value
-            for name, value in options.items()
-            if value is not None and value is not (name == "quantized")  # the defaults
-        }
-        if runtime not in tuple(_OF_RUNTIME):
-            raise UsageError(
-                f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
-                fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
-            )
-        if runtime != "htp" and given.pop("use_aip", False):
+        given: dict[str, Any] = {**options}
+        if runtime in ("cpu", "aip") and given.pop("use_aip", False):
             runtime = "aip"
+        chosen = find_runtime(runtime)
         for name in given:
-            if name not in _OF_RUNTIME[runtime]:
-                others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
-                fix = f"omit it, or run on {others or 'cpu'}"
+            if name not in chosen.options:
+                fix = f"omit it, or run on {', '.join(runtimes_with(name)) or 'cpu'}"
                 raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
         threads = given.get("threads", 1)
         if not isinstance(threads, int) or threads < 1:
             raise UsageError(f"threads is {threads!r}", fix="give a whole number of at least 1")
-        self._anew: Callable[[Profiler], CpuSession] | None = None
+        self._anew: Callable[[Profiler], Any] | None = None
         with ExitStack() as stack:
-            self._engine: CpuSession | HtpSession | SectionSession
-            if runtime == "cpu":
-                from xdlc.runtime.cpu import CpuSession
-
-                whole = executable(model)
-                with kernels_to_own(whole, given) as opened:
-                    self._engine = CpuSession(whole, **given, **opened)
-                    for held in opened.values():
-                        stack.push(held)
-                self._anew = lambda profiler: CpuSession(whole, profiler=profiler, **given, **opened)
-            elif runtime == "htp":
-                self._engine = stack.enter_context(emulation(model, **given))
-            else:
-                notify = given.pop("notify", None)
-                self._engine = found = stack.enter_context(sections(model, **given))
-                for line in found.notices if notify is not None else ():
-                    notify(line)
+            source = executable(model) if chosen.times_ops else model
+            named: Any = {name: given.pop(name) for name in options_of(KernelOptions) if name in given}
+            if named and "kernels" in given:
+                raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
+            opened = stack.enter_context(kernels(source, **named)) if named else None
+            given |= {"kernels": opened} if named else {}
+            self._engine: Engine = stack.enter_context(chosen.open(source, **given))
+            for path in opened.unused() if opened is not None else ():
+                logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
+            if chosen.times_ops:
+                self._anew = lambda profiler: chosen.open(source, profiler=profiler, **given)
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or given.get("soc")
@@ -163,7 +200,7 @@ class Session:
             BackendError: If the engine fails.
         """
         self._check_open()
-        return self._engine.run(by_name(feeds, "feeds"), native=native)
+        return self._engine.run(feeds, native=native)
 
     @verb
     def run_batch(
@@ -209,7 +246,6 @@ class Session:
             UsageError: If the deadline is not positive, or the session is closed.
         """
         self._check_open()
-        by_name(feeds, "feeds")
 
         def work(until: float | None) -> dict[str, Array]:
             if until is not None and self._anew is not None:
@@ -238,15 +274,15 @@ class Session:
         self._check_open()
         if self._anew is None:
             raise UsageError(
-                "ops are timed on the runtime cpu alone: the emulation of a device has no times of its own",
+                "ops are timed on the runtime cpu only: the emulation of a device has no times of its own",
                 fix="open the model with the runtime cpu",
             )
         if not isinstance(runs, int) or runs < 1:
             raise UsageError(f"runs is {runs!r}", fix="give a whole number of at least 1")
         with Profiler() as profiler:
-            engine = self._anew(profiler)
-            for _ in range(runs):
-                profiler.run(engine.run, by_name(feeds, "feeds"))
+            with self._anew(profiler) as engine:
+                for _ in range(runs):
+                    profiler.run(engine.run, feeds)
             return profiler.result()
 
     def close(self) -> None:
@@ -295,7 +331,7 @@ def run(
         feeds: Input arrays by name, in the layout of the graph's inputs.
         runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``Session``.
         native: Return outputs as quantized values instead of float32.
-        options: See ``help(xdlc.RunOptions)``.
+        **options: Options of the runtime.
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.

@@ -1,23 +1,71 @@
-"""Compilation of a model for HTP and HTA, and which devices can use the result."""
+"""Quantization of a model, compilation for HTP and HTA, and which devices can use the result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Names, Notify, PathLike, Step, given, keywords, verb
-from xdlc.boundary.options import Numbers, Words
-from xdlc.boundary.options import Options as BoundaryOptions
+from xdlc.api.verbs import Array, verb
 from xdlc.ir import Model
+from xdlc.options import Notify, PathLike, Step, options_of
+from xdlc.options.graphs import BoundaryOptions, CompileOptions, EditOptions, Numbers, PrepareOptions, Words
+from xdlc.options.quantizing import QuantizeOptions
 
 if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
-    from xdlc.prepare.platform import Machine
+    from xdlc.quant.report import Reporter
     from xdlc.runtime.htp.cache_verdict import Verdict
 
-Outputs: TypeAlias = Mapping[str, Sequence[str]] | Names
+
+@verb
+def quantize(
+    model: Model | PathLike,
+    samples: Iterable[Mapping[str, Array] | Array] | PathLike,
+    *,
+    report: Reporter | PathLike | None = None,
+    report_list: Iterable[Mapping[str, Array] | Array] | PathLike | None = None,
+    notify: Notify | None = None,
+    step: Step | None = None,
+    command: Sequence[str] = (),
+    **options: Unpack[QuantizeOptions],
+) -> Model:
+    """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
+
+    Args:
+        model: The model, or the path of a DLC.
+        samples: Input arrays by name, one mapping per calibration sample, read in order; plain arrays for a
+            model with one input.  Or the path of an .npz file with an array for each input, of an .npy file
+            for the only one, both with samples along the first axis, or of an input list.
+        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or the object that writes one.
+        report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
+            the report are measured with them; default: every fifth sample, under the ranges of the others.
+        notify: Called at the end with each note on what was done, a line of text; those on outputs of which
+            something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
+        step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        command: Command line to which advice adds options; default: it names keyword arguments.
+        **options: Options of the quantizer.
+
+    Raises:
+        UsageError: If an option is not known, or a sample does not fit the model's inputs.
+        ModelError: If weights or activations are NaN or infinite.
+        ConstraintError: If the target does not support the widths of an op, or an output is below
+            ``fail_below``.
+        StorageError: If a file cannot be read or written.
+    """
+    from xdlc.quant import quantize as quantize_model
+
+    return quantize_model(
+        executable(model),
+        samples,
+        report=report,
+        report_list=report_list,
+        notify=notify,
+        step=step,
+        command=command,
+        **options,
+    )
 
 
 @verb
@@ -25,70 +73,55 @@ def prepare(
     model: Model | PathLike,
     socs: Sequence[str] = (),
     *,
-    htp_archs: Sequence[str | int] = (),
-    vtcm_override: int | None = None,
-    optimization_level: int = 2,
-    num_hvx_threads: int | None = None,
-    htp_dlbc: bool = False,
-    share_weights: bool = False,
-    overwrite_cache_records: bool = False,
-    partition: bool = False,
-    set_output_tensors: Outputs = (),
-    set_output_layers: Outputs = (),
-    input_list: PathLike | None = None,
-    use_float_io: bool = False,
-    buffer_data_type: Mapping[str, str] | Names = (),
-    input_dimensions: Mapping[str, Sequence[int]] | None = None,
-    jobs: int | None = None,
-    timeout: float = 1800,
     notify: Notify | None = None,
     step: Step | None = None,
-    **boundary: Unpack[BoundaryOptions],
+    **options: Unpack[PrepareOptions],
 ) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
-        htp_archs: Architectures such as ``v73`` instead: one cache each, which runs on all SoCs of it.
-        vtcm_override: Vector memory in MB to plan for; default: all that the SoC has.
-        optimization_level: 1 to 3; 3 compiles longest and makes the fastest graph.
-        num_hvx_threads: Threads of the vector unit; default: all.
-        htp_dlbc: Compress feature maps in memory.
-        share_weights: Keep weights that SoCs have in common in records of their own; such caches run on
-            devices only.
-        overwrite_cache_records: Compile again where there is a cache already, whoever made it.
-        partition: Compile the partitions that HTP supports where it does not support all ops; the CPU runs
-            the rest.
-        set_output_tensors: Tensors that become the outputs in place of the graph's own.
-        set_output_layers: Ops whose outputs become those of the graph.
-        input_list: An input list, of which the lines with names of ops (#) and tensors (%) are read.
-        use_float_io: Make quantized inputs and outputs float32.
-        buffer_data_type: Type by name of an input or output: ``float32``, ``fixedPoint8``, ``fixedPoint16``.
-        input_dimensions: Other shapes, by input name.
-        jobs: SoCs to compile at a time; default: one per processor.
-        timeout: Seconds that one SoC may take.
         notify: Called with each notice, a line of text: caches that are kept or replaced, and why; with
             ``partition`` the ops that are left to the CPU, and why; default: the log.
         step: Called with the title of what is done, the number of SoCs finished, and of all.
-        **boundary: Options for inputs and outputs by name, as of ``convert``.
+        **options: Options of preparing.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
         PrepareError: If some SoCs failed; its ``model`` has the caches of the others.
     """
-    options = {**given(prepare, locals()), **boundary}
     from xdlc.prepare.htp import prepare as prepare_htp
 
-    return prepare_htp(_edited(model, socs, options), socs, **options)
+    edited, compiling = _edited(model, options)
+    return prepare_htp(edited, socs, notify=notify, step=step, **compiling)
 
 
-def prepare_all(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Prepared:
-    """Do what ``prepare`` does, with the same arguments, but return what failed beside what worked."""
+@verb
+def prepare_all(
+    model: Model | PathLike,
+    socs: Sequence[str] = (),
+    *,
+    step: Step | None = None,
+    **options: Unpack[PrepareOptions],
+) -> Prepared:
+    """Prepare a model as ``prepare`` does, and return failures beside caches.
+
+    Args:
+        model: The model, or the path of a DLC.
+        socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
+        step: Called with the title of what is done, the number of SoCs finished, and of all.
+        **options: Options of preparing.
+
+    Raises:
+        UsageError: If a SoC, an option, or a name in an option is not known.
+        BackendError: If the vendor's package is missing.
+    """
     from xdlc.prepare.htp import prepare_all as prepare_all_htp
 
-    return prepare_all_htp(_edited(model, socs, options), socs, **options)
+    edited, compiling = _edited(model, options)
+    return prepare_all_htp(edited, socs, step=step, **compiling)
 
 
 @verb
@@ -138,26 +171,39 @@ def preprocess(
         UsageError: If a name or a value is not known.
         ConstraintError: If the input cannot be as requested.
     """
-    options = given(preprocess, locals())
     from xdlc.prepare.edit import edit
 
-    words = {"layout": "desired_input_layout"}
-    boundary = {words.get(key, f"input_{key}"): {name: value} for key, value in options.items()}
+    ports = {
+        "input_encoding": encoding,
+        "input_crop": crop,
+        "input_resize": resize,
+        "input_mean": mean,
+        "input_scale": scale,
+        "desired_input_layout": layout,
+        "input_dtype": dtype,
+    }
+    boundary = {option: {name: value} for option, value in ports.items() if value is not None}
     return edit(executable(model), boundary=cast("BoundaryOptions", boundary))
 
 
-def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
-    """Apply the options that edit the model, take them out of ``options``, and return the model."""
-    from xdlc.converter.snpe import has_layers
+def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | PathLike, dict[str, Any]]:
+    """Return the model that options change, and the other options."""
+    from xdlc.converter.snpe.translate import has_layers
     from xdlc.prepare.edit import edit
 
-    changes = {name: options.pop(name) for name in keywords(edit) if name in options}
-    wanted = {name: options.pop(name) for name in BoundaryOptions.__annotations__ if name in options}
-    changes["boundary"] = {name: value for name, value in wanted.items() if value}
-    changes = {name: value for name, value in changes.items() if value}
+    changes = {name: value for name, value in _part(EditOptions, options).items() if value}
+    boundary = {name: value for name, value in _part(BoundaryOptions, options).items() if value}
+    compiling = _part(CompileOptions, options)
+    if boundary:
+        changes["boundary"] = boundary
     if changes or has_layers(loaded(model)):
-        return edit(executable(model), **changes) if changes else executable(model)
-    return model  # a path lets the compiler read the file itself
+        return edit(executable(model), **changes) if changes else executable(model), compiling
+    return model, compiling  # a path lets the compiler read the file itself
+
+
+def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:
+    """Return the options that a typed mapping has."""
+    return {name: value for name, value in options.items() if name in options_of(mapping)}
 
 
 @verb
@@ -224,19 +270,3 @@ def verdicts(
     from xdlc.runtime.htp.cache_verdict import verdicts as verdicts_of
 
     return verdicts_of(loaded(model), device, outputs=outputs, mode=mode, sdk=sdk)
-
-
-@verb
-def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
-    """Return the capabilities of this machine, after trials of them.
-
-    Args:
-        runtimes: Names of the runtimes to try, out of ``cpu``, ``htp`` and ``aip``; default: all of them.
-        soc: Name of the one SoC to list and to emulate; default: all, and one of each architecture.
-
-    Raises:
-        UsageError: If a runtime or the SoC is not known.
-    """
-    from xdlc.prepare import platform
-
-    return platform.check_platform(platform.RUNTIMES if runtimes is None else runtimes, soc)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from xdlc.boundary import colour, datatype, layout, resizing, scaling
-from xdlc.boundary.options import Options, Request
+from xdlc.boundary import colour, datatype, files, layout, resizing, scaling
+from xdlc.boundary.files import Request
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UINT8, DType
 from xdlc.json_fields import MAX_PROBLEMS, choice
+from xdlc.options.graphs import BoundaryOptions
 
 KINDS = ("image", "default", "opaque")
 """Kinds of inputs: ``opaque`` ones are passed on as they are."""
@@ -82,8 +83,8 @@ _OTHER_NAMES = {"type": "kind", "encoding": "colours"}
 _PRESERVED = {"layout": ("desired_layout",), "datatype": ("dtype", "quantization")}
 
 
-def requests(options: Options) -> tuple[list[Request], list[Request]]:
-    """Return the requests of options and of a custom I/O file, values parsed.
+def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
+    """Return what options request one by one, and what a custom I/O file does, values parsed.
 
     Raises:
         UsageError: If a value is not valid, or a file; a ProblemList of all of them.
@@ -105,8 +106,6 @@ def requests(options: Options) -> tuple[list[Request], list[Request]]:
             problems.append(UsageError(problem, fix="give a mapping {name: value}"))
     custom: list[Request] = []
     if "config" in options or "custom_io" in options:
-        from xdlc.boundary import files
-
         if "config" in options:
             raw += files.read(options["config"], has_sections=True).requests
         if "custom_io" in options:
@@ -124,7 +123,7 @@ def requests(options: Options) -> tuple[list[Request], list[Request]]:
     return parsed
 
 
-def requested(model: Model, options: Options, notify: Callable[[str], None]) -> Ports:
+def requested(model: Model, options: BoundaryOptions, notify: Callable[[str], None]) -> Ports:
     """Return what options request, by the name of the input or output.
 
     Args:

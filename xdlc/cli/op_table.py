@@ -15,12 +15,12 @@ from xdlc.opdefs import verify_op
 
 COLUMNS = ("Id", "Name", "Type", "Inputs", "Outputs", "Out Dims", "Runtimes", "Parameters")
 RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
-"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists what it takes."""
+"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists its support."""
 _Row = tuple[str, ...]
 
 
 def runtimes(op: Op) -> str:
-    """Return the letters of the runtimes whose supplement takes an op with its types, ranks and parameters.
+    """Return the letters of the runtimes that support an op with its types, ranks and parameters.
 
     Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
     """
@@ -50,7 +50,7 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
 def _of_layers(model: Model) -> dict[str, str]:
     """Return the letters of each layer of SNPE 1: those of all ops that it becomes, where it becomes some."""
     from xdlc import api
-    from xdlc.converter.snpe import has_layers
+    from xdlc.converter.snpe.translate import has_layers
 
     found: dict[str, set[str]] = {}
     if has_layers(model):

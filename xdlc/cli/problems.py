@@ -11,7 +11,7 @@ from xdlc.cli import text
 from xdlc.errors import MOST_SHOWN, XdlcError, each_problem
 
 if TYPE_CHECKING:
-    from xdlc.converter.report import Report
+    from xdlc.converter.checking import Report
 
 SHOWN_NODES = 6
 _WIDTHS = {"node": 24, "op": 17, "why": 33}
@@ -88,7 +88,7 @@ def lines(report: Report, *, every_node: bool) -> Iterator[str]:
 
     Args:
         report: What ``xdlc.check`` returned.
-        every_node: Show what became of each node, and name all nodes of a problem.
+        every_node: Show the ops of each node, and name all nodes of a problem.
     """
     yield from _problems(report, every_node)
     if every_node and report.nodes:

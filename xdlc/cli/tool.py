@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.cli import bars, usage_errors, vendor_flags, words
+from xdlc.cli import argv, bars, usage_errors, vendor_flags
 from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
@@ -36,7 +36,7 @@ class Tool(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
-            spread, notices = words.understood(args, ctx)
+            spread, notices = argv.understood(args, ctx)
             try:
                 left = super().parse_args(ctx, list(spread))
             except click.MissingParameter as error:
@@ -45,7 +45,7 @@ class Tool(click.Command):
                 left = super().parse_args(ctx, args)  # the word after an option's file is the argument
         for text in dict.fromkeys(notices):
             notice(text)
-        name, later = ctx.meta.get(words.LATER, ("", ()))
+        name, later = ctx.meta.get(argv.LATER, ("", ()))
         ctx.meta[_WORDS] = (*ctx.command_path.split(), *spread, *later)
         if later:
             ctx.meta[_NEXT] = _second(ctx, name, later)
@@ -55,10 +55,10 @@ class Tool(click.Command):
         super().format_epilog(ctx, formatter)
         if str(ctx.info_name).startswith(vendor_flags.NAMES):
             formatter.write_paragraph()
-            formatter.write_text(f"What each flag of the vendor's becomes: xdlc compat flags {ctx.info_name}")
+            formatter.write_text(f"Meaning of the vendor's flags: xdlc compat flags {ctx.info_name}")
 
     def invoke(self, ctx: click.Context) -> Any:
-        from xdlc.api.options import SPEAKS_FLAGS
+        from xdlc.api.verbs import SPEAKS_FLAGS
 
         speaks = SPEAKS_FLAGS.set(True)
         try:
@@ -104,7 +104,7 @@ class ToolGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _escape_what_streams_lack()
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
-            return super().parse_args(ctx, words.understood(args, ctx)[0])
+            return super().parse_args(ctx, argv.understood(args, ctx)[0])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -271,7 +271,7 @@ def command_line() -> tuple[str, ...]:
 def warn(text: str) -> None:
     """Print a warning on stderr, with ``--quiet`` too."""
     ctx = click.get_current_context()
-    lines = f"{ctx.command_path}: warning: {words.in_flags(text, ctx)}".split("\n")
+    lines = f"{ctx.command_path}: warning: {argv.in_flags(text, ctx)}".split("\n")
     with bars.undisturbed():
         click.echo("\n".join(clean(line) for line in lines), err=True)
 
@@ -286,13 +286,13 @@ def show(text: str) -> None:
 def notice(text: str) -> None:
     """Print a notice on stderr, unless only errors are wanted."""
     if not is_quiet():
-        text = words.in_flags(text, click.get_current_context())
+        text = argv.in_flags(text, click.get_current_context())
         with bars.undisturbed():
             click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
 
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
-    reword(error, lambda text: words.as_written(text, ctx))
+    reword(error, lambda text: argv.as_written(text, ctx))
     _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
 
 

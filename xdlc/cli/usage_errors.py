@@ -100,7 +100,7 @@ def miscounted(option: click.Parameter, name: str) -> UsageError:
     if isinstance(option, click.Option) and option.is_flag:
         return UsageError("takes no value", where=name, fix=f"write {name} alone")
     number = option.nargs
-    wants = "a value is missing" if number == 1 else f"takes {number} values"
+    wants = "a value is missing" if number == 1 else f"expects {number} values"
     return UsageError(wants, where=name, fix=f"write {_form(option, name)}")
 
 

@@ -16,7 +16,7 @@ separated by blanks, with these fields.
   them by the value, which may have the wildcards ``*`` and ``?``, and with ``#`` before it a notice
   follows the words; another value is refused. Of a flag without values (``:0``) they are by all words of
   the call.
-- ``void``: Reason why a flag changes nothing here.
+- ``void``: Reason why a flag has no effect here.
 - ``refused``: Fix for a flag that is an error, or a list of reason and fix.
 
 Keys of the last four are flags separated by blanks, each with the number of its values after a colon if it
@@ -48,8 +48,8 @@ class Entry:
 
     Attributes:
         flag: The flag.
-        kind: Whether it works under its name, becomes other words, changes nothing, or is an error.
-        values: Number of words that it takes: a number, or ``?`` or ``*``.
+        kind: Whether it works under its name, becomes other words, has no effect, or is an error.
+        values: Number of its values: a number, or ``?`` or ``*``.
         text: The other words, the reason, or, of a refused flag that needs none, nothing.
         fix: Fix of a refused flag.
         by_value: Words by the flag's value, where they depend on it.

@@ -19,8 +19,8 @@ from typing import Any
 
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
-from xdlc.ir.metadata_forms import fits, malformed
-from xdlc.json_fields import MAX_VALUES, json_value
+from xdlc.ir.model import malformed
+from xdlc.json_fields import MAX_VALUES, fits, json_value
 from xdlc.version import VERSION
 
 MAIN = "dlc.metadata2.3.0"
@@ -45,7 +45,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
 
     Args:
         data: The entry.
-        form: The form that the value should have, for ``xdlc.ir.metadata_forms.fits``.
+        form: The form that the value should have, for ``xdlc.json_fields.fits``.
         where: Place for errors.
 
     Raises:

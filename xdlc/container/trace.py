@@ -8,7 +8,8 @@ from typing import Any
 from xdlc.container.metadata import AGAIN, compact, formed, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
-from xdlc.ir.metadata_forms import NOTE, fits
+from xdlc.ir.model import NOTE
+from xdlc.json_fields import fits
 
 TRACE = "xdlc.trace"
 TRACED = ("nodes", "tensors", "weight_factors", "layers")

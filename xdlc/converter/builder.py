@@ -73,15 +73,15 @@ class Builder(Emitter):
         if value.order == order:
             return self._linked(value.tensor) if value.is_static else value.tensor
         perm = tuple(value.order.index(axis) for axis in order)
-        made = self._form(value, perm)
-        if made is None:
+        form = self._form(value, perm)
+        if form is None:
             if value.tensor.data is not None:
                 encoding = _transposed_encoding(value.tensor.encoding, perm)
-                made = self._static_form(value, value.tensor.data.transpose(perm), encoding)
+                form = self._static_form(value, value.tensor.data.transpose(perm), encoding)
             else:
-                made = self._rearranged(value.tensor, perm, why or f"{self.node} reads another axis order")
-            value.forms[perm] = made
-        return self._linked(made) if made.is_static else made
+                form = self._rearranged(value.tensor, perm, why or f"{self.node} reads another axis order")
+            value.forms[perm] = form
+        return self._linked(form) if form.is_static else form
 
     def source_order(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` in the source's own axis order."""
@@ -100,7 +100,7 @@ class Builder(Emitter):
         return self.scalar(value)
 
     def value_of(self, tensor: Tensor, *, ranked: bool = True) -> Value:
-        """Return the value that a computed tensor holds in the source's form; a scalar is laid as [1]."""
+        """Return the value of a computed tensor, in the source's form; a scalar is [1]."""
         if tensor.rank:
             return Value(tensor, identity(tensor.rank), ranked=ranked)
         lying = self.emit("Reshape", [tensor], (1,), tensor.dtype, why="backends refuse rank 0")
@@ -120,13 +120,13 @@ class Builder(Emitter):
 
     def scalar(self, value: Value) -> Tensor:
         """Return the tensor of rank 0 of a computed scalar."""
-        made = self.known_scalar(value)
-        if made is None:
+        scalar = self.known_scalar(value)
+        if scalar is None:
             held = value.tensor
             why = "a scalar again"
-            made = self.emit("Reshape", [held], (), held.dtype, encoding=held.encoding, why=why)
-            value.scalar = made
-        return made
+            scalar = self.emit("Reshape", [held], (), held.dtype, encoding=held.encoding, why=why)
+            value.scalar = scalar
+        return scalar
 
     def known_scalar(self, value: Value) -> Tensor | None:
         """Return the tensor of rank 0 of a computed scalar, if there is one."""
@@ -151,7 +151,7 @@ class Builder(Emitter):
         )
 
     def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
-        """Return ``value`` with its source axes permuted in the tensor: a Transpose of its own."""
+        """Return ``value`` with its source axes permuted by a Transpose of its own."""
         order = tuple(perm)
         known = self._form(value, tuple(value.order.index(axis) for axis in order))
         if value.order == order or value.is_static or known is not None:
@@ -172,24 +172,24 @@ class Builder(Emitter):
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Return ``value`` under another source shape of as many elements."""
-        wanted = tuple(int(dim) for dim in shape)
+        dims = tuple(int(dim) for dim in shape)
         if value.is_dynamic:
             raise UnsupportedOp(f"{value.tensor.name!r} has dynamic dimensions and is to be reshaped")
-        if wanted == value.shape:
+        if dims == value.shape:
             return value
         if value.tensor.data is not None:
-            encoding = _reshaped_encoding(value.tensor.encoding, value.shape, wanted)
-            return self.static_like(value, value.tensor.data.reshape(wanted), encoding)
-        tensor, order = value.tensor, reshaped_order(value.shape, value.order, wanted)
+            encoding = _reshaped_encoding(value.tensor.encoding, value.shape, dims)
+            return self.static_like(value, value.tensor.data.reshape(dims), encoding)
+        tensor, order = value.tensor, reshaped_order(value.shape, value.order, dims)
         if order is None and self.wants_channel_last:
-            near = grouped_order(value.shape, value.order, wanted)
-            made = reshaped_order(value.shape, near, wanted) if near is not None else None
-            if near is not None and made == channel_last(len(wanted)):
+            near = grouped_order(value.shape, value.order, dims)
+            made = reshaped_order(value.shape, near, dims) if near is not None else None
+            if near is not None and made == channel_last(len(dims)):
                 order = made
                 tensor = self.to_layout(value, near, why=f"{self.node} joins axes that lie apart")
         if order is None:
-            tensor, order = self.source_order(value), identity(len(wanted))
-        lying = tuple(wanted[axis] for axis in order) or (1,)
+            tensor, order = self.source_order(value), identity(len(dims))
+        lying = tuple(dims[axis] for axis in order) or (1,)
         if lying != tensor.shape:
             tensor = self.emit("Reshape", [tensor], lying, tensor.dtype, encoding=tensor.encoding)
         return Value(tensor, order)
@@ -199,7 +199,7 @@ class Builder(Emitter):
         return self.reshape(value, (1,) * (rank - value.rank) + value.shape)
 
     def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
-        """Return tensors of values that are combined element by element, in one axis order.
+        """Return tensors of values in one axis order, for an element-wise operation.
 
         The order is the one in which the most bytes lie already, or have been brought into for another op;
         static values follow for free.  Values of lower rank broadcast from the right, as in the source.
@@ -234,7 +234,7 @@ class Builder(Emitter):
         return made
 
     def _broadcastable_static(self, tensor: Tensor, rank: int, order: Order, trim: bool) -> Tensor:
-        """Return static data in an axis order, without leading dimensions of 1 if those are to be trimmed."""
+        """Return static data in an axis order; trim leading dimensions of 1 if ``trim``."""
         full = (1,) * (rank - tensor.rank) + tensor.shape
         shape = tuple(full[axis] for axis in order)
         while trim and len(shape) > 1 and shape[0] == 1:

@@ -1,4 +1,4 @@
-"""Inference of the dynamic dimensions that follow from others, once the whole graph is known.
+"""Inference of dynamic dimensions that follow from others in the whole graph.
 
 A node is imported with what shape inference finds for it alone and of the model that it is in; inference
 follows computed shapes in the present versions of the operators only, and models are often older.
@@ -16,7 +16,7 @@ from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 
 def resolve(model: ir.Model) -> None:
-    """State the dynamic dimensions of the main graph's computed tensors that follow from the others.
+    """Set the dynamic dimensions of the main graph that follow from others.
 
     Dimensions that are stated stay as they are.
     """
@@ -28,16 +28,16 @@ def resolve(model: ir.Model) -> None:
 
 
 def _resolve_some(model: ir.Model, graph: ir.Graph) -> bool:
-    found, known = _inferred(model, graph), False
-    for tensor, shape in found:
+    inferred, has_resolved = _inferred(model, graph), False
+    for tensor, shape in inferred:
         open_axes = tuple(axis for axis in tensor.dynamic_axes if shape[axis] is None)
         if open_axes != tensor.dynamic_axes:
-            known = True
+            has_resolved = True
             tensor.dynamic_axes = open_axes
             tensor.shape = tuple(
                 have if extent is None else extent for have, extent in zip(tensor.shape, shape, strict=True)
             )
-    return known
+    return has_resolved
 
 
 Found = tuple[ir.Tensor, Sequence[int | None]]
@@ -55,19 +55,21 @@ def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
     proto = lowered.proto
     describe(lowered, proto, {})
     try:
-        found = infer_shapes(proto)
+        inference = infer_shapes(proto)
     except RefusedError:
         return []
-    shapes = {entry.name: entry.type.tensor_type for entry in (*found.graph.value_info, *found.graph.output)}
-    made: list[Found] = []
+    shapes = {
+        entry.name: entry.type.tensor_type for entry in (*inference.graph.value_info, *inference.graph.output)
+    }
+    resolved: list[Found] = []
     for tensor in graph.tensors.values():
         name, order = lowered.form(tensor)
         kind = shapes.get(name)
         if tensor.dynamic_axes and tensor.producer is not None and kind is not None:
             shape = _in_order(kind, order)
             if shape is not None and not _contradicts(tensor, shape):
-                made.append((tensor, shape))
-    return made
+                resolved.append((tensor, shape))
+    return resolved
 
 
 def _in_order(kind: Any, order: Sequence[int]) -> list[int | None] | None:

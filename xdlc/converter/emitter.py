@@ -1,4 +1,4 @@
-"""Ops on behalf of one source node at a time, under the names that the source has for them."""
+"""Emitter of the ops of one source node at a time, with the source's names."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Emitter:
         name = self.new_op_name(type, inserted=why is not None)
         if noted is not None and noted.name == name:
             self._name_statics(inputs, noted.statics)
-        made = [
+        results = [
             Tensor(
                 self.graph.unique_name(f"{name}_out{index}" if len(outputs) > 1 else f"{name}_out"),
                 tuple(shape),
@@ -132,9 +132,9 @@ class Emitter:
         ]
         origin = Origin((self.node,) if self.node else (), why)
         self.graph.append(
-            ir.make_op(self.graph, type, inputs, made, params, name=name, package=package, origin=origin)
+            ir.make_op(self.graph, type, inputs, results, params, name=name, package=package, origin=origin)
         )
-        return made
+        return results
 
     def _name_statics(self, operands: Sequence[Tensor | None], names: Sequence[str]) -> None:
         """Give static operands names, as far as these are free."""
@@ -144,7 +144,7 @@ class Emitter:
                 self.graph.rename(tensor, name)
 
     def new_op_name(self, type: str, *, inserted: bool = False) -> str:
-        """Return the name of the next op: what the source notes for it if that is free, else the node's."""
+        """Return the name of the next op: the recorded one if free, else the node's."""
         base = self.base or self.node or type
         if inserted or self.noted is None:
             return self.graph.unique_name(base)
@@ -157,7 +157,7 @@ class Emitter:
         return name if self.graph.unique_name(name) == name else self.graph.unique_name(base)
 
     def adopt(self, value: Value, name: str) -> None:
-        """Give the op of a result the name that the source notes, if no op of the node has that type.
+        """Give the op of a result the recorded name, unless an op of that type has it.
 
         It may also be an inserted op of an earlier node, which has computed the result already.
 
@@ -199,7 +199,7 @@ class Emitter:
         return tensor
 
     def check_table(self, *dims: int) -> None:
-        """Refuse to lay out a table that a few bytes of the model request, once all of them are large.
+        """Refuse a table that a small model requests, once all tables are large.
 
         Raises:
             UnsupportedOp: If it is too large; the host may compute it when the graph runs.
@@ -211,7 +211,7 @@ class Emitter:
         self._laid_out += count
 
     def takes_fill(self, data: ir.TensorData) -> bool:
-        """Return whether repeated elements that a few bytes of the model request are few enough in all.
+        """Return whether repeated elements are few enough, all of the model together.
 
         They are made when they are written, and not held together: weights of test models are such.
         Importers look at the elements of lists, like scales and statistics, and at integers.

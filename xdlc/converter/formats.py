@@ -248,44 +248,46 @@ def _protobuf(head: bytes) -> Format | None:
     first: dict[int, int | bytes] = {}
     for number, value in fields:
         first.setdefault(number, value)
-    one, two, nine = first.get(1), first.get(2), first.get(9)
+    field_1, field_2, field_9 = first.get(1), first.get(2), first.get(9)
     numbers = set(first)
-    if isinstance(one, int) and isinstance(two, bytes):  # a version, then a message; or ONNX's text
+    if isinstance(field_1, int) and isinstance(field_2, bytes):  # a version, then a message; or ONNX's text
         if any(number >= 200 for number in numbers):
             return CORE_ML
-        inner = dict(_fields(two))
+        inner = dict(_fields(field_2))
         if 7 not in numbers and isinstance(inner.get(2), bytes):
             return SAVED_MODEL
-    if isinstance(one, int) and isinstance(first.get(7), bytes):
+    if isinstance(field_1, int) and isinstance(first.get(7), bytes):
         return ONNX
-    if isinstance(two, int) and isinstance(nine, bytes):
+    if isinstance(field_2, int) and isinstance(field_9, bytes):
         return ONNX_TENSOR
-    if one is None and isinstance(two, bytes) and _is_word(dict(_fields(two)).get(4)):
+    if field_1 is None and isinstance(field_2, bytes) and _is_word(dict(_fields(field_2)).get(4)):
         return CAFFE2
-    if not isinstance(one, bytes):
+    if not isinstance(field_1, bytes):
         return CAFFE_WEIGHTS if 100 in numbers else None
-    is_named = one.isascii() and one.decode().isprintable()  # and no message
+    is_named = field_1.isascii() and field_1.decode().isprintable()  # and no message
     if 100 in numbers and is_named:
         return CAFFE_WEIGHTS
-    inner = dict(reversed(list(_fields(one))))
+    inner = dict(reversed(list(_fields(field_1))))
     if isinstance(inner.get(1), bytes) and _is_word(inner.get(2)):
         return GRAPH_DEF
     if isinstance(inner.get(1), int) and isinstance(inner.get(2), int) and isinstance(inner.get(3), bytes):
         return PADDLE
-    if isinstance(two, bytes):
-        second = dict(reversed(list(_fields(two))))
+    if isinstance(field_2, bytes):
+        second = dict(reversed(list(_fields(field_2))))
         nodes = second.get(1)
         if isinstance(nodes, bytes) and _is_word(dict(_fields(nodes)).get(2)):
             return CAFFE_WEIGHTS if is_named else META_GRAPH  # layers of Caffe's oldest version
         if _is_word(second.get(4)) and not isinstance(second.get(5), int):
-            return CAFFE2 if _is_word(one) or 8 not in second else CAFFE_WEIGHTS
+            return CAFFE2 if _is_word(field_1) or 8 not in second else CAFFE_WEIGHTS
         if is_named and (4 in second or 5 in second):
             return CAFFE_WEIGHTS  # layers of its second version
     return None
 
 
 def _is_model_proto(path: Path) -> bool:
-    """Return whether a file is a message with graph and operator sets of ONNX's ``ModelProto``, in any order.
+    """Return whether a file is a message with fields of ONNX's ``ModelProto``.
+
+    The fields may have any order.
 
     Contents of fields are not read: the graph may come first, and be as large as the file.
     """
@@ -313,7 +315,7 @@ def _is_word(value: object) -> bool:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of a message's first fields, as far as they are fields; bytes may be cut off."""
+    """Yield number and value of a message's first fields; it may be cut off."""
     position = 0
     for _ in range(256):
         key, position = _varint(data, position)

@@ -1,4 +1,4 @@
-"""Frontends: what each importer states of itself, and the choice of one by a file's content."""
+"""Frontends: statements of each importer, and the choice of one by content."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import os
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass, field, fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from xdlc import converter
 from xdlc.converter.formats import Format, looks_like, recognize
-from xdlc.errors import ModelError, StorageError, UsageError, XdlcError, nearest_names
+from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
 
 if TYPE_CHECKING:
+    from xdlc.converter.importer import SourceModel
+    from xdlc.converter.session.diagnostics import Diagnostics
     from xdlc.ir import Model
-    from xdlc.opdefs.source_match import UncoveredNode
 
 StrPath: TypeAlias = "str | os.PathLike[str]"
 
 
 @dataclass(frozen=True, slots=True)
 class FrontendOption:
-    """An option that one importer has and others lack: a keyword of its ``convert``, a flag of its tool.
+    """An option of one importer: a keyword of its ``read``, a flag of its tool.
 
     Attributes:
         name: Name of keyword and flag.
@@ -56,10 +57,9 @@ DEFINE_SYMBOL = FrontendOption(
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """An importer: the object ``FRONTEND`` of the module ``xdlc.converter.<framework>.frontend``.
+    """An importer: ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
 
-    That module imports the importer itself only inside the functions that it states, for tools list all
-    frontends.
+    The package imports its modules only where it reads a file, for tools list all frontends.
 
     Attributes:
         framework: Name of the framework, which is that of the package.
@@ -67,70 +67,106 @@ class Frontend:
         tool: Name of its tool, which is noted in the models that it makes.
         recognizes: Whether a path is a model of the framework, by content; gets the path and the format
             that ``xdlc.converter.formats`` finds there, if any.
-        convert: Returns the model of a file: ``xdlc.convert`` without its options about UDOs, which come as
-            ``udos``, and with ``diagnostics``.
+        read: Returns the ``importer.SourceModel`` of a path, for ``pipeline.Options`` and the options that
+            only this importer has.
         options: Options that only this importer has.
         spellings: Further flags in its tool of options that all importers have, by their long flag.
-        uncovered: Returns the nodes of a file that nothing covers, and the other problems; None if UDO
-            configurations cannot be drafted for the framework.
+        has_drafts: Whether UDO configurations can be drafted for the framework.
     """
 
     framework: str
     model: str
     tool: str
     recognizes: Callable[[Path, Format | None], bool]
-    convert: Callable[..., Model]
+    read: Callable[..., SourceModel]
     options: Sequence[FrontendOption] = ()
     spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    uncovered: Callable[..., tuple[list[UncoveredNode], list[XdlcError]]] | None = None
+    has_drafts: bool = True
 
+    def convert(
+        self,
+        path: StrPath,
+        *,
+        diagnostics: Diagnostics | None = None,
+        notify: Callable[[str], None] | None = None,
+        step: Callable[[str, int, int], None] | None = None,
+        **options: Any,
+    ) -> Model:
+        """Return the model of a file; its weights are read when they are used.
 
-def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
-    """Return the ``recognizes`` of a frontend of formats that ``xdlc.converter.formats`` knows."""
-    return lambda _path, found: found in known
+        If a pass fails, the model is imported again without it.
 
+        Args:
+            path: The file or folder.
+            diagnostics: Collects the problems of nodes and ops, which are then not raised: the result holds
+                what could be converted, and is no whole model if there are any.
+            notify: Called with each notice; default: the log.  Not with ``diagnostics``, which collects them.
+            step: Progress callback.
+            **options: Options of every conversion (``pipeline.Options``), and those of the importer.
 
-def deferred(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of an importer that is imported at the first call: tools list all frontends.
-
-    If a pass fails, the model is imported again without it.
-    """
-
-    def call(*arguments: Any, **options: Any) -> Any:
+        Raises:
+            XdlcError: Every problem found; several make a ProblemList.
+        """
+        from xdlc.converter.importer import import_model
+        from xdlc.converter.pipeline import finish
+        from xdlc.converter.session.diagnostics import Diagnostics
         from xdlc.passes import FailedPass
         from xdlc.runtime.onnx_evaluator import limited
 
         failed: dict[str, str] = {}
+        collects = diagnostics is not None
+        collected = diagnostics or Diagnostics()
         while True:
             try:
                 with limited():
-                    return getattr(import_module(module), name)(*arguments, **options)
+                    model = self.source_model(path, failed_passes=failed, **options)
+                    imported = import_model(model, self.tool, collected, step)
+                    return finish(
+                        imported, collected, model.options, collects=collects, notify=notify, step=step
+                    )
             except FailedPass as failure:
                 if failure.name in failed or not failure.is_avoidable:
                     raise
                 failed[failure.name] = str(failure)
-            options["failed_passes"] = failed
-            if options.get("diagnostics") is not None:
-                options["diagnostics"].reset()
+            collected.reset()
 
-    return call
+    def source_model(self, path: StrPath, **options: Any) -> SourceModel:
+        """Return a file as its reader returns it, for options as of ``convert``.
+
+        Raises:
+            XdlcError: If it cannot be read, or options do not fit.
+        """
+        from xdlc.converter.pipeline import Options
+
+        stated = {name: value for name, value in options.items() if value is not None}
+        shared = {
+            name: stated.pop(name) for name in stated.keys() & {entry.name for entry in fields(Options)}
+        }
+        chosen = Options(**shared)
+        chosen.check()
+        return self.read(path, chosen, **stated)
 
 
-def drafted(convert: Callable[..., Model]) -> Callable[..., Any]:
-    """Return the ``uncovered`` of a frontend whose importer stands on ``converter.importer``."""
-    return partial(deferred("xdlc.converter.checking", "uncovered"), convert)
+def reads(*known: Format) -> Callable[[Path, Format | None], bool]:
+    """Return the ``recognizes`` of a frontend for formats of ``formats``."""
+    return lambda _path, found: found in known
+
+
+def reader(framework: str) -> Callable[..., Any]:
+    """Return the ``read`` of an importer, imported at the first call."""
+
+    def read(*arguments: Any, **options: Any) -> Any:
+        return import_module(f"xdlc.converter.{framework}.reader").read(*arguments, **options)
+
+    return read
 
 
 @cache
 def frontends() -> Mapping[str, Frontend]:
     """Return the frontend of each package of importers that has one, by framework."""
-    found: dict[str, Frontend] = {}
-    for package in pkgutil.iter_modules(converter.__path__):
-        places = [os.path.join(place, package.name) for place in converter.__path__]
-        if package.ispkg and any(module.name == "frontend" for module in pkgutil.iter_modules(places)):
-            frontend = import_module(f"xdlc.converter.{package.name}.frontend").FRONTEND
-            found[frontend.framework] = frontend
-    return found
+    packages = [package.name for package in pkgutil.iter_modules(converter.__path__) if package.ispkg]
+    modules = [import_module(f"xdlc.converter.{name}") for name in packages]
+    return {module.FRONTEND.framework: module.FRONTEND for module in modules if hasattr(module, "FRONTEND")}
 
 
 def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
@@ -146,15 +182,15 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         ModelError: If no frontend recognizes it; the format is named where it is known.
         StorageError: If it cannot be read.
     """
-    known = frontends()
-    if framework is not None and framework not in known:
-        fix = nearest_names(framework, known) or f"frameworks: {', '.join(known)}"
+    importers = frontends()
+    if framework is not None and framework not in importers:
+        fix = nearest_names(framework, importers) or f"frameworks: {', '.join(importers)}"
         raise UsageError(f"no framework {framework!r}", fix=fix)
     place = Path(path)
     try:
-        found = recognize(place)
-        fitting = [each for each in known.values() if each.recognizes(place, found)]
-        seen = looks_like(place) if found is None and not fitting else ""
+        recognized = recognize(place)
+        fitting = [each for each in importers.values() if each.recognizes(place, recognized)]
+        seen = looks_like(place) if recognized is None and not fitting else ""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         fix = "check the path and its permissions"
@@ -165,7 +201,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     if framework is None and fitting:
         return fitting[0]
     if framework is not None:
-        chosen = known[framework]
+        chosen = importers[framework]
         if fitting and chosen not in fitting:
             raise ModelError(
                 f"is {fitting[0].model}, not {chosen.model}",
@@ -173,18 +209,18 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
             )
         return chosen
-    models = models_of(known.values())
-    if found is None:
+    models = models_of(importers.values())
+    if recognized is None:
         raise ModelError(
             f"is not {models}, and of no other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
         )
-    raise ModelError(f"is {found.name}, not {models}", where=str(path), fix=found.fix_for(place))
+    raise ModelError(f"is {recognized.name}, not {models}", where=str(path), fix=recognized.fix_for(place))
 
 
 def models_of(some: Iterable[Frontend]) -> str:
-    """Return the models of frontends as a phrase, like ``a Keras model, an ONNX model or a TFLite model``."""
+    """Return the models of frontends as a phrase, like ``a Keras or an ONNX model``."""
     *first, last = (each.model for each in some)
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -200,11 +236,11 @@ def check_own_options(frontend: Frontend, options: Mapping[str, Any], own: Mappi
     Raises:
         UsageError: If there is one.
     """
-    known = {option.name for option in frontend.options}
+    names = {option.name for option in frontend.options}
     others = {option.name for each in frontends().values() for option in each.options}
     for name in (*own, *(name for name in options if name in others)):
-        if name not in known:
+        if name not in names:
             raise UsageError(
                 f"--{name} is no option for {frontend.model}",
-                fix=nearest_names(name, known) or f"omit --{name}",
+                fix=nearest_names(name, names) or f"omit --{name}",
             )

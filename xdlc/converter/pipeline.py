@@ -1,4 +1,4 @@
-"""Pipeline after the import: passes, verification, UDOs and the metadata of the model."""
+"""Pipeline after the import: passes, verification, UDOs and metadata."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, opdefs, passes
-from xdlc.boundary.options import Options as BoundaryOptions
-from xdlc.boundary.options import words
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.applying import UNROLL_LOOPS
-from xdlc.converter.operators.control_flow.channel_last import callees_first, transpose_outside
-from xdlc.converter.operators.control_flow.unread import drop_unread
+from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.random_inputs import AS_INPUT
-from xdlc.converter.session.boundary import DeclaredInput, Labels, blame_bindings, open_symbols
-from xdlc.converter.session.diagnostics import Diagnostics
-from xdlc.converter.session.weight_factors import weight_factors
-from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
+from xdlc.converter.session.boundary import blame_bindings, open_symbols
+from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
+from xdlc.converter.session.node import GraphInput, Labels
+from xdlc.converter.udo.definitions import add_kernel_files, backend_forms, store_definitions
 from xdlc.converter.udo.diagnostics import broken_rules, notices
 from xdlc.converter.udo.native_ops import (
     check_package_name,
@@ -31,6 +27,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.runtime import dynamic_dims as unbound_dims
@@ -52,13 +49,15 @@ class Options:
         input_dims: Shapes by input name, batch included; needed for dynamic dimensions.
         define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
+        set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
+            ``.npy`` files.  One number fills a shape whose dimensions are all known.
         out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
             which no accelerator runs; 0 keeps all loops.
         random: ``as-input`` if random numbers that the source draws become inputs.
         package_name: Op package of all native operations instead of QNN's own.
-        boundary: Requests for inputs and outputs, see :class:`xdlc.boundary.options.Options`.
+        boundary: Requests for inputs and outputs, see :class:`xdlc.options.graphs.BoundaryOptions`.
         udos: UDO definitions.
         failed_passes: Passes that raised an exception in an earlier import of the model, with the exception,
             by name; they are omitted.
@@ -67,6 +66,7 @@ class Options:
     input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
     define_symbol: Mapping[str, int] = field(default_factory=dict)
     batch: int | None = None
+    set_inputs: Mapping[str, Any] = field(default_factory=dict)
     out_name: Sequence[str] | None = None
     disable_batchnorm_folding: bool = False
     unroll_loops: int = UNROLL_LOOPS
@@ -98,7 +98,7 @@ class Options:
             check_replacements(self.udos)
 
     def arguments(self, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the options that differ from their defaults, those of a framework alone among them."""
+        """Return the options that differ from their defaults, as texts."""
         options = {
             "batch": self.batch,
             "out_name": ",".join(self.out_name) if self.out_name else None,
@@ -133,7 +133,7 @@ class Imported:
     model: ir.Model
     path: str | os.PathLike[str]
     tool: str
-    inputs: Sequence[DeclaredInput] = ()
+    inputs: Sequence[GraphInput] = ()
     outputs: Mapping[str, Labels] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
     encoded_io: bool = False
@@ -141,7 +141,8 @@ class Imported:
 
     def labels(self) -> dict[str, Labels]:
         """Return the dimensions that the source states of its inputs and outputs, by name."""
-        return {name: dims for name, dims, _ in self.inputs if dims is not None} | dict(self.outputs)
+        inputs = {entry.name: entry.dims for entry in self.inputs if entry.dims is not None}
+        return inputs | dict(self.outputs)
 
 
 def finish(
@@ -153,7 +154,7 @@ def finish(
     notify: Callable[[str], None] | None = None,
     step: Step | None = None,
 ) -> ir.Model:
-    """Return the converted model: optimized, verified, with its UDO definitions, trace and history.
+    """Return the converted model: optimized, verified, with trace and history.
 
     Args:
         imported: The imported model.
@@ -166,56 +167,58 @@ def finish(
     Raises:
         XdlcError: Every problem found; several make a ProblemList.
     """
-    model, found, udos = imported.model, diagnostics, options.udos
+    model, diagnostics, udos = imported.model, diagnostics, options.udos
     if step is not None:
         step("optimizing", 0, 0)
     is_bound = bool(options.input_dims or options.define_symbol or options.batch is not None)
-    found.problems = blame_bindings(found.problems, imported.inputs, options.input_dims, is_bound=is_bound)
+    diagnostics.problems = blame_bindings(
+        diagnostics.problems, imported.inputs, options.input_dims, is_bound=is_bound
+    )
     if not collects:
-        raise_all(found.problems, where=str(imported.path))
-    elif found.problems:
+        raise_all(diagnostics.problems, where=str(imported.path))
+    elif diagnostics.problems:
         _keep_unread(model.main)
     for failure in options.failed_passes.values():
-        found.notices.append(f"{failure}: the model is converted without it; please report this bug")
-    wanted = _apply_boundary(imported, found, options.boundary) if options.boundary else {}
+        diagnostics.notices.append(f"{failure}: the model is converted without it; please report this bug")
+    requests = _apply_boundary(imported, diagnostics, options.boundary) if options.boundary else {}
     removed = _optimized(model, options, imported.encoded_io)
-    if wanted and not found.problems:
+    if requests and not diagnostics.problems:
         from xdlc.boundary.applying import settle
 
-        settle(model, wanted)
+        settle(model, requests)
     runs_graphs = len(model.graphs) > 1
-    if not found.problems and runs_graphs:
+    if not diagnostics.problems and runs_graphs:
         drop_unread(model)
-    if not found.problems and _has_dynamic_dims(model):
+    if not diagnostics.problems and _has_dynamic_dims(model):
         dynamic_dims.resolve(model)
     for graph in model.graphs.values():
         graph.verify()
-        found.problems += opdefs.verify_graph(graph)
+        diagnostics.problems += opdefs.verify_graph(graph)
     if runs_graphs:
-        found.problems += verify_control_flow(model.graphs)
+        diagnostics.problems += verify_control_flow(model.graphs)
     if udos.ops or udos.collections:
-        _add_udos(model, udos, found)
+        _add_udos(model, udos, diagnostics)
     if not collects:
-        raise_all(found.problems, where=str(imported.path))
-    _add_metadata(imported, found, options, removed)
-    for notice in () if collects else found.notices:
+        raise_all(diagnostics.problems, where=str(imported.path))
+    _add_metadata(imported, diagnostics, options, removed)
+    for notice in () if collects else diagnostics.notices:
         (notify or _log.warning)(notice)
     return model
 
 
-def _apply_boundary(imported: Imported, found: Diagnostics, given: BoundaryOptions) -> Ports:
-    """Put ops for callers around the main graph, if it has no problems; return what is requested."""
+def _apply_boundary(imported: Imported, diagnostics: Diagnostics, options: BoundaryOptions) -> Ports:
+    """Add ops for callers around the main graph; return the requests."""
     from xdlc.boundary.applying import apply
     from xdlc.boundary.ports import requested
 
     model = imported.model
-    wanted = requested(model, given, found.notices.append)
-    if wanted and not found.problems:
-        _add_notes(model, found)
+    requests = requested(model, options, diagnostics.notices.append)
+    if requests and not diagnostics.problems:
+        _add_notes(model, diagnostics)
         model.metadata["symbols"] = imported.labels()
         passes.run(model.main, [ReinterpretIo()] if imported.encoded_io else [])
-        apply(model, wanted, found.notices.append, assumed=imported.channels)
-    return wanted
+        apply(model, requests, diagnostics.notices.append, assumed=imported.channels)
+    return requests
 
 
 def _add_notes(model: ir.Model, found: Diagnostics) -> None:
@@ -225,7 +228,7 @@ def _add_notes(model: ir.Model, found: Diagnostics) -> None:
 
 
 def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str, str]:
-    """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
+    """Run the passes; return the pass that removed a node's last op, by node."""
     removed: dict[str, str] = {}
     skipped = {*options.failed_passes, *(["fold_batchnorm"] if options.disable_batchnorm_folding else ())}
     converting, storing = (
@@ -261,36 +264,36 @@ def _keeping_signature(entry: passes.Pass) -> passes.Pass:
 
 
 def _keep_unread(graph: ir.Graph) -> None:
-    """Make what nothing reads an output, so that the passes keep it in a graph with gaps."""
+    """Make unread results outputs, so that the passes keep them."""
     for op in list(graph.ops):
         for tensor in op.outputs:
             if not graph.consumers(tensor) and not graph.is_output(tensor):
                 graph.add_output(tensor)
 
 
-def _add_udos(model: ir.Model, udos: UdoSet, found: Diagnostics) -> None:
-    """Let UDO packages replace native ops, check the UDOs, and store their definitions and kernels."""
+def _add_udos(model: ir.Model, udos: UdoSet, diagnostics: Diagnostics) -> None:
+    """Replace native ops by UDOs, check UDOs, store definitions and kernels."""
     replacing, misfits = replace_native(model, udos)
-    found.problems += misfits
-    found.problems += broken_rules(model, udos)
-    found.notices += notices(model, udos, [*found.used, *replacing])
-    if found.problems:
+    diagnostics.problems += misfits
+    diagnostics.problems += broken_rules(model, udos)
+    diagnostics.notices += notices(model, udos, [*diagnostics.used, *replacing])
+    if diagnostics.problems:
         return
     try:
         store_definitions(model, udos)
-        store_kernels(model, udos)
+        add_kernel_files(model, udos)
     except XdlcError as error:
-        found.problems += each_problem(error)
+        diagnostics.problems += each_problem(error)
 
 
 def _add_metadata(
-    imported: Imported, found: Diagnostics, options: Options, removed: Mapping[str, str]
+    imported: Imported, diagnostics: Diagnostics, options: Options, removed: Mapping[str, str]
 ) -> None:
     """Add the trace, the layouts, symbols and names of the source, and the history."""
     model = imported.model
-    found.finalize(list(model.graphs.values()), removed)
-    model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
-    _add_notes(model, found)
+    diagnostics.finalize(list(model.graphs.values()), removed)
+    model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in diagnostics.nodes]
+    _add_notes(model, diagnostics)
     stated = model.metadata.pop("symbols", None) or imported.labels()
     if _has_dynamic_dims(model):
         symbols = open_symbols(stated, model.main)
@@ -298,18 +301,18 @@ def _add_metadata(
             model.metadata["symbols"] = symbols
         unbound = unbound_dims.notice(model)
         if unbound is not None:
-            found.notices.append(unbound)
-    names = found.other_names(model.main)
+            diagnostics.notices.append(unbound)
+    names = diagnostics.other_names(model.main)
     for inner, inputs in model.metadata.get("tensors", {}).get(model.main.name, {}).items():
         if inputs:  # an input whose numbers callers have in another form
             names |= {inner: names.pop(inputs[0], inputs), inputs[0]: []}
     if names:
         model.metadata["tensors"] = {model.main.name: names}
-    factors = weight_factors(model.main, found.statics)
+    factors = weight_factors(model.main, diagnostics.statics)
     if factors:
         model.metadata["weight_factors"] = {model.main.name: factors}
     if options.package_name is not None:
-        rename_package(model, options.package_name, found.notices)
+        rename_package(model, options.package_name, diagnostics.notices)
     name = os.fsencode(os.path.basename(os.fspath(imported.path))).decode("utf-8", "replace")
     args = {"input_network": name, **options.arguments(imported.arguments)}
     model.metadata["history"] = [{"tool": imported.tool, "converterVersion": VERSION, "args": args}]

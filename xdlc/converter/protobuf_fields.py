@@ -1,4 +1,4 @@
-"""Fields of protobuf messages in a mapped file, read without a schema: numbers, and ranges of bytes.
+"""Fields of protobuf messages in a mapped file, read without a schema.
 
 Format: protobuf encoding guide.  A repeated number without packing, one key before each value, is one field
 of many values where its values have a fixed size.
@@ -56,7 +56,7 @@ class ProtobufFile:
         self._left = MOST_FIELDS
 
     def fields(self, start: int = 0, end: int | None = None) -> Iterator[Field]:
-        """Iterate over the fields of the message in a range of bytes; default: the whole file.
+        """Iterate over the fields of a message; default: the whole file.
 
         Raises:
             ModelError: If the bytes are no message, or the file has more than ``MOST_FIELDS`` fields.
@@ -130,7 +130,7 @@ class ProtobufFile:
         return values
 
     def lazy_bytes(self, field: Field) -> ir.TensorData:
-        """Return the payload of a field of bytes as uint8, in one dimension, that stays in the file.
+        """Return the payload of a bytes field as uint8 that stays in the file.
 
         Raises:
             ModelError: If it has another wire type.
@@ -139,7 +139,7 @@ class ProtobufFile:
         return ir.MappedData(self.file, field.start, (field.end - field.start,), np.uint8)
 
     def lazy_reals(self, field: Field, wire: int = FIXED32) -> ir.TensorData:
-        """Return the values of a repeated float (``FIXED32``) or double (``FIXED64``) that stay in the file.
+        """Return the floats or doubles of a repeated field, which stay in the file.
 
         They are in one dimension, whether they are packed or have a key each.
 
@@ -235,13 +235,13 @@ class _Spaced(ir.TensorData):
         return self._start + start * row, (stop - start) * row - 1
 
     def numpy(self) -> np.ndarray:
-        made = np.empty(math.prod(self.shape), self.dtype)
-        flat = self.reshape(made.shape)
-        for start in range(0, len(made), _CHUNK):
-            stop = min(start + _CHUNK, len(made))
-            made[start:stop] = flat.rows(start, stop)
+        array = np.empty(math.prod(self.shape), self.dtype)
+        flat = self.reshape(array.shape)
+        for start in range(0, len(array), _CHUNK):
+            stop = min(start + _CHUNK, len(array))
+            array[start:stop] = flat.rows(start, stop)
             flat.release_rows(start, stop)
-        return made.reshape(self.shape)
+        return array.reshape(self.shape)
 
     def reshape(self, shape: Sequence[int]) -> ir.TensorData:
         return _Spaced(self._file, self._start, shape, self.dtype)

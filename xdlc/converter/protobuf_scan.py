@@ -1,4 +1,4 @@
-"""Scan of a protobuf file for its large byte blobs, so that they need not be parsed into memory.
+"""Scan of a protobuf file for large byte blobs, which stay unparsed.
 
 A protobuf message is a row of (field number, wire type, payload).  The scan walks only the paths from
 the model to its tensors, cuts each large blob out, and inserts a short ticket in its place; a parser
@@ -73,7 +73,7 @@ def without_blobs(
     where: str,
     release: Callable[[int, int], None] = lambda offset, nbytes: None,
 ) -> tuple[bytes, Blobs]:
-    """Return a serialized model whose large blobs are tickets, and the ranges of these.
+    """Return a serialized model with tickets for large blobs, and their ranges.
 
     Args:
         data: The whole file.

@@ -1,4 +1,4 @@
-"""Protobuf text format, parsed without a schema: every field of a message by name, with its line.
+"""Protobuf text format, parsed without a schema.
 
 Grammar: protobuf's text format language specification.  A field is a scalar, a message in ``{}`` or ``<>``,
 or a list of either in ``[]``; separators ``,`` and ``;`` are optional, adjacent strings join.
@@ -46,7 +46,7 @@ class Word(str):
 
 
 class Octets(str):
-    """Bytes of an attribute that are no text, readable for handlers; UDOs get the bytes.
+    """Bytes of an attribute that are not text; UDOs get the bytes.
 
     Attributes:
         data: The bytes.
@@ -90,10 +90,10 @@ class Message:
 
 
 def read_text(file: ir.MappedFile) -> Message:
-    """Return the message of a file of text; bytes that are no UTF-8 stay as such, as comments have them.
+    """Return the message of a text file; invalid UTF-8 stays, as in comments.
 
     Raises:
-        ModelError: If it is none, with the line; or larger than ``LARGEST``.
+        ModelError: If it is no text format, with the line; or larger than ``LARGEST``.
     """
     if file.size > LARGEST:
         raise ModelError(
@@ -140,7 +140,7 @@ class _Parser:
 
     def message(self, line: int = 1, closing: str = "", depth: int = 0) -> Message:
         """Read fields up to the mark that closes their message, or the end of the text."""
-        found = Message(line)
+        parsed = Message(line)
         while self._kind != "end" and not (closing and self._mark() == closing):
             if self._mark() == "[":
                 name = self._extension()
@@ -149,10 +149,10 @@ class _Parser:
                 self._next()
             else:
                 raise self._error(f"{self._shown()} is not the name of a field")
-            self._values(found.fields.setdefault(name, []), name, depth)
+            self._values(parsed.fields.setdefault(name, []), name, depth)
         if closing and not self._take(closing):
             raise self._error(f"the message of line {line} is not closed")
-        return found
+        return parsed
 
     def _values(self, values: list[Value], name: str, depth: int) -> None:
         """Read what follows the name of a field."""
@@ -230,7 +230,7 @@ class _Parser:
             plain = codecs.escape_decode(text.encode("utf-8", "surrogateescape"))[0]
             return str(plain.decode("utf-8", "surrogateescape"))
         except ValueError as error:
-            raise self._error("a string has an escape that is none") from error
+            raise self._error("a string has an invalid escape") from error
 
     def _extension(self) -> str:
         """Return the name of an extension field, which is in brackets."""
@@ -281,7 +281,7 @@ class _Parser:
 
 
 def readable(text: str) -> str:
-    """Return a text in which bytes that are no UTF-8 are escapes, which can be shown and stored."""
+    """Return a text with escapes for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -290,7 +290,7 @@ def _text_or_octets(text: str) -> str:
 
 
 def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value | list[Value]]]:
-    """Iterate over the scalar fields of a message and of those inside it, by path like ``param.inner.alpha``.
+    """Iterate over the scalar fields by path, like ``param.inner.alpha``.
 
     A field with several values is a list; messages of a repeated field are numbered: ``param.1.name``.
 

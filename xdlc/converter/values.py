@@ -1,10 +1,11 @@
-"""Values of a source model while it is imported, each with the axis order it is really in."""
+"""Values of a source model, each with the axis order of its tensor."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType, Tensor
@@ -47,6 +48,19 @@ def inverse(order: Sequence[int]) -> Order:
     return tuple(result)
 
 
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of a value before the graph runs.
+
+    Attributes:
+        shape: Dims, None for one that is open; None as a whole if even the rank is.
+        dtype: numpy dtype, or None if it is no tensor of plain numbers.
+    """
+
+    shape: Dims | None
+    dtype: Any
+
+
 @dataclass(slots=True, eq=False)
 class Value:
     """A value of the source model.
@@ -85,7 +99,7 @@ class Value:
 
     @property
     def dims(self) -> Dims | None:
-        """Shape in the source's axis order, None for a dynamic dimension; None if the rank is dynamic."""
+        """Shape in the source's order; None for a dynamic dimension or rank."""
         if not self.ranked:
             return None
         dims: list[int | None] = list(self.shape)
@@ -100,7 +114,7 @@ class Value:
 
     @property
     def is_static(self) -> bool:
-        """Whether the value is known while importing; static values are always in source order."""
+        """Whether the value is known while importing, in source order."""
         return self.tensor.is_static
 
     @property
@@ -124,7 +138,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceValue:
-    """A sequence of the source model; a DLC has none, so its length is known while importing.
+    """A sequence of the source model, whose length is known while importing.
 
     Attributes:
         elements: Its tensors.
@@ -189,7 +203,7 @@ def check_shape(name: str, shape: Sequence[int | None], dtype: DType) -> None:
 
 
 def check_table(*extents: int) -> None:
-    """Refuse to lay out a table while converting that a few bytes of the model request.
+    """Refuse a table that a few bytes of the model request.
 
     Raises:
         UnsupportedOp: If it is too large; the host may compute it when the graph runs.
@@ -227,13 +241,13 @@ def broadcast(sizes: Sequence[int]) -> int:
 
 
 def same_bytes(shape: Sequence[int], perm: Sequence[int]) -> bool:
-    """Return whether transposing ``shape`` by ``perm`` leaves the elements where they are."""
+    """Return whether a transposition of ``shape`` moves no element."""
     moving = [axis for axis in perm if shape[axis] != 1]
     return moving == sorted(moving)
 
 
 def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -> Order | None:
-    """Return the axis order of a reshape that can be done on the tensor as it is stored.
+    """Return the axis order of a reshape of the tensor as it is stored.
 
     The axes are cut into the smallest groups of equal size on both sides; that works on the tensor
     if it holds the axes of each group side by side and in their order.  Axes of size 1 go
@@ -251,12 +265,12 @@ def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -
     if groups is None:
         return None
     group_of = {axis: group for group in groups for axis in group[0]}
-    held = [axis for axis in order if source[axis] != 1]
+    kept = [axis for axis in order if source[axis] != 1]
     result: list[int] = []
     position = 0
-    while position < len(held):
-        inputs, outputs = group_of[held[position]]
-        if held[position : position + len(inputs)] != list(inputs):
+    while position < len(kept):
+        inputs, outputs = group_of[kept[position]]
+        if kept[position : position + len(inputs)] != list(inputs):
             return None
         result.extend(outputs)
         position += len(inputs)

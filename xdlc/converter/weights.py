@@ -1,4 +1,4 @@
-"""Weights of a source model: lazy ranges of mapped files, and data files beside the model."""
+"""Weights of a source model: ranges of mapped files, and files beside it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def mapped(
     Raises:
         ModelError: If the range does not fit the shape or the file.
     """
-    wanted = math.prod(shape) * dtype.itemsize
-    if length is not None and length != wanted:
+    nbytes = math.prod(shape) * dtype.itemsize
+    if length is not None and length != nbytes:
         raise ModelError(
-            f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {wanted}",
+            f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {nbytes}",
             where=where,
             fix="the file is damaged: get it again",
         )
-    if offset + wanted > source.size:
+    if offset + nbytes > source.size:
         raise ModelError(
-            f"needs bytes {offset} to {offset + wanted} of {source.path.name}, which has {source.size}",
+            f"needs bytes {offset} to {offset + nbytes} of {source.path.name}, which has {source.size}",
             where=where,
             fix="the data file is truncated or belongs to another model: get it again",
         )
@@ -48,7 +48,7 @@ def mapped(
 
 
 def beside(model: Path, location: str, where: str) -> Path:
-    """Return the path of a data file that a model names, which must be in the model's folder.
+    """Return the path of a data file, which must be in the model's folder.
 
     A model that is a symbolic link has two: the link's folder, where its data are looked for first, and that
     of its target.  Caches of downloads keep files so: links beside each other to blobs beside each other.
@@ -71,7 +71,7 @@ def beside(model: Path, location: str, where: str) -> Path:
             if Path(os.path.normpath(stated)).is_relative_to(folder)
             and any(file.is_relative_to(each) for each in folders)
         ]
-        wanted = next((file for file in inside if file.is_file()), None)
+        near = next((file for file in inside if file.is_file()), None)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
         raise ModelError(
             f"its external data {location[:_SHOWN]!r} are no path: {type(error).__name__}",
@@ -84,16 +84,16 @@ def beside(model: Path, location: str, where: str) -> Path:
             where=where,
             fix="keep the data file beside the model; paths that leave the folder are refused",
         )
-    if wanted is None:
+    if near is None:
         raise ModelError(
             f"its external data file {location!r} does not exist",
             where=where,
             fix=f"put {location!r} beside {model.name}",
         )
-    if wanted.stat().st_nlink > 1:
+    if near.stat().st_nlink > 1:
         raise ModelError(
             f"its external data file {location!r} has further names (hard links), maybe outside its folder",
             where=where,
             fix=f"copy the file: cp {quote(location)} copy && mv copy {quote(location)}",
         )
-    return wanted
+    return near

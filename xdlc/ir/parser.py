@@ -15,8 +15,7 @@ from xdlc.ir.dtype import BY_NAME, UINT8, DType
 from xdlc.ir.encoding import Encoding
 from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, Origin
 from xdlc.ir.literals import ENCODING_NAMES, data_shape, numbers_data, scalar_value
-from xdlc.ir.metadata_forms import malformed
-from xdlc.ir.model import Model
+from xdlc.ir.model import Model, malformed
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.json_fields import json_value
 

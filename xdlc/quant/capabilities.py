@@ -1,4 +1,4 @@
-"""Capabilities of a target: options and widths of single ops that the generation of its DSP takes."""
+"""Capabilities of a target: options and widths of single ops that the generation of its DSP supports."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from xdlc.quant.op_specs import float_tensors, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, follows
-from xdlc.quant.weight_halves import splits
+from xdlc.quant.widening.weight_halves import splits
 from xdlc.targets import Arch, Soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
-"""Bits of activations and weights that some generation takes."""
+"""Bits of activations and weights that at least one generation supports."""
 
 _NAMED = 5
 """Most ops that a note names."""
 
 
 def check_options(options: QuantOptions) -> None:
-    """Refuse options that the target's generation does not take, whatever the model.
+    """Refuse options that the target's generation does not support.
 
     Raises:
-        UsageError: Naming the option, its value, the generation and what that accepts.
+        UsageError: Naming the option, its value, the generation and what it supports.
     """
     soc = options.soc
     if soc is None:
@@ -36,28 +36,28 @@ def check_options(options: QuantOptions) -> None:
     arch = soc.capabilities
     if not arch.a8w8:
         raise UsageError(
-            f"nothing is known of what {arch.name} of {soc.name} takes"
+            f"the capabilities of {arch.name} ({soc.name}) are unknown"
             if not arch.number
-            else f"{arch.name} of {soc.name} takes no quantized graphs",
+            else f"{arch.name} ({soc.name}) does not support quantized graphs",
             where="target",
             fix="omit the target, or name a SoC whose generation is known",
         )
     for name, value, taken, accepted in _demands(options, soc):
         if not taken:
             raise UsageError(
-                f"{value} is nothing that {arch.name} of {soc.name} takes; it takes {accepted}",
+                f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
                 where=name,
-                fix="choose what it takes, or another target",
+                fix="pass a supported value, or another target",
             )
 
 
 def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, str]]:
-    """Yield option, value, whether the target takes it, and what it takes instead."""
+    """Yield option, value, whether the target supports it, and what it supports."""
     arch = soc.capabilities
     acts, weights = options.act_bitwidth, options.weights_bitwidth
     name = "act_bitwidth" if acts == 16 and not arch.a16w8 else "weights_bitwidth"
     weights = 8 if weights == 16 and splits(soc) else weights
-    yield name, _pair(acts, weights), _takes(arch, acts, weights), _accepted(arch)
+    yield name, _pair(acts, weights), _supports(arch, acts, weights), _accepted(arch)
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
@@ -80,13 +80,13 @@ def _pair(acts: int, weights: int) -> str:
     return f"{acts}-bit activations with {weights}-bit weights"
 
 
-def _takes(arch: Arch, acts: int, weights: int) -> bool:
+def _supports(arch: Arch, acts: int, weights: int) -> bool:
     return bool(getattr(arch, f"a{acts}w{weights}", False))
 
 
 def _accepted(arch: Arch, acts: int | None = None) -> str:
-    """Return in words the pairs of widths that a generation takes."""
-    taken = [pair for pair in _PAIRS if _takes(arch, *pair) and acts in (None, pair[0])]
+    """Return the pairs of widths that a generation supports, in words."""
+    taken = [pair for pair in _PAIRS if _supports(arch, *pair) and acts in (None, pair[0])]
     parts = [
         f"{bits}-bit activations with weights of {' or '.join(str(w) for a, w in taken if a == bits)} bits"
         for bits in dict.fromkeys(a for a, _ in taken)
@@ -95,13 +95,11 @@ def _accepted(arch: Arch, acts: int | None = None) -> str:
 
 
 def check_ops(graph: Graph, placement: Placement, precision: Precision, options: QuantOptions) -> list[str]:
-    """Refuse widths of single ops that the target's generation does not take.
+    """Refuse widths of single ops that the target's generation does not support.
 
     Args:
-        graph: The float graph.
         placement: Which of its ops are quantized, and the bits of their activations.
         precision: Bits of their weights, and which ops stay float by request.
-        options: The target.
 
     Returns:
         Notes, one line each: what differs from the request, and why.
@@ -119,22 +117,20 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
     return notes + _adaptations(placement, precision, soc)
 
 
-def takes(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
+def supports(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
     """Return whether an op may have some widths on a target.
 
     Args:
-        op: A quantized op.
         acts: Bits of what it reads and writes; None: it stays float.
         weights: Bits of its weights, if it has any.
-        soc: The target; None: any.
     """
     if acts is None:
         return soc is None or soc.fp16
     if not _has_weights(op):
-        return soc is None or _takes(soc.capabilities, acts, 8)
+        return soc is None or _supports(soc.capabilities, acts, 8)
     weights = 8 if weights == 16 and splits(soc) else weights
     kernel = weights < 16 or has_kernel(op.type, acts, weights)
-    return kernel and (soc is None or _takes(soc.capabilities, acts, weights))
+    return kernel and (soc is None or _supports(soc.capabilities, acts, weights))
 
 
 def _differing(graph: Graph, placement: Placement, precision: Precision) -> list[str]:
@@ -166,7 +162,7 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
     """Return notes on widths of weights that not all generations of HTP have."""
     notes = []
     for acts, bits, text in (
-        (8, 2, "no generation of HTP takes 2-bit weights with 8-bit activations, they run on the host only"),
+        (8, 2, "HTP does not support 2-bit weights with 8-bit activations; these ops run on the host only"),
         (16, 16, "v73 of SM8550 and later have 16-bit weights; for older ones add target=SOC"),
     ):
         found = [
@@ -185,15 +181,15 @@ def _has_weights(op: Op) -> bool:
 
 
 def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
-    """Return one problem for each kind of what the target does not take; it names the ops."""
+    """Return one problem for each kind of unsupported width, with the names of the ops."""
     arch = soc.capabilities
     widths = "give them other widths, or choose another target"
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
     for op, acts in placement.fixed.items():
         bits = precision.weight_bits_of(op)
-        if not is_udo(op) and not takes(op, acts, bits, soc):
+        if not is_udo(op) and not supports(op, acts, bits, soc):
             value = _pair(acts, bits) if _has_weights(op) else f"{acts}-bit activations"
-            accepted = "weights of 8 bits there" if _takes(arch, acts, bits) else _accepted(arch)
+            accepted = "weights of 8 bits there" if _supports(arch, acts, bits) else _accepted(arch)
             kinds.setdefault((op.type, value, accepted, widths), []).append(op)
     for op in placement.reasons:
         if not soc.fp16 and op.name in precision.acts and precision.act_bits_of(op) is None:
@@ -201,7 +197,7 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
             kinds.setdefault((op.type, "float", "quantized ops only", fix), []).append(op)
     return [
         ConstraintError(
-            f"{value} is nothing that {arch.name} of {soc.name} takes; it takes {accepted}",
+            f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
             where=f"op{'' if len(ops) == 1 else 's'} {_listed(ops)} ({kind})",
             fix=fix,
             node=ops[0].name,
@@ -223,7 +219,7 @@ def has_kernel(kind: str, acts: int, bits: int) -> bool:
 
 
 def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[str]:
-    """Return notes on what the target made different from what any SoC takes."""
+    """Return notes on what differs because of the target."""
     name = f"{soc.capabilities.name} of {soc.name}"
     notes = []
     reading = {op for op, _ in placement.narrowed}
@@ -231,7 +227,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     if narrowed:
         notes.append(
             f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
-            f"with 8 bits, through a Convert where it has more: {_listed(narrowed)}"
+            f"with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
         )
     halved = [
         op
@@ -246,24 +242,23 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
     if factors and not soc.capabilities.a16w16:
         notes.append(
-            f"{name} takes factors of 8 bits only beside 16-bit activations: {len(factors)} op(s): "
+            f"{name} supports only 8-bit factors with 16-bit activations: {len(factors)} op(s): "
             f"{_listed(factors)}"
         )
     lowered = [op for op in placement.fixed if precision.act_bits_of(op) == 16 and _is_narrow(op)]
     if lowered:
         notes.append(
-            f"{name} takes no float ops, and these have no 16-bit kernel: {len(lowered)} op(s) have 8 bits: "
+            f"{name} supports no float ops, and {len(lowered)} op(s) without a 16-bit kernel have 8 bits: "
             f"{_listed(lowered)}"
         )
     return notes
 
 
 def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
-    """Return a warning about what a target does not take of a quantized model, none if it takes all.
+    """Return a warning about the ops of a quantized model that a target does not support, if any.
 
     Args:
         model: The model; what open dimensions of its inputs keep on the host is not looked at.
-        soc: The target; None: any.
     """
     from xdlc.runtime.htp.support import judge
 
@@ -278,8 +273,8 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
     shown = "; ".join(f"{name}: {problem.problem}" for name, problem in list(first.items())[:_NAMED])
     more = f"; and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
     return [
-        f"warning: {soc.name} does not take all of this model, prepare it with --partition, which leaves "
-        f"such ops to the CPU: {shown}{more}"
+        f"warning: {soc.name} does not support all ops of this model; prepare it with --partition, which "
+        f"runs these on the CPU: {shown}{more}"
     ]
 
 

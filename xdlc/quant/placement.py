@@ -30,7 +30,7 @@ class Placement:
         fixed: The ops that are quantized, in execution order, and the bits of what they read and write.
         reasons: Why each other op that touches float values stays float.
         ports: How those of UDOs are read and written of which something is quantized.
-        narrowed: Activations that an op of 16 bits reads with 8 because the target takes no more there.
+        narrowed: Activations that an op of 16 bits reads with 8 because the target supports no more there.
         states: Outputs with the next values of variables, by the inputs that hold them.
     """
 
@@ -158,7 +158,6 @@ def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STA
     would cost accuracy and gain nothing.
 
     Args:
-        graph: Any graph.
         precision: Bit widths; ops that have none stay float.
         states: The output with the next value of each input that holds a variable.
     """
@@ -202,7 +201,7 @@ def place(graph: Graph, precision: Precision, states: Mapping[str, str] = NO_STA
 
 
 def _second_factors(op: Op) -> list[Use]:
-    """Return the activations of an op that only some generations take with 16 bits."""
+    """Return the activations of an op that only some generations read with 16 bits."""
     rule = rule_of(op)
     indices = rule.centred_16 if rule is not None else ()
     inputs = [(index, op.inputs[index]) for index in indices if index < len(op.inputs)]
@@ -241,8 +240,6 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
     """Return the bits of an op; one that only moves values, or outputs none, has those of its input.
 
     Args:
-        graph: The graph.
-        op: A quantized op.
         placement: The bits of all quantized ops; those before ``op`` are settled.
     """
     fixed = placement.fixed

@@ -64,12 +64,10 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     """Return the widths that the options name, op by op.
 
     A name is that of an op, of a source node of it, or of a tensor that it writes; it means
-    all ops that it fits.  Where all of these only hand values on, the bits of their activations are those of
-    the ops that write the values.
+    all ops that it fits.  If all of these are data movement, the bits are those of the ops that
+    write the values.
 
     Args:
-        graph: The float graph.
-        options: The options.
         udos: What the definitions of UDOs allow.
 
     Raises:
@@ -91,7 +89,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
         deciding = _with_width(graph, found)
         if not set(found) & set(deciding):
             names = ", ".join(repr(op.name) for op in deciding)
-            precision.notes.append(f"{name!r} only hands on what {names} writes: that has {bits} bits now")
+            precision.notes.append(f"{name!r} only moves what {names} writes, which has {bits} bits now")
         for op in deciding:
             first = asked.setdefault(op, name)
             if precision.named.setdefault(op.name, bits) != bits:
@@ -134,7 +132,7 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
 
 
 def follows(op: Op) -> bool:
-    """Return whether an op has the width of what it reads: it hands values on, or writes no float values."""
+    """Return whether an op has the width of what it reads: it moves values, or writes no float values."""
     rule = rule_of(op)
     hands_on = op.type == "Cast" or (rule is not None and rule.selects)
     return hands_on or (rule is not None and not any(is_real(tensor) for tensor in op.outputs))
@@ -151,7 +149,7 @@ def followed(op: Op) -> list[Tensor]:
 def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
     """Return those of some ops that have a width of their own; if none has, what they take it from.
 
-    An op that hands on what the graph is given, or what no quantized op writes, keeps its own.
+    An op that moves inputs of the graph, or what no quantized op writes, keeps its own.
     """
     own = [op for op in ops if not follows(op)]
     if own:
@@ -172,7 +170,7 @@ def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
         where="act_bitwidth_of",
-        fix=f"name {op.name!r} alone: ops that only hand its result on have its width",
+        fix=f"name {op.name!r} alone: ops that only move its result have its width",
     )
 
 

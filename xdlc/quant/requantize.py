@@ -72,7 +72,7 @@ def _check_moves(graph: Graph) -> None:
     """Check that quantized values become plain ones at inputs and outputs of the graph only.
 
     Raises:
-        UsageError: If an op hands them to, or takes them from, others inside.
+        UsageError: If an op passes quantized values to others inside, or reads them.
     """
     for op in filter(_hands_on_integers, graph.ops):
         source, result = op.inputs[0], op.outputs[0]
@@ -84,7 +84,7 @@ def _check_moves(graph: Graph) -> None:
         goes_out = plain is result and not readers
         if not (comes_in or goes_out):
             raise UsageError(
-                f"op {op.name!r} ({op.type}) hands on quantized values, which a float model has not",
+                f"op {op.name!r} ({op.type}) passes quantized values on; a float model has none",
                 where=f"graph {graph.name!r}",
                 fix="quantize the float model that it came from",
                 node=op.name,

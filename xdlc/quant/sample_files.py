@@ -85,7 +85,6 @@ class FileSamples:
         path: The file: ``.npz`` with an array for each input by name, or ``.npy`` for the only input.  The
             first axis counts samples; a leading 1 of the input's shape may be omitted after it, and
             of an input of batch B > 1 the first axis may count items, B to a sample.
-        graph: The graph that the samples are for.
         optional: Inputs that the file need not have.
 
     Raises:
@@ -194,7 +193,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
     found = _divided(shape, tensor)
     if found is None:
         raise UsageError(
-            f"has shape {list(shape)}, input {tensor.name!r} takes {list(tensor.shape)}",
+            f"has shape {list(shape)}, input {tensor.name!r} has {list(tensor.shape)}",
             where=where,
             fix=_fix(shape, tensor),
         )

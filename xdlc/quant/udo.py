@@ -54,12 +54,12 @@ class Place:
         Plain signed integers beside floats are what a kernel for integers takes.
         """
         plain = {dt.INT8, dt.INT16} if self.has_floats else set()
-        allowed = [dtype for dtype in _ACTIVATIONS if self._takes(dtype, but=plain)]
+        allowed = [dtype for dtype in _ACTIVATIONS if self._allows(dtype, but=plain)]
         return next((dtype for dtype in allowed if dtype.bits == wanted), next(iter(allowed), None))
 
     def static_types(self) -> list[DType]:
         """Return the fixed-point types that static data may have, the best first."""
-        return [dtype for dtype in _STATICS if self._takes(dtype)]
+        return [dtype for dtype in _STATICS if self._allows(dtype)]
 
     def static(self, wanted: int) -> DType | None:
         """Return the type of static data, of the bits wanted if they are allowed; None: floats.
@@ -71,7 +71,7 @@ class Place:
         lossy = fits is not None and fits.bits < min(wanted, 8)
         return None if lossy and self.has_floats else fits
 
-    def _takes(self, dtype: DType, but: Set[DType] = frozenset()) -> bool:
+    def _allows(self, dtype: DType, but: Set[DType] = frozenset()) -> bool:
         return not self.dtypes.isdisjoint({dtype, dt.PLAIN.get(dtype)}.difference(but))
 
     def __str__(self) -> str:
@@ -134,7 +134,6 @@ class UdoConstraints:
         """Return what the packages of a model allow.
 
         Args:
-            collections: The packages by name.
             arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
         """
         defined = [
@@ -206,16 +205,16 @@ class UdoConstraints:
             for tensor, place in zip(tensors, places, strict=True)
             if tensor is not None and is_real(tensor)
         ]
-        return f"its definition takes {'; '.join(dict.fromkeys(named))}"
+        return f"its definition supports {'; '.join(dict.fromkeys(named))}"
 
     def conflicts(self, op: Op) -> Iterator[ConstraintError]:
-        """Yield an error for each encoding that a result of an op has and its definition does not take."""
+        """Yield an error for each encoding that a result of an op has and its definition does not support."""
         for tensor, place in zip(op.outputs, self.outputs(op), strict=True):
             stated = given_bits(tensor)
             taken = None if stated is None else place.activation(stated)
             if taken is not None and taken.bits != stated:
                 yield ConstraintError(
-                    f"{tensor.name!r} has an encoding of {stated} bits; the definition takes {place}",
+                    f"{tensor.name!r} has an encoding of {stated} bits; the definition supports {place}",
                     where=f"op {op.name!r} ({op.package}::{op.type})",
                     fix=f"give it {taken.bits} bits, or widen the definition in the configuration",
                     node=op.name,

@@ -18,13 +18,10 @@ _NAMED = 5
 
 
 def check_udos(parts: Sequence[GraphPlan]) -> list[str]:
-    """Refuse encodings that definitions do not take; return notes on what is not as requested.
-
-    Args:
-        parts: The graphs.
+    """Refuse encodings that definitions do not support; return notes on what differs from the request.
 
     Raises:
-        ConstraintError: For each encoding of a result that the definition of its op does not take.
+        ConstraintError: For each encoding of a result that the definition of its op does not support.
     """
     udos = [(op, part) for part in parts for op in part.graph.ops if is_udo(op)]
     raise_all(
@@ -60,28 +57,23 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     ]
 
 
-def narrow_udo(job: GraphPlan, output: str) -> str | None:
-    """Return the operation of a UDO before an output whose definition has fixed point of 8 bits alone.
-
-    Args:
-        job: The graph, placed.
-        output: Name of the output.
-    """
-    pending, seen = [job.graph.tensors[output]], set[Op]()
+def narrow_udo(plan: GraphPlan, output: str) -> str | None:
+    """Return the operation of a UDO before an output whose definition has fixed point of 8 bits alone."""
+    pending, seen = [plan.graph.tensors[output]], set[Op]()
     for tensor in pending:  # grows
         op = tensor.producer
         if op is None or op in seen:
             continue
         seen.add(op)
-        ports = job.placement.ports.get(op) if is_udo(op) else None
-        if ports is not None and ports.bits == 8 and job.precision.udos.ports(op, 16).bits == 8:
+        ports = plan.placement.ports.get(op) if is_udo(op) else None
+        if ports is not None and ports.bits == 8 and plan.precision.udos.ports(op, 16).bits == 8:
             return f"{op.package}::{op.type}"
         pending += [source for source in op.inputs if source is not None]
     return None
 
 
 def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
-    """Return the static data of an op whose form is not given, and what its definition takes."""
+    """Return the static data of an op whose form is not given, and what its definition supports."""
     inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)
     params = ((param, place) for _, param, place in precision.udos.params(op))
     return [
@@ -111,7 +103,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
             if dtype is not None and dtype.bits == wanted:
                 continue
             how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
-            yield f"{verb} {place.name!r} {how}: its definition takes {place}"
+            yield f"{verb} {place.name!r} {how}: its definition supports {place}"
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
         names = ", ".join(map(repr, dict.fromkeys(differing)))
@@ -125,9 +117,10 @@ def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
     for _, place in _statics(op, precision):
         dtype = place.static(wanted)
         if dtype is None and place.static_types():
-            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition takes {place}"
+            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition supports {place}"
         elif dtype is not None and dtype.bits not in (wanted, 32):
-            yield f"stores {place.name!r} with {dtype.bits} bits, not {wanted}: its definition takes {place}"
+            bits = f"{dtype.bits} bits, not {wanted}"
+            yield f"stores {place.name!r} with {bits}: its definition supports {place}"
 
 
 def _listed(names: list[str]) -> str:

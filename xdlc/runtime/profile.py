@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from xdlc.errors import BackendError
 from xdlc.ir import Op
 from xdlc.ir.files import csv_text
-from xdlc.runtime.child import TemporaryFolder
+from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from xdlc.runtime.engine import Engine

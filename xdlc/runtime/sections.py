@@ -8,7 +8,6 @@ which graphs output them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from xdlc.container.aip_record import Engine
@@ -79,26 +78,6 @@ class SectionSession:
                     CpuSession(own, threads=threads, loop_timeout=loop_timeout, kernels=kernels)
                 )
         self._static = {tensor.name: constant(tensor) for tensor in self.graph.outputs if tensor.is_static}
-        self._owned = ExitStack()
-
-    def __enter__(self) -> SectionSession:
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._owned.__exit__(*raised)
-
-    def close(self) -> None:
-        """Close the kernels that the session owns.
-
-        Raises:
-            BackendError: If a library of theirs fails at it.
-        """
-        self._owned.close()
-
-    def own(self, *kernels: Kernels) -> None:
-        """Take over kernels, which are closed with the session."""
-        for each in kernels:
-            self._owned.push(each)
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by tensor name.

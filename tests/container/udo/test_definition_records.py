@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.custom_ops import SCALE, custom, place, scale_graph
+from tests.support.custom_ops import SCALE, custom, place, scale_graph
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError, ModelError
 from xdlc.ir import raw_data

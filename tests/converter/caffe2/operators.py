@@ -1,15 +1,17 @@
 """Models of few operators of Caffe2, and windows in numpy, for tests."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
 import xdlc
 from xdlc import ir
+from xdlc.converter.caffe2 import FRONTEND
 from xdlc.converter.caffe2.registry import operator
-from xdlc.converter.importer import GraphInput, SourceGraph, convert_graph
+from xdlc.converter.importer import SourceModel
 from xdlc.converter.session.context import Source
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph
 
 RNG = np.random.default_rng(3)
 LAST = (0, 2, 3, 1)
@@ -24,8 +26,9 @@ def model_of(nodes, inputs, constants, outputs, notices=None):
         {name: ir.ArrayData(array) for name, array in constants.items()},
     )
     source = Source("caffe2", "net.pb", unit="operator")
+    frontend = replace(FRONTEND, read=lambda path, options: SourceModel(source, graph, operator, options))
     found = [] if notices is None else notices
-    return convert_graph(graph, source, operator, "test", {}, notify=found.append)
+    return frontend.convert("net.pb", notify=found.append)
 
 
 def run(type, values, args, outputs=1, constants=()):

@@ -12,7 +12,7 @@ from onnx import helper
 COUNT, EXTENT = 40, 720  # 40 weights of 2 MB
 CHILD = """
 import resource, sys
-import numpy, xdlc, xdlc.container, xdlc.converter.onnx.importing
+import numpy, xdlc, xdlc.container, xdlc.converter.onnx.reader
 from xdlc.converter.operators import protobuf, registry
 registry.load_all(); protobuf.messages()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -10,8 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.custom_ops import custom, my_node, onnx_model, place
-from xdlc.converter.onnx.uncovered import uncovered
+from tests.support.custom_ops import custom, my_node, onnx_model, place
+from xdlc.converter.checking import uncovered
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import UsageError
 from xdlc.ir import TensorData
 from xdlc.ir.dtype import FLOAT32, INT64, UINT8
@@ -28,7 +29,7 @@ def found(folder: Path, model: Any, **options: Any) -> list[UncoveredNode]:
 def found_with_others(folder: Path, model: Any, **options: Any) -> tuple[list[UncoveredNode], int]:
     path = folder / "model.onnx"
     onnx.save(model, path)
-    nodes, others = uncovered(path, **options)
+    nodes, others = uncovered(FRONTEND, path, **options)
     return nodes, len(others)
 
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from tests.corpus_models import CNNS, OTHERS, CorpusModel
+from tests.support.corpus_models import CNNS, OTHERS, CorpusModel
 from xdlc.converter.session.diagnostics import DROPPED, KNOWN, UNUSED, VIEW
 from xdlc.ir import Model
 
@@ -226,3 +226,21 @@ def test_quantizing_and_inserting_keep_the_trace(models: Any) -> None:
 @pytest.mark.parametrize("name", [*CNNS, *OTHERS])
 def test_real_models_have_no_gap(corpus: Path, tmp_path: Path, name: str) -> None:
     check_stored(CorpusModel(corpus, name).convert(), tmp_path)
+
+
+def test_nodes_of_nested_graphs_follow_the_node_that_holds_them(models):
+    def branch(name, nodes):
+        return helper.make_graph(
+            nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])]
+        )
+
+    def choice(name, then):
+        other = branch(f"{name}_else", [node("Neg", ["x"], [f"{name}_else"], f"{name}_neg")])
+        return node("If", ["c"], [name], name, then_branch=then, else_branch=other)
+
+    inner = choice("inner", branch("deep", [node("Abs", ["x"], ["deep"], "abs")]))
+    outer = choice("outer", branch("mid", [inner, node("Exp", ["inner"], ["mid"], "exp")]))
+    inputs, types = {"x": [2], "c": []}, {"c": TensorProto.BOOL}
+    path = models.save(models.make([outer], inputs, {"outer": [2]}, types=types))
+    names = [name for name, _, _ in xdlc.convert(path).metadata["nodes"]]
+    assert names == ["outer", "outer_neg", "inner", "inner_neg", "abs", "exp"]

@@ -184,5 +184,5 @@ def test_open_dimensions_that_must_be_known_are_refused(tmp_path, op, held):
         graph = Graph().input("x", 6, None, dtype="int32").const("n", np.int32(4)).const("w", held)
         graph.node("Reshape", "flat", ["x", "all"]).const("all", np.asarray([-1], np.int32))
         graph.node(op, "y", ["flat", "n", "w"])
-    with pytest.raises(UnsupportedOp, match="must be known"):
+    with pytest.raises(UnsupportedOp, match="must be static"):
         xdlc.convert(graph.save(tmp_path / "m.pb"))

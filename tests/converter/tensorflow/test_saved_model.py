@@ -9,9 +9,9 @@ from tests.converter.tensorflow.tf_checkpoints import Checkpoint, save, saved_mo
 from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Shape, Type
 from xdlc import ir
 from xdlc.converter.tensorflow.bundle import Bundle, _signed, _slice_key
-from xdlc.converter.tensorflow.convert import _load
 from xdlc.converter.tensorflow.crc32c import crc32c
 from xdlc.converter.tensorflow.messages import message
+from xdlc.converter.tensorflow.reader import _load
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -204,7 +204,7 @@ def test_a_meta_graph_has_its_checkpoint_beside_it(variable, tmp_path):
     assert "model.ckpt-7.meta" in caught.value.fix
     (tmp_path / "model.ckpt-7.index").unlink()
     (tmp_path / "model.ckpt-7").write_bytes(b"table")
-    with pytest.raises(ModelError, match="first form"):
+    with pytest.raises(ModelError, match="V1 format"):
         xdlc.convert(path)
 
 

@@ -6,10 +6,10 @@ import pytest
 
 import xdlc
 from tests.converter.tensorflow.tf_models import FLOAT, Graph, Shape
-from tests.custom_ops import custom, like_first, param, place
+from tests.support.custom_ops import custom, like_first, param, place
 from xdlc import api
-from xdlc.converter.tensorflow.convert import convert
-from xdlc.converter.tensorflow.frontend import FRONTEND
+from xdlc.converter.checking import uncovered
+from xdlc.converter.tensorflow import FRONTEND
 from xdlc.errors import UsageError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import UdoSet
@@ -29,7 +29,7 @@ def test_a_dry_run_names_nodes_and_operators(path):
 
 def test_a_udo_is_bound_by_framework_and_operator(path):
     fancy = custom("Fancy", [place("x")], [place("y")], param("factor", FLOAT32), frameworks=("tensorflow",))
-    model = convert(path, udos=UdoSet((fancy,), {}, {("Pkg", "Fancy"): like_first}))
+    model = FRONTEND.convert(path, udos=UdoSet((fancy,), {}, {("Pkg", "Fancy"): like_first}))
     (first, *_) = model.main.ops
     assert (first.package, first.type) == ("Pkg", "Fancy")
     assert list(first.params) == ["factor"]
@@ -56,10 +56,10 @@ def test_definitions_are_drafted_of_what_nothing_covers(path, tmp_path):
 
 
 def test_operators_that_are_requested_must_be_there(path):
-    nodes, others = FRONTEND.uncovered(path)
+    nodes, others = uncovered(FRONTEND, path)
     assert [(node.type, node.name, node.outputs[0].shape) for node in nodes] == [
         ("Fancy", "net/fancy", (2, 3))
     ]
     assert not others
     with pytest.raises(UsageError):
-        FRONTEND.uncovered(path, operators=["Fancier"])
+        uncovered(FRONTEND, path, operators=["Fancier"])

@@ -10,8 +10,9 @@ import pytest
 import xdlc
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
+from xdlc.converter.checking import uncovered
+from xdlc.converter.tflite import FRONTEND
 from xdlc.converter.tflite.flexbuffers import decoded
-from xdlc.converter.tflite.frontend import FRONTEND
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.udo import Plugin
 from xdlc.udo.plugin import Int, Str, with_shape
@@ -204,7 +205,7 @@ def test_a_plugin_takes_a_custom_operator(tmp_path):
 
 
 def test_definitions_are_drafted_for_custom_operators(tmp_path):
-    ((node,), others) = FRONTEND.uncovered(_blur(tmp_path))
+    ((node,), others) = uncovered(FRONTEND, _blur(tmp_path))
     assert not others
     assert (node.type, node.attributes) == ("Blur", {"radius": 3, "border": "wrap"})
     assert [(each.shape, each.dtype.name) for each in node.outputs] == [((2, 5), "float32")]

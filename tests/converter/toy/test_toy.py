@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.converter.toy.toy import convert, handler
-from tests.custom_ops import custom, like_first, param, place
-from xdlc.converter.checking import check
-from xdlc.converter.frontends import Frontend
+from tests.converter.toy.toy import TOY, handler
+from tests.support.custom_ops import custom, like_first, param, place
+from xdlc.converter.checking import check, uncovered
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.source_match import UdoSet
 
 X = np.asarray([-1, 2, -3], np.float32)
-TOY = Frontend("toy", "a toy model", "toy-to-dlc", lambda path, found: True, convert)
+convert = TOY.convert
 
 
 @pytest.fixture
@@ -92,6 +91,18 @@ def test_all_problems_are_found_and_a_dry_run_lists_them(toy):
     report = check(TOY, path)
     assert [(problem.node, problem.op) for problem in report.problems] == [("a", "Fancy"), ("b", "Strange")]
     assert [fate.node for fate in report.nodes] == ["a", "b"]
+
+
+def test_operators_are_drafted_even_if_their_inputs_are_unknown(toy):
+    path = toy("input x 3\na: Fancy x -> y\nb: Relu y -> z\noutput z\n")
+    nodes, others = uncovered(TOY, path, operators=["Relu"])
+    assert [node.type for node in nodes] == ["Fancy", "Relu"]
+    assert others == []
+
+
+def test_stored_tensors_that_no_needed_node_reads_are_not_traced(toy):
+    path = toy("input x 3\nconst c 1 2 3\na: Relu x -> y\nb: Add y c -> z\noutput y\n")
+    assert "c" not in str(convert(path).metadata.get("tensors"))
 
 
 CHOICE = """

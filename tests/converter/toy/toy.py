@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.importer import GraphInput, GraphState, SourceGraph, convert_graph
+from xdlc.converter.frontends import Frontend
+from xdlc.converter.importer import SourceModel
 from xdlc.converter.operators.applying import Operators
 from xdlc.converter.operators.control_flow.branches import apply_if
 from xdlc.converter.operators.control_flow.while_form import apply_while
-from xdlc.converter.operators.handlers import Handlers
+from xdlc.converter.operators.registry import Handlers
+from xdlc.converter.pipeline import Options
 from xdlc.converter.session.context import Source
-from xdlc.converter.session.node import Node
+from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32
 
@@ -29,7 +30,7 @@ LAYER = re.compile(r"(\w+): ([\w.]+) ([\w ]*)-> ([\w ]+?)(?: (\{.*\}))?")
 handler = Handlers()
 
 
-def read(text: str) -> SourceGraph:
+def parsed(text: str) -> SourceGraph:
     """Return the graph of a text."""
     graphs: dict[str, SourceGraph] = {}
     main = graph = SourceGraph([], [], [], {}, [])
@@ -59,11 +60,12 @@ def read(text: str) -> SourceGraph:
     return main
 
 
-def convert(path: Path, **options: Any) -> ir.Model:
-    """Return the model of a file."""
-    graph = read(Path(path).read_text())
-    own = {name: options.pop(name, None) for name in ("diagnostics", "notify", "step")}
-    return convert_graph(graph, Source("toy", str(path), unit="layer"), handler, "toy-to-dlc", options, **own)
+def read(path: Path, options: Options) -> SourceModel:
+    """Return the graph of a file."""
+    return SourceModel(Source("toy", str(path), unit="layer"), parsed(path.read_text()), handler, options)
+
+
+TOY = Frontend("toy", "a toy model", "toy-to-dlc", lambda path, found: True, read)
 
 
 @handler("Scale")

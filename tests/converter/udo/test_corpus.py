@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.custom_ops import custom, like_first, param, place
-from xdlc.converter.onnx.convert import convert
+from tests.support.custom_ops import custom, like_first, param, place
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import XdlcError
 from xdlc.ir import Model
 from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, STRING, UINT32
@@ -34,7 +34,7 @@ def _first_elements(op: OpView) -> list[TensorSpec]:
 def _model(corpus: Path, name: str, *ops: Udo, **options: Any) -> Model:
     shapes = options.pop("shapes", {})
     path = corpus / "onnx" / "ort_misc" / name / f"{name}.onnx"
-    return convert(path, udos=UdoSet(ops, {}, shapes), **options)
+    return FRONTEND.convert(path, udos=UdoSet(ops, {}, shapes), **options)
 
 
 BOX = custom(

@@ -11,9 +11,18 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
+from tests.support.custom_ops import (
+    converted,
+    custom,
+    custom_op,
+    like_first,
+    my_node,
+    onnx_model,
+    param,
+    place,
+)
 from xdlc.container import udo
-from xdlc.converter.onnx.convert import convert
+from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
 from xdlc.ir.dtype import (
@@ -80,8 +89,8 @@ def test_all_misfits_of_a_node_are_listed_each_with_its_place(tmp_path: Path) ->
         converted(tmp_path, scale_model(facto=2.0, other=1), SCALE)
     problems = caught.value.problems
     assert [problem.problem for problem in problems] == [
-        "Pkg::Scale: attribute 'facto' is none of the parameters: factor; nearest: factor",
-        "Pkg::Scale: attribute 'other' is none of the parameters: factor",
+        "Pkg::Scale: attribute 'facto' is not a parameter; parameters: factor; nearest: factor",
+        "Pkg::Scale: attribute 'other' is not a parameter; parameters: factor",
         "Pkg::Scale: the node has no attribute 'factor', a mandatory parameter",
     ]
     assert all(problem.node == "n_Scale" and "n_Scale" in str(problem.where) for problem in problems)
@@ -352,7 +361,7 @@ def test_of_two_packages_the_one_of_the_nodes_domain_is_taken(tmp_path: Path) ->
         for op, domain in zip(ops, ("other", "my.domain"), strict=True)
     }
     onnx.save(scale_model(), tmp_path / "m.onnx")
-    model = convert(tmp_path / "m.onnx", udos=UdoSet(tuple(ops), packages), notify=[].append)
+    model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet(tuple(ops), packages), notify=[].append)
     assert [op.package for op in model.main.ops] == ["B"]
 
 
@@ -432,7 +441,7 @@ def test_types_that_differ_between_cores_are_all_allowed(tmp_path: Path) -> None
     )
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    model = convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
+    model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     at = custom_op(model).inputs[1]
     assert at is not None
     assert at.dtype is INT32
@@ -470,7 +479,7 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
         table = SupplementTable("CPU", frozenset({"Mix"}), {"Mix": (row,)})
         packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), (table,))}
         onnx.save(given, tmp_path / "m.onnx")
-        model = convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
+        model = FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     else:
         model = converted(tmp_path, given, op)
     weight = custom_op(model).inputs[1]
@@ -543,7 +552,7 @@ def test_each_side_between_roundings_is_as_one_backend_has_it(
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights, infos={"b": (F32, [2])})
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    made = custom_op(convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages)))
+    made = custom_op(FRONTEND.convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages)))
     read, weight = made.inputs
     assert read is not None
     assert weight is not None

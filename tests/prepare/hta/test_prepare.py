@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import xdlc
-from tests.section_models import Net, feeds_of, on_cpu, residual
+from tests.support.section_models import Net, feeds_of, on_cpu, residual
 from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
 from xdlc.container.section_payload import is_subgraph
 from xdlc.errors import ConstraintError, ProblemList, UsageError

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import cnn, needs_htp, prepared_cnn, refused
-from tests.running import run_cache, run_htp
+from tests.support.htp_models import cnn, needs_htp, prepared_cnn, refused
+from tests.support.running import run_cache, run_htp
 from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import xdlc
-from tests.custom_ops import converted, custom, custom_op, my_node, onnx_model, param, place
+from tests.support.custom_ops import converted, custom, custom_op, my_node, onnx_model, param, place
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Model, Tensor, to_text
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, SFIXED8, STRING, UINT32

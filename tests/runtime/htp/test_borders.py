@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tests.htp_models import needs_htp, validate
-from tests.running import run, run_htp
+from tests.support.htp_models import needs_htp, validate
+from tests.support.running import run, run_htp
 from xdlc.cli.tools.net_run import main as net_run
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, make_op, static, u32
 from xdlc.ir import dtype as dt

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cache_models import put_cache
-from tests.htp_models import cnn
+from tests.support.cache_models import put_cache
+from tests.support.htp_models import cnn
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
 from xdlc.runtime.htp.cache_verdict import Choice, choose, refuse_to_compile

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xdlc.api
-from tests.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
-from tests.running import run_htp
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
+from tests.support.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
+from tests.support.running import run_htp
 from xdlc.container import cache_provenance
 from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
@@ -153,7 +153,8 @@ def test_parts_of_a_cache_run_with_the_rest_on_the_cpu(quantized: bool) -> None:
 def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
     notices: list[str] = []
     model = partly(quantized=True)
-    with xdlc.api.emulation(model, "sm8650", cpu_fallback=True, notify=notices.append) as session:
+    options = {"soc": "sm8650", "cpu_fallback": True, "notify": notices.append}
+    with xdlc.api.find_runtime("htp").open(model, **options) as session:
         assert (session.record, session.partitions) == (None, 2)
         given = session.run({"x": X[0]})
     assert list(given) == ["c"]
@@ -165,7 +166,7 @@ def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
 
 def test_where_nothing_is_left_for_htp_it_is_an_error() -> None:
     with pytest.raises(XdlcError):
-        xdlc.api.emulation(refused(), "sm8650", cpu_fallback=True)
+        xdlc.run(refused(), {}, "htp", soc="sm8650", cpu_fallback=True)
 
 
 def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.control_flow_models import if_model, loop_model
-from tests.htp_models import cnn, needs_htp, refused
+from tests.support.control_flow_models import if_model, loop_model
+from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
 from xdlc.ir import (
     AxisScaleOffset,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
+from tests.support.htp_models import needs_htp
 from xdlc.errors import each_problem
 from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, b8, static, u32
 from xdlc.ir import dtype as dt

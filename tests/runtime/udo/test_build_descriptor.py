@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compilers import needs_cc
+from tests.support.compilers import needs_cc
 from xdlc.container import udo
 from xdlc.errors import BackendError
 from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, b8, f32, make_op, static, u32

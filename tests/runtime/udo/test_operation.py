@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.compilers import needs_cc
 from tests.runtime.udo.udo_graphs import custom_graph
+from tests.support.compilers import needs_cc
 from xdlc.ir import Graph, f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
-from xdlc.runtime.udo.worker_process import Process
+from xdlc.worker.process import Process
 
 RNG = np.random.default_rng(5)
 DATA = """\

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import needs_htp
 from tests.runtime.udo.udo_graphs import between_relus
-from tests.section_models import on_cpu
+from tests.support.htp_models import needs_htp
+from tests.support.section_models import on_cpu
 from xdlc import api
-from xdlc.errors import BackendError, UnsupportedOp
+from xdlc.errors import UnsupportedOp, UsageError
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.cache_session import EmulatedPartitions
@@ -61,11 +61,10 @@ def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Pa
 def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Model, python_file: Path) -> None:
     notices: list[str] = []
     options = {"cpu_fallback": True, "udo_package_path": python_file, "notify": notices.append}
-    with api.emulation(model, "sm8650", **options) as session:
+    with api.Session(model, "htp", soc="sm8650", **options) as session:
         got = session.run({"x": X})["y"]
-        assert session.partitions == 2
         session.close()
-        with pytest.raises(BackendError, match="closed"):
+        with pytest.raises(UsageError, match="closed"):
             session.run({"x": X})
     np.testing.assert_allclose(got, EXPECTED, rtol=1e-3)
     assert any("left to the CPU: 1 Scale ('custom')" in line for line in notices)
@@ -73,9 +72,9 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:
     divided = on_cpu(model, [1, 2])
-    with api.sections(divided, udo_package_path=python_file) as session:
+    with api.Session(divided, "aip", udo_package_path=python_file) as session:
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
-    with pytest.raises(BackendError, match="have been closed"):
+    with pytest.raises(UsageError, match="closed"):
         session.run({"x": X})
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
         api.run(divided, {"x": X}, runtime="aip")

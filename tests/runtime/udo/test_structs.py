@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.compilers import INCLUDE, STRICT, needs_cc, run_cc
+from tests.support.compilers import INCLUDE, STRICT, needs_cc, run_cc
 from xdlc.ir.dtype import BY_CODE, BY_NAME
 from xdlc.runtime.udo import structs
 

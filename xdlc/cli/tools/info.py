@@ -26,9 +26,7 @@ from xdlc.errors import UsageError
     "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
-@click.option(
-    "-m", "--display_memory", is_flag=True, help="Show an estimate of the memory that each graph takes."
-)
+@click.option("-m", "--display_memory", is_flag=True, help="Show an estimate of the memory of each graph.")
 @click.option(
     "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
 )

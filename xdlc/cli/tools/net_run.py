@@ -5,30 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import bars, params, result_files
-from xdlc.cli.output_path import folder_for
-from xdlc.cli.params import kernel_flags
+from xdlc.cli import bars, output_path, params
+from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
+from xdlc.options import options_of
+from xdlc.options.running import KernelOptions, RunOptions
+from xdlc.registry import module_names
 
 if TYPE_CHECKING:
+    from xdlc.api.runtimes import Runtime
     from xdlc.ir import Model
     from xdlc.runtime.profile import Profiler
-    from xdlc.runtime.udo import Kernels
 
-_RUNTIME_OF = {
-    "soc": "htp",
-    "cache_mode": "htp",
-    "validate_cache": "htp",
-    "enable_cpu_fallback": "htp",
-    "use_aip": "cpu",
-}
 _PER_OP = ("moderate", "detailed")
 """Levels of profiling that time ops."""
 
@@ -54,37 +49,14 @@ _PER_OP = ("moderate", "detailed")
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["cpu", "htp"]),
+    type=click.Choice(module_names("xdlc.api.runtimes")),
     default="cpu",
     show_default=True,
-    help="Runtime: cpu, onnxruntime, or htp, the vendor's emulation of the DSP.",
+    help="Runtime: cpu, onnxruntime; htp, the vendor's emulation of the DSP; aip, like --use_aip.",
 )
-@click.option(
-    "--use_aip",
-    is_flag=True,
-    help="Run section by section, by the AIP record: HTA's as xdlc compiled them, others on the CPU.",
-)
-@click.option(
-    "--soc",
-    metavar="NAME",
-    help="SoC that `--runtime htp` emulates.  [default: that of the first usable cache, or else sm8650]",
-)
-@click.option(
-    "--cache_compatibility_mode",
-    "cache_mode",
-    type=click.Choice(["permissive", "strict", "always_generate_new"]),
-    help="Usable caches of the DLC (htp only): those that run on the SoC, those that use it fully, or none.  "
-    "[default: permissive]",
-)
-@click.option(
-    "--validate_cache",
-    is_flag=True,
-    help="Fail instead of compiling the model if no cache is usable, with the reason for each (htp only).",
-)
-@click.option(
-    "--enable_cpu_fallback",
-    is_flag=True,
-    help="Run on the CPU what the SoC's HTP refuses, instead of failing (htp only).",
+@flags_of(
+    RunOptions,
+    without=("outputs", "quantized", "plain", "threads", "kernels", "notify", *options_of(KernelOptions)),
 )
 @click.option(
     "--enable_init_cache",
@@ -133,7 +105,7 @@ _PER_OP = ("moderate", "detailed")
     "--set_unconsumed_as_output", "unread", is_flag=True, help="Write tensors that no op reads, too."
 )
 @click.option("--dump_all_tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
-@params.dimension_flags
+@all_of(*params.dimension_flags)
 @click.option(
     "--num_inferences",
     type=click.IntRange(1, 1_000_000),
@@ -158,12 +130,6 @@ _PER_OP = ("moderate", "detailed")
     help="Times on this machine, printed and in OUTPUT_DIR/profile.csv: basic, of inferences; moderate and "
     "detailed, of each op too (cpu only).",
 )
-@click.option(
-    "--loop_timeout",
-    type=float,
-    metavar="SECONDS",
-    help="Time that each loop may take, at most 15.  [default: 2; 15 on HTP]",
-)
 @kernel_flags
 def main(
     source: Path,
@@ -172,9 +138,6 @@ def main(
     runtime: str,
     input_names: tuple[str, ...],
     input_dims: tuple[str, ...],
-    udo_package_path: str | None,
-    allow_embedded_kernels: bool | None,
-    udo_timeout: float | None,
     **options: Any,
 ) -> None:
     """Run a DLC on inputs from files.
@@ -183,51 +146,64 @@ def main(
     """
     dims = params.dims_of(input_names, input_dims)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
-    _check(runtime, options)
-    if options["level"] in _PER_OP and (runtime != "cpu" or options["use_aip"]):
+    chosen = _checked(runtime, options)
+    if options["level"] in _PER_OP and not chosen.times_ops:
         notice(
             f"--profiling_level {options['level']} times inferences, as basic does: the emulation of a "
             "device has no times of its own for ops"
         )
         options["level"] = "basic"
     from xdlc import api
+    from xdlc.ir import Model
     from xdlc.opdefs.control_flow import outer_graphs
+    from xdlc.prepare.edit import edit
     from xdlc.runtime.input_list import lists_of
 
     with bars.steps("reading"):
         model = api.executable(source)
         lists = lists_of(input_list, [graph.name for graph in outer_graphs(model)])
-        model = api.resized(model, dims)
-    if options["enable_init_cache"] and runtime != "htp":
-        notice("--enable_init_cache changes nothing: the CPU runs without a cache")
+        model = edit(model, input_dimensions=dims) if dims else model
+    if options["enable_init_cache"] and not chosen.compiles:
+        notice("--enable_init_cache has no effect: the CPU runs without a cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
-        notice("--storage_dir changes nothing: caches are stored with --enable_init_cache")
-    with api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels:
-        folders = {} if [*lists.values()] == [input_list] else result_files.paths_of(lists, "graph")
+        notice("--storage_dir has no effect without --enable_init_cache")
+    named = {name: options.pop(name) for name in options_of(KernelOptions)}
+    with api.kernels(model, **named) as kernels:
+        folders = {} if [*lists.values()] == [input_list] else output_path.paths_of(lists, "graph")
         for graph, path in lists.items():
+            others = {name: other for name, other in model.graphs.items() if name != graph}
             _run(
-                api.led_by(model, graph),
+                Model({graph: model.graphs[graph], **others}, model.metadata, model.records),
                 path,
                 output_dir / folders.get(graph, ""),
-                runtime,
+                chosen,
                 {**options, "source": source, "kernels": kernels, "running": lists.keys()},
             )
         for unused in kernels.unused():
-            notice(f"nothing of {unused} is used: the model has no op that it offers")
+            notice(f"{unused} is unused: it implements no op of the model")
 
 
-def _check(runtime: str, options: Mapping[str, Any]) -> None:
-    for name, value in options.items():
-        wanted = _RUNTIME_OF.get(name, runtime)
-        if value is not None and value is not False and runtime != wanted:
-            param = next(each for each in main.params if each.name == name)
-            flag, wanted = param.opts[0], f"--runtime {wanted}"
-            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
-    if options["validate_cache"] and options["cache_mode"] == "always_generate_new":
+def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
+    """Return the runtime, if it has all options.
+
+    Raises:
+        UsageError: If it has not, or options exclude each other.
+    """
+    from xdlc import api
+
+    if options["use_aip"] and name not in ("cpu", "aip"):
+        raise UsageError("--use_aip requires --runtime cpu", fix="add --runtime cpu, or omit --use_aip")
+    chosen = api.find_runtime("aip" if options["use_aip"] else name)
+    for option, stated in options_of(RunOptions).items():
+        others = api.runtimes_with(option)
+        if options.get(option) and others and chosen.name not in others:
+            flag, wanted = params.long_flag(option, stated), f"--runtime {others[0]}"
+            raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
+    if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
-            "--validate_cache wants a cache, always_generate_new takes none", fix="omit one of the two"
+            "--validate_cache requires a cache, always_generate_new uses none", fix="omit one of the two"
         )
-    if options["use_aip"] and options["several"]:
+    if chosen.name == "aip" and options["several"]:
         raise UsageError(
             "--use_aip runs the main graph as it was compiled",
             fix="omit --use_aip, or --input_dimensions and further input lists",
@@ -237,9 +213,10 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
             "--native_input_tensor_names and --use_native_input_files exclude each other",
             fix="omit one of the two",
         )
+    return chosen
 
 
-def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mapping[str, Any]) -> None:
+def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Mapping[str, Any]) -> None:
     """Run the main graph on the inferences of a list."""
     from xdlc.ir.files import replace_text
     from xdlc.prepare.edit.outputs import extra_outputs, named_inputs
@@ -261,28 +238,30 @@ def _run(model: Model, listing: Path, target: Path, runtime: str, options: Mappi
         running=options["running"],
     )
     names = [*(tensor.name for tensor in model.main.outputs), *extra]
-    files = result_files.paths_of(names, "output", "_native.raw" if native else ".raw")
+    files = output_path.paths_of(names, "output", "_native.raw" if native else ".raw")
     count, seconds, most = (options[name] for name in ("num_inferences", "duration", "keep_num_outputs"))
     with ExitStack() as stack:
         step = stack.enter_context(bars.steps("building the network", "inference"))
         profiler = stack.enter_context(Profiler())
-        session = stack.enter_context(_session(model, target, runtime, extra, profiler, options))
-        stack.enter_context(folder_for(target / "Result_0"))
+        session = stack.enter_context(_session(model, target, chosen, extra, profiler, options))
+        for line in chosen.describe(session):
+            show(line)
+        stack.enter_context(output_path.folder_for(target / "Result_0"))
         done = number = 0
         begin = time.monotonic()
         for number, inference in enumerate(inputs.repeated(count, seconds), 1):
             results = profiler.run(session.run, inference.feeds(), native=native)
-            if number == 1 and runtime == "htp" and not seconds:
+            if number == 1 and chosen.compiles and not seconds:
                 _forecast(time.monotonic() - begin, count or len(inputs))
             for index in range(inference.results if number <= len(inputs) else 0):
                 if most is None or done < most:
                     part = None if inference.batch is None else (index, inference.batch)
-                    result_files.write(target / f"Result_{done}", files, results, part, native)
+                    output_path.write(target / f"Result_{done}", files, results, part, native)
                     done += 1
             step("running", number, 0 if seconds else count or len(inputs))
         profile = profiler.result()
     if options["level"] != "off":
-        with folder_for(target / "profile.csv"):
+        with output_path.folder_for(target / "profile.csv"):
             replace_text(target / "profile.csv", profile.csv())
         for line in str(profile).splitlines():
             show(line)
@@ -307,51 +286,25 @@ def _forecast(first: float, count: int) -> None:
 def _session(
     model: Model,
     target: Path,
-    runtime: str,
+    chosen: Runtime,
     extra: Sequence[str],
     profiler: Profiler,
     options: Mapping[str, Any],
 ) -> AbstractContextManager[Any]:
     from xdlc import api
 
-    if options["use_aip"]:
-        sections = api.sections(
-            options["source"], outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"]
-        )
-        for line in sections.notices:
-            notice(line)
-        show(f"runs: {sections}")
-        return sections
-    kernels: Kernels = options["kernels"]
-    if runtime == "cpu":
-        from xdlc.runtime import CpuSession
-
-        return nullcontext(
-            CpuSession(
-                model,
-                outputs=extra,
-                loop_timeout=options["loop_timeout"],
-                kernels=kernels,
-                profiler=profiler if options["level"] in _PER_OP else None,
-            )
-        )
-    mode, fallback = options["cache_mode"] or "permissive", options["enable_cpu_fallback"]
-    if options["enable_init_cache"] and mode != "always_generate_new":
-        folder = options["storage_dir"] or target
-        model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
-    session = api.emulation(
-        model,
-        options["soc"],
-        mode=mode,
-        outputs=extra,
-        validate=options["validate_cache"],
-        cpu_fallback=fallback,
-        notify=notice,
-        name=str(options["source"]),
-        loop_timeout=options["loop_timeout"],
-        kernels=kernels,
-    )
-    origin = f"from {session.record}" if session.record else "compiled now"
-    parts = f", {session.partitions} partition(s), the rest on the CPU" if session.partitions else ""
-    show(f"runs on: {session.soc}, {origin}{parts}")
-    return session
+    stated = {
+        name: options[name] for name in options_of(RunOptions) if name in chosen.options & options.keys()
+    }
+    given = {name: value for name, value in stated.items() if value is not None} | {"outputs": extra}
+    if "notify" in chosen.options:
+        given["notify"] = notice
+    if chosen.times_ops and options["level"] in _PER_OP:
+        given["profiler"] = profiler
+    mode = options["mode"] or "permissive"
+    if chosen.compiles:
+        given["name"] = str(options["source"])
+        if options["enable_init_cache"] and mode != "always_generate_new":
+            folder, fallback = options["storage_dir"] or target, bool(options["cpu_fallback"])
+            model = api.with_stored_cache(model, folder, options["soc"], mode, extra, fallback, notice)
+    return chosen.open(options["source"] if chosen.name == "aip" else model, **given)

@@ -10,9 +10,10 @@ import click
 
 from xdlc.cli import bars, text
 from xdlc.cli.tool import tool
+from xdlc.registry import module_names
 
 if TYPE_CHECKING:
-    from xdlc.prepare.platform import Machine
+    from xdlc.api.runtimes import Machine
     from xdlc.targets import Soc
 
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["cpu", "htp", "aip", "all"]),
+    type=click.Choice([*module_names("xdlc.api.runtimes"), "all"]),
     help="Runtime to try. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
     "[default: all]",
 )

@@ -1,4 +1,4 @@
-"""``xdlc-quantize``: quantization and preparation in one call, as in old workflows."""
+"""``xdlc-quantize`` and ``xdlc-quant``: quantization, and preparation in the same call."""
 
 from __future__ import annotations
 
@@ -10,46 +10,83 @@ import click
 
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.quant_options import SAMPLES, file_flags, quantizer_flags
-from xdlc.cli.tool import notice, tool, warn
+from xdlc.cli.params import all_of, flags_of
+from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
+from xdlc.cli.tool import Tool, notice, tool, warn
 from xdlc.errors import UsageError, XdlcError, each_problem
+from xdlc.options import options_of
+from xdlc.options.graphs import AnnotateOptions
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
     from xdlc.prepare.hta import PreparedHta
 
 
-@tool("xdlc-quantize", epilog=SAMPLES)
-@file_flags
-@click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs.")
-@click.option(
-    "--htp_socs",
-    "socs",
-    callback=params.names,
-    metavar="SOC,SOC..",
-    help="SoCs to compile caches for.  [default: sm8650]",
+_PREPARING = all_of(
+    click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs."),
+    click.option(
+        "--htp_socs",
+        "socs",
+        callback=params.names,
+        metavar="SOC,SOC..",
+        help="SoCs to compile caches for.  [default: sm8650]",
+    ),
+    click.option(
+        "--overwrite_cache_records",
+        is_flag=True,
+        help="Compile again where there is a cache already, whoever made it.",
+    ),
+    click.option("--use_float_io", is_flag=True, help="Make inputs and outputs of the graph float32."),
+    click.option(
+        "--enable_hta",
+        is_flag=True,
+        help="Add sections for the Hexagon Tensor Accelerator; implies --one_act_bitwidth.",
+    ),
+    click.option(
+        "--hta_partitions",
+        "partitions",
+        metavar="A-B,C-D..",
+        help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
+    ),
+    click.option(
+        "--hta_reorder",
+        "reorder",
+        is_flag=True,
+        help="Execute layers in another order if it divides into fewer sections; layer ids follow it.",
+    ),
+    flags_of(
+        AnnotateOptions,
+        without=options_of(AnnotateOptions).keys() - {"preserve_io_datatype"},
+        settings={
+            "preserve_io_datatype": {
+                "cls": params.WordsOption,
+                "callback": lambda _context, _param, words: " ".join(words).split() if words else None,
+            }
+        },
+    ),
 )
-@click.option(
-    "--overwrite_cache_records",
-    is_flag=True,
-    help="Compile again where there is a cache already, whoever made it.",
-)
-@click.option("--use_float_io", is_flag=True, help="Make inputs and outputs of the graph float32.")
-@click.option("--enable_hta", is_flag=True, help="Add sections for the Hexagon Tensor Accelerator.")
-@click.option(
-    "--hta_partitions",
-    "partitions",
-    metavar="A-B,C-D..",
-    help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
-)
-@click.option(
-    "--hta_reorder",
-    "reorder",
-    is_flag=True,
-    help="Execute layers in another order if it divides into fewer sections; layer ids follow it.",
-)
-@quantizer_flags
-def main(
+"""The flags of preparing the result."""
+
+
+def quantizing_tool(name: str, help_text: str, *, keeps_quantized: bool) -> Tool:
+    """Return a tool that quantizes, and prepares if flags request it.
+
+    Args:
+        name: Name of the tool.
+        help_text: What it does.
+        keeps_quantized: Whether a quantized DLC without samples is kept as it is, prepared or not.
+    """
+
+    def main(**flags: Any) -> None:
+        _run(keeps_quantized=keeps_quantized, **flags)
+
+    main.__doc__ = help_text
+    return tool(name, epilog=SAMPLES)(all_of(file_flags, _PREPARING, quantizer_flags)(main))
+
+
+def _run(
+    *,
+    keeps_quantized: bool,
     source: Path,
     target_dlc: Path | None,
     enable_htp: bool,
@@ -59,16 +96,12 @@ def main(
     enable_hta: bool,
     partitions: str | None,
     reorder: bool,
+    preserve_io_datatype: list[str] | None,
     dlc_version: str,
     **flags: Any,
 ) -> None:
-    """Quantize a DLC, then prepare it for HTP or HTA.
-
-    The tool of old workflows; xdlc-quant and xdlc-graph-prepare do the same in two steps. Without --target,
-    widths are those that the oldest of --htp_socs takes. A DLC that is quantized already needs no samples,
-    and is prepared as it is. If preparing fails, the DLC is written
-    all the same, without the caches or sections that failed, and the exit code is not 0.
-    """
+    """Quantize, prepare, and write the result."""
+    from xdlc import api
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import check_soc, parse_ranges
     from xdlc.runtime.htp.cache_verdict import DEFAULT_SOC, device_soc
@@ -82,9 +115,9 @@ def main(
     ):
         if given and not needed:
             wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
-            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
+            raise UsageError(f"{flag} requires {wanted}", fix=f"add {wanted}, or omit {flag}")
     if enable_htp and not socs:
-        notice(f"no SoC is named: the default is {DEFAULT_SOC}")
+        notice(f"no SoC is named; the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = flags.get("target")
@@ -102,7 +135,9 @@ def main(
         notice("this is the old way: xdlc-graph-prepare compiles caches without quantizing again")
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
-    made = quant_flow.quantized_or_as_it_is(request, flags)
+    keeps_quantized = keeps_quantized or enable_htp or enable_hta
+    made = quant_flow.quantized(request, flags, keeps_quantized=keeps_quantized)
+    api.annotate(made.model, preserve_io_datatype=preserve_io_datatype)
     model, lines = made.model, list(made.lines)
     problems: list[XdlcError] = []
     if enable_htp:
@@ -166,3 +201,16 @@ def _section_lines(prepared: PreparedHta) -> Iterator[str]:
         yield f"section {section.engine.name}: layers {section.first}-{section.last}{held}"
     if prepared.crossings.count:
         yield str(prepared.crossings)
+
+
+main = quantizing_tool(
+    "xdlc-quantize",
+    """Quantize a DLC, then prepare it for HTP or HTA.
+
+    xdlc-quant and xdlc-graph-prepare do the same in two steps. Without --target, widths are those that the
+    oldest of --htp_socs supports. A DLC that is quantized already needs no samples, and is prepared as it
+    is. If preparing fails, the DLC is written all the same, without the caches or sections that failed, and
+    the exit code is not 0.
+    """,
+    keeps_quantized=True,
+)

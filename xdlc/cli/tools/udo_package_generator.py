@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "-cop",
     "--converter_op_package",
     is_flag=True,
-    help="Accepted; changes nothing: the registration library infers the shapes of outputs for converters.",
+    help="Ignored; the registration library infers the shapes of outputs for converters.",
 )
 def main(
     configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool
@@ -62,7 +62,7 @@ def main(
 
     if converter_op_package:
         notice(
-            "--converter_op_package changes nothing: converters take the registration library, or shapes.py, "
+            "--converter_op_package is ignored: pass the registration library, or shapes.py, to converters "
             "with --converter_op_package_lib"
         )
     for made in generate_files(configs, folder, force=force, per_backend=per_backend):

@@ -1,1 +1,15 @@
-"""ONNX importer: an ``.onnx`` file becomes a float (or already quantized) model of the IR."""
+"""Importer of ONNX files."""
+
+from __future__ import annotations
+
+from xdlc.converter import formats
+from xdlc.converter.frontends import DEFINE_SYMBOL, Frontend, reader, reads
+
+FRONTEND = Frontend(
+    framework="onnx",
+    model="an ONNX model",
+    tool="xconv-onnx-to-dlc",
+    recognizes=reads(formats.ONNX),
+    read=reader("onnx"),
+    options=(DEFINE_SYMBOL,),
+)

@@ -1,4 +1,4 @@
-"""Round-trip metadata of nodes that ``xdlc-to-onnx`` wrote: the names of the op that a node was made from.
+"""Round-trip metadata: names of ops, in the nodes that ``xdlc-to-onnx`` wrote.
 
 ONNX has no field for the name of an op that shares its source node with others, nor for the moment at
 which a Transpose really moves elements.  The records are entries of ``metadata_props``, a standard field
@@ -13,15 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.converter.emitter import RecordedNames
-from xdlc.ir.metadata_forms import fits
-from xdlc.json_fields import json_value
+from xdlc.json_fields import fits, json_value
 
 OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
 LONGEST = 1 << 16
 
 
 def recorded_names(proto: Any) -> RecordedNames | None:
-    """Return the names that a ``NodeProto`` records; None if there are none, or in another form."""
+    """Return the names that a ``NodeProto`` records, or None."""
     notes = {entry.key: entry.value for entry in proto.metadata_props if len(entry.value) <= LONGEST}
     name = notes.get(OP)
     if not name:

@@ -1,4 +1,4 @@
-"""Sparse tensors of a model, made dense when they are used: a DLC holds dense tensors only.
+"""Sparse tensors of a model, made dense when they are used.
 
 A ``SparseTensorProto`` lists the values that are not zero and where they stand: by one number each, their
 place in row-major order, or by one number for each axis.
@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.protobuf import INT64
-from xdlc.converter.session.context import DENSE_BYTES
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import TensorData
 
 if TYPE_CHECKING:
-    from xdlc.converter.onnx.source import OnnxFile
+    from xdlc.converter.onnx.reader import OnnxFile
     from xdlc.ir.data import Array
+
+DENSE_BYTES = 1 << 30
+"""Most bytes of the sparse tensors of a model when they are dense."""
 
 
 def too_large(where: str) -> UnsupportedOp:
-    """Return the error to be raised for sparse tensors of more than ``DENSE_BYTES`` bytes."""
+    """Return the error of sparse tensors of more than ``DENSE_BYTES`` bytes."""
     return UnsupportedOp(
         f"the sparse tensors of the model have more than {DENSE_BYTES} bytes when they are dense",
         where=where,
@@ -30,7 +32,7 @@ def too_large(where: str) -> UnsupportedOp:
 
 
 def dense(file: OnnxFile, tensor: Any) -> TensorData:
-    """Return the elements of a ``SparseTensorProto``, put in their places when they are used.
+    """Return the dense elements of a ``SparseTensorProto``, computed when used.
 
     Args:
         file: The model.

@@ -1,50 +1,74 @@
-"""Types that an ONNX model states of its values, and those that inference finds over the whole model."""
+"""Types of the values of an ONNX model: stated ones and inferred ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.operators import protobuf
-from xdlc.converter.operators.inference import Spec, spec_of
+from xdlc.converter.operators.inference import spec_of
 from xdlc.converter.operators.protobuf import all_graphs, all_nodes, domain_of, plain_domain
+from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
-from xdlc.converter.values import Dims
+from xdlc.converter.values import Dims, Spec
 from xdlc.errors import UnsupportedOp
+from xdlc.ir.data import Array
 from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 _UNDEFINED = 0
 
 
-class DeclaredTypes:
+class DeclaredTypes(Declarations):
     """Types of values by name, as ``value_info`` and the outputs of graphs state them.
 
     A name that two graphs state in different ways is taken as not stated, and so are all shapes if an
     input has other dimensions than the model states.
 
     Args:
-        graph: The main ``GraphProto``.
-        input_shapes: Shapes of its inputs, None for dynamic dimensions.
+        model: ``ModelProto``.
     """
 
-    def __init__(self, graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> None:
-        self._symbols = _symbols(graph, input_shapes)
-        self._is_outdated = _changes(graph, input_shapes)
-        self._types: dict[str, Any] = {}
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._shapes: Mapping[str, Sequence[int | None]] = {}
+        self._fixed: Mapping[str, Any] = {}
+
+    def bind(self, shapes: Mapping[str, Sequence[int | None]], fixed: Mapping[str, Any]) -> None:
+        """Set the shapes of the inputs, and the values of fixed inputs."""
+        self._shapes, self._fixed = shapes, fixed
+
+    @cached_property
+    def _inputs(self) -> list[Any]:
+        return [entry for entry in self._model.graph.input if entry.name not in self._fixed]
+
+    @cached_property
+    def _symbols(self) -> dict[str, int | None]:
+        return _symbols(self._inputs, self._shapes)
+
+    @cached_property
+    def _is_outdated(self) -> bool:
+        return _changes(self._inputs, self._shapes)
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        types: dict[str, Any] = {}
         strings = protobuf.messages().TypeProto()
         strings.tensor_type.elem_type = protobuf.STRING
-        for held in all_graphs(graph):
-            self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output, *held.input))
+        for held in all_graphs(self._model.graph):
+            inputs = self._inputs if held is self._model.graph else held.input
+            for entry in (*held.value_info, *held.output, *inputs):
+                _state(types, entry.name, entry.type)
             for entry in held.initializer:
                 if entry.data_type == protobuf.STRING:
-                    self._types.setdefault(entry.name, strings)
+                    types.setdefault(entry.name, strings)
+        return types
 
     def add(self, types: Iterable[tuple[str, Any]]) -> None:
         """Add ``TypeProto`` by name."""
         for name, kind in types:
-            if kind.WhichOneof("value") is not None and self._types.setdefault(name, kind) != kind:
-                self._types[name] = None
+            _state(self._types, name, kind)
 
     def find(self, name: str) -> Declared:
         """Return what is stated of a value.
@@ -69,7 +93,7 @@ class DeclaredTypes:
         return Declared(shape, dtype)
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield values that have another shape than the model states: name, stated shape, found shape."""
+        """Yield values of another shape than stated: name, stated and actual shape."""
         for name, shape in found.items():
             kind = self._types.get(name)
             if kind is None or self._is_outdated or _oddity(kind):
@@ -79,17 +103,49 @@ class DeclaredTypes:
                 yield name, stated, shape
 
     def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
+        """Return the kind of a value that no DLC holds; empty for numeric tensors."""
         kind = self._types.get(name) if name else None
         return "" if kind is None else _oddity(kind)
+
+    def inferred(self) -> Mapping[str, Spec]:
+        """Return what shape inference finds over the whole model."""
+        return self._inferred
+
+    @cached_property
+    def _inferred(self) -> dict[str, Spec]:
+        model = protobuf.messages().ModelProto()
+        model.CopyFrom(self._model)
+        del model.graph.value_info[:]
+        imported = {plain_domain(entry.domain) for entry in model.opset_import}
+        for domain in sorted({domain_of(node) for node in all_nodes(model.graph)} - imported):
+            model.opset_import.add(domain=domain, version=1)  # inference fails on models that omit it
+        for entry in model.graph.input:
+            bound = self._shapes.get(entry.name)
+            if bound is not None and len(bound) == len(entry.type.tensor_type.shape.dim):
+                for dim, size in zip(entry.type.tensor_type.shape.dim, bound, strict=True):
+                    if size is not None:
+                        dim.dim_value = size
+        for name, array in self._fixed.items():
+            _fix(model.graph, name, array)
+        try:
+            found = infer_shapes(model)
+        except RefusedError:  # what it finds is welcome; a model that it cannot follow is judged node by node
+            return {}
+        return {info.name: spec_of(info.type) for info in (*found.graph.value_info, *found.graph.output)}
 
     def _extent(self, dim: Any) -> int | None:
         stated = _stated(dim)
         return self._symbols.get(dim.dim_param) if stated is None else stated
 
 
+def _state(types: dict[str, Any], name: str, kind: Any) -> None:
+    """Add a ``TypeProto``; None if the name has another one already."""
+    if kind.WhichOneof("value") is not None and types.setdefault(name, kind) != kind:
+        types[name] = None
+
+
 def _stated(dim: Any) -> int | None:
-    """Return the dimension that a model states, None for a dynamic one: some exporters write -1 for it."""
+    """Return a stated dimension, None for a dynamic one; exporters write -1, too."""
     return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
@@ -99,9 +155,9 @@ def _agree(one: Dims, other: Dims) -> bool:
     )
 
 
-def _changes(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> bool:
+def _changes(inputs: Iterable[Any], input_shapes: Mapping[str, Sequence[int | None]]) -> bool:
     """Return whether an input has other dimensions than the model states."""
-    for entry in graph.input:
+    for entry in inputs:
         tensor = entry.type.tensor_type
         stated = tuple(map(_stated, tensor.shape.dim))
         if tensor.HasField("shape") and not _agree(stated, tuple(input_shapes.get(entry.name, stated))):
@@ -127,39 +183,25 @@ def _dtype(data_type: int) -> ir.DType | None:
     return None if data_type == _UNDEFINED else ir.dtype.from_numpy(protobuf.numpy_dtype(data_type))
 
 
-def _symbols(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:
+def _symbols(
+    inputs: Iterable[Any], input_shapes: Mapping[str, Sequence[int | None]]
+) -> dict[str, int | None]:
     """Return the symbols of the inputs' dimensions that have one size in all of them."""
-    found: dict[str, int | None] = {}
-    for entry in graph.input:
+    sizes: dict[str, int | None] = {}
+    for entry in inputs:
         dims = entry.type.tensor_type.shape.dim
         shape: Dims = tuple(input_shapes.get(entry.name, ()))
         for dim, extent in zip(dims, shape, strict=False):
-            if dim.dim_param and found.setdefault(dim.dim_param, extent) != extent:
-                found[dim.dim_param] = None
-    return found
+            if dim.dim_param and sizes.setdefault(dim.dim_param, extent) != extent:
+                sizes[dim.dim_param] = None
+    return sizes
 
 
-def inferred(proto: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, Spec]:
-    """Return what shape inference finds over a whole ``ModelProto``, symbolic dimensions followed through.
-
-    Args:
-        proto: The model.
-        input_shapes: Shapes of its inputs, None for dynamic dimensions.
-    """
-    model = protobuf.messages().ModelProto()
-    model.CopyFrom(proto)
-    del model.graph.value_info[:]
-    imported = {plain_domain(entry.domain) for entry in model.opset_import}
-    for domain in sorted({domain_of(node) for node in all_nodes(model.graph)} - imported):
-        model.opset_import.add(domain=domain, version=1)  # inference fails on models that omit it
-    for entry in model.graph.input:
-        bound = input_shapes.get(entry.name)
-        if bound is not None and len(bound) == len(entry.type.tensor_type.shape.dim):
-            for dim, size in zip(entry.type.tensor_type.shape.dim, bound, strict=True):
-                if size is not None:
-                    dim.dim_value = size
-    try:
-        found = infer_shapes(model)
-    except RefusedError:  # what it finds is welcome; a model that it cannot follow is judged node by node
-        return {}
-    return {info.name: spec_of(info.type) for info in (*found.graph.value_info, *found.graph.output)}
+def _fix(graph: Any, name: str, array: Array) -> None:
+    """Make a stored tensor of an input of a ``GraphProto``."""
+    entry = next(entry for entry in graph.input if entry.name == name)
+    for tensor in [tensor for tensor in graph.initializer if tensor.name == name]:
+        graph.initializer.remove(tensor)
+    tensor = graph.initializer.add(name=name, data_type=entry.type.tensor_type.elem_type, dims=array.shape)
+    tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    graph.input.remove(entry)

@@ -1,1 +1,1 @@
-"""Canonical operators: the ONNX operator set, onto which every importer maps its nodes."""
+"""Canonical operators: the ONNX operator set, which all importers apply."""

@@ -1,63 +1,73 @@
-"""Application of canonical operators: folding, importer, function body, host op, in this order."""
+"""Dispatch of nodes: UDO, handler, folding, importer, function body, host op."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators import functions, host_only, upgrades
 from xdlc.converter.operators.folding import Folding, foldable
-from xdlc.converter.operators.inference import Spec, check, infer
-from xdlc.converter.operators.messages import MessageReader
-from xdlc.converter.operators.random_inputs import FIX, RandomInputs, is_random
-from xdlc.converter.operators.registry import Entry, find, find_structural, load_all
+from xdlc.converter.operators.inference import check, infer
+from xdlc.converter.operators.messages import MessageReader, is_constant
+from xdlc.converter.operators.protobuf import opsets
+from xdlc.converter.operators.random_inputs import FIX, import_random, is_random
+from xdlc.converter.operators.registry import Entry, Handler, Handlers, find, load_all
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
-from xdlc.converter.session.node import Node
-from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.converter.session.node import Body, Node, SourceGraph
+from xdlc.converter.session.ordering import SOURCE, Step, ordered, wants_channel_last
+from xdlc.converter.values import AnyValue, Spec, Value
+from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
+from xdlc.options.graphs import UNROLL_LOOPS
 from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.host_kernels import HOST_OPSET, opset_of
 
 if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
-UNROLL_LOOPS = 16
-"""Default of the most iterations of a loop that are unrolled."""
+_TRAINING = "ai.onnx.preview.training"
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
+_MOST_NEAR = 64
+"""Most operators without a mapping whose nearest names are looked for, which takes a millisecond each."""
 
 
 class Override(Protocol):
-    """A way to import a node that precedes the canonical ones: UDO definitions, functions of a model."""
+    """A way to import nodes of a source that precedes all others: UDO definitions."""
 
     def covers(self, node: Node) -> bool:
         """Return whether a node may be imported in this way, as far as its operator shows."""
 
+    def covers_surely(self, node: Node) -> bool:
+        """Return whether a node is certainly imported in this way."""
+
     def import_node(self, node: Node, where: str) -> bool:
         """Bind the outputs of a node; return whether that was done."""
 
+    def uncovered(self, node: Node, where: str) -> str:
+        """Record a node whose operator has no mapping; return a fix, or an empty text."""
+
 
 class Operators:
-    """The canonical operators, applied to values of one import.
+    """The operators of one import: those of its source and the canonical ones.
 
     Args:
         context: The import.
         nbytes: Returns the size of the source, in proportion to which constants are folded.
         unroll_loops: Most iterations of a loop that are unrolled.
         random_inputs: Whether random numbers become inputs.
-        overrides: Ways to import a node that precede the canonical ones.
-        uncovered: Called with a node, and its place, whose operator has no mapping; returns a fix.
-        of_model: Returns what the source states of its values, by name.
+        handlers: Handlers of the nodes of the source; default: all of its nodes are canonical operators.
+        override: Precedes handlers and canonical operators for nodes of the source.
+        inferred: Returns what is known of values from the source as a whole, by name.
 
     Attributes:
         context: The import.
         unroll_loops: Most iterations of a loop that are unrolled.
         random_inputs: Whether random numbers become inputs.
         assumptions: What is assumed of the states of a loop, by its path.
-        reader: Reads the nodes of function bodies; that of an ONNX model also reads its tensors.
-        read: Names that nodes of the main graph read; other outputs need no value.
+        read: Names that nodes of the source read; other outputs need no value.
     """
 
     def __init__(
@@ -67,21 +77,20 @@ class Operators:
         *,
         unroll_loops: int = UNROLL_LOOPS,
         random_inputs: bool = False,
-        overrides: Sequence[Override] = (),
-        uncovered: Callable[[Node, str], str] | None = None,
-        of_model: Callable[[], Mapping[str, Spec]] = dict,
+        handlers: Handlers | None = None,
+        override: Override | None = None,
+        inferred: Callable[[], Mapping[str, Spec]] = dict,
     ) -> None:
         self.context = context
         self.unroll_loops = unroll_loops
-        self.random_inputs = random_inputs
         self.assumptions: dict[tuple[str, ...], Assumed] = {}
-        self.reader = MessageReader(context, self.import_node)
         self.read: Collection[str] = ()
-        self._overrides = [*overrides, RandomInputs(self)] if random_inputs else overrides
-        self._uncovered = uncovered
-        self._of_model = of_model
-        self._nbytes = nbytes
-        self._folding: Folding | None = None
+        self.random_inputs = random_inputs
+        self._handlers = handlers
+        self._override = override
+        self._inferred = inferred
+        self._folding = Folding(nbytes)
+        self._near: dict[str, str] = {}
         self._applied = 0
         self._expanded = 0
 
@@ -146,9 +155,7 @@ class Operators:
         opset = opset_of(type, domain)
         node = Node(type, operands, results, dict(attributes or {}), name, domain, opset, is_applied=True)
         node.inputs = cast("list[Value | None]", list(inputs))
-        with context.entered(
-            stands_in=True, opsets={**context.frame.opsets, "": HOST_OPSET if domain else opset}
-        ):
+        with context.entered(stands_in=True):
             self._import(node, context.place(node))
         if not context.frame.unresolved.isdisjoint(results):
             raise Unresolved
@@ -162,71 +169,165 @@ class Operators:
         self._applied += 1
         return f"{self.builder.node}_{type.lower()}_{self._applied}"
 
-    # ------------------------------------------------------------------ nodes of a source
+    # ------------------------------------------------------------------ nodes of graphs
+
+    def ordered(self, graph: SourceGraph, ends: Sequence[str]) -> list[Node]:
+        """Return the needed nodes of a graph, producers first; note wanted layouts.
+
+        Raises:
+            ModelError: If two nodes produce a value, or a node needs its own result.
+        """
+        steps = [Step(node.own_name, node.reads(), node.outputs) for node in graph.nodes]
+        nodes = [graph.nodes[index] for index in ordered(steps, ends, self.context.source.path)]
+        self.context.wanted |= wants_channel_last(
+            (self._layout(node), node.names, node.outputs) for node in nodes
+        )
+        return nodes
+
+    def _layout(self, node: Node) -> str:
+        override, handler = self._override_of(node), self._handler_of(node)
+        if override is not None and override.covers_surely(node):
+            return SOURCE
+        if handler is not None:
+            return handler.layout
+        entry = find(node.domain, node.type, node.opset) if node.is_canonical else None
+        return SOURCE if entry is None else entry.layout
 
     def import_node(self, node: Node) -> None:
-        """Bind the outputs of a node, or report why they have no value."""
+        """Bind the outputs of a node of a graph, or report why they have no value."""
         context = self.context
         where = context.place(node)
-        if node.type in context.diagnostics.requested and not self._is_overridden(node):
-            if self._uncovered is not None:
-                self._uncovered(node, where)
-            context.invalidate(node, UnsupportedOp(f"{node.type} is requested", where=where))
-            return
+        if node.type in context.diagnostics.requested:
+            override = self._override_of(node)
+            if override is not None and not override.covers(node):
+                override.uncovered(node, where)
+                context.invalidate(node, UnsupportedOp(f"{node.type} is requested", where=where))
+                return
         if not context.resolve_inputs(node, where):
             if not self._is_known(node):
                 context.invalidate(node, self._no_mapping(node, where))
             return
         with context.reporting(node, where):
-            self._import(node, where)
+            self._import(replace(node, read=set()), where)  # a loop may import it several times
 
     def _import(self, node: Node, where: str) -> None:
         """Bind the outputs of a node with known inputs in the first way that there is.
 
         Raises:
-            XdlcError: If there is none.
+            XdlcError: If no way is left.
         """
-        is_static = all(value is None or value.is_static for value in node.inputs)
-        if is_static and foldable(node) and not self._is_overridden(node) and self._fold(node):
+        if node.is_canonical and self._fold(node):
             return
+        context, handler, override = self.context, self._handler_of(node), self._override_of(node)
+        if handler is None and not node.is_canonical and not self._is_known(node):
+            raise self._no_mapping(node, where)
+        has_graphs = bool(node.graphs())
         try:
-            self.context.begin(node)
+            context.begin(node)
         except XdlcError:
             if self._is_known(node):
                 raise
             raise self._no_mapping(node, where) from None
-        for override in self._overrides:
-            if override.import_node(node, where):
-                return
-        structural = find_structural(node.domain, node.type, node.opset)
-        if structural is not None:
-            with self.context.inside(node):
-                self.context.accept(node, structural.function(self, node), where)
-            node.check_read()
+        if has_graphs:
+            node.attributes = {name: self._opened(value) for name, value in node.attributes.items()}
+        if node.is_canonical:
+            self._bind(node, where, override, handler)
+        else:
+            with context.entered(owner=node, stands_in=True):
+                self._bind(node, where, override, handler)
+
+    def _opened(self, attribute: Any) -> Any:
+        """Return an attribute with bodies in place of graphs."""
+        if isinstance(attribute, list):
+            return [self._opened(item) for item in attribute]
+        return GraphBody(self, attribute) if isinstance(attribute, SourceGraph) else attribute
+
+    def _bind(self, node: Node, where: str, override: Override | None, handler: Handler | None) -> None:
+        """Bind the outputs of a node whose attributes are read.
+
+        Raises:
+            XdlcError: If that is not possible.
+        """
+        if override is not None and override.import_node(node, where):
             return
-        if self._passes_on(node, where):
+        if handler is not None:
+            self._by_handler(handler, node, where)
+        elif node.is_canonical:
+            self._by_operator(node, where)
+        else:
+            raise self._no_mapping(node, where)
+
+    def _by_handler(self, handler: Handler, node: Node, where: str) -> None:
+        """Bind the results of a handler, if it has not bound them itself."""
+        results = handler.function(node, self)
+        if results is None:
             return
-        refusal = self._by_importer(node, where)
-        if refusal is not None and not self._by_body(node):
-            self._keep(node, refusal, where)
+        assert self._handlers is not None  # the handler is one of them
+        node.check_read(handler.ignores.union(filter(self._handlers.is_optional, node.attributes)))
+        self.context.accept(node, list(results) if isinstance(results, Sequence) else [results], where)
+        self.context.resolve_stated(node)
+
+    def size(self, node: Node) -> int:
+        """Return the number of nodes that a node expands to, without its graphs."""
+        return 1 if self._handlers is None else self._handlers.size(node)
+
+    # ------------------------------------------------------------------ ways to import a node
+
+    def _override_of(self, node: Node) -> Override | None:
+        """Return what precedes handlers and canonical operators, for a node of the source."""
+        return self._override if self.context.frame.owner is None else None
+
+    def _handler_of(self, node: Node) -> Handler | None:
+        """Return the handler of a node of the source, None for one that an owner applies."""
+        if self._handlers is None or self.context.frame.owner is not None:
+            return None
+        return self._handlers.of(node)
 
     def _is_overridden(self, node: Node) -> bool:
-        return any(override.covers(node) for override in self._overrides)
+        override = self._override_of(node)
+        return (override is not None and override.covers(node)) or self._handler_of(node) is not None
 
     def _is_known(self, node: Node) -> bool:
         """Return whether there is a way to import an operator, as far as its name shows."""
-        return (
-            self._is_overridden(node)
-            or find(node.domain, node.type, node.opset) is not None
-            or find_structural(node.domain, node.type, node.opset) is not None
-            or host_only.can_keep(node.type, node.domain)
-            or functions.has_body(node.type, node.domain, node.opset)
+        return self._is_overridden(node) or (
+            node.is_canonical
+            and (
+                find(node.domain, node.type, node.opset) is not None
+                or (self.random_inputs and is_random(node))
+                or host_only.can_keep(node.type, node.domain)
+                or functions.has_body(node.type, node.domain, node.opset)
+            )
         )
+
+    def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
+        """Return the refusal of an operator, or version of one, that nothing maps."""
+        override, versions = self._override_of(node), load_all().get((node.domain, node.type))
+        if node.is_canonical and versions:
+            return _too_old(node, versions, where)
+        refusal = unmapped(node, where)
+        if not node.is_canonical and self._handlers is not None:
+            reason = "" if node.domain else self._handlers.reason(node.type)
+            near = self._nearest(node.type)
+            refusal.problem += f": {reason}" if reason else ""
+            refusal.fix = f"{near}; or {refusal.fix}" if near and not reason else refusal.fix
+        advice = "" if override is None else override.uncovered(node, where)
+        refusal.fix = f"{advice}; or {refusal.fix}" if advice else refusal.fix
+        return refusal
+
+    def _nearest(self, type: str) -> str:
+        """Return a fix that names similar operators of the source, or an empty text."""
+        if type not in self._near and len(self._near) < _MOST_NEAR and self._handlers is not None:
+            names = [name for _, name in self._handlers.all()]
+            self._near[type] = nearest_names(type, names, most=1, cutoff=0.85)
+        return self._near.get(type, "")
+
+    # ------------------------------------------------------------------ canonical operators
 
     def _fold(self, node: Node) -> bool:
         """Evaluate a node with static inputs; return whether its outputs are bound."""
-        self._folding = self._folding or Folding(self._nbytes)
-        results = self._folding.evaluate(node, self.context.frame.opsets.get("", 0))
+        if not all(value is None or value.is_static for value in node.inputs) or not foldable(node):
+            return False
+        results = None if self._is_overridden(node) else self._folding.evaluate(node)
         if results is None:
             return False
         for name, array in zip(node.outputs, results, strict=True):
@@ -234,8 +335,29 @@ class Operators:
                 self.context.values[name] = self.builder.const(array, name)
         return True
 
+    def _by_operator(self, node: Node, where: str) -> None:
+        """Bind the outputs of a canonical operator.
+
+        Raises:
+            XdlcError: If it cannot be imported.
+        """
+        if self.random_inputs and is_random(node):
+            import_random(self, node, where)
+            return
+        entry = find(node.domain, node.type, node.opset)
+        if entry is not None and entry.is_structural:
+            with self.context.inside(node):
+                self.context.accept(node, entry.function(node, self), where)
+            node.check_read()
+            return
+        if self._passes_on(node, where):
+            return
+        refusal = self._by_importer(entry, node, where)
+        if refusal is not None and not self._by_body(node):
+            self._keep(node, refusal, where)
+
     def _passes_on(self, node: Node, where: str) -> bool:
-        """Bind the output of an Identity of a sequence or an optional; return whether it is one.
+        """Bind the output of an Identity of a sequence or an optional, if it is one.
 
         Raises:
             UnsupportedOp: If another node reads a sequence or an optional.
@@ -250,9 +372,8 @@ class Operators:
                 tensor_of(node, value, f"input {index}")
         return False
 
-    def _by_importer(self, node: Node, where: str) -> UnsupportedOp | None:
+    def _by_importer(self, entry: Entry | None, node: Node, where: str) -> UnsupportedOp | None:
         """Map a node onto QNN operations; return why that cannot be done, if so."""
-        entry = find(node.domain, node.type, node.opset)
         if entry is None:
             return self._no_mapping(node, where)
         rollback = self.builder.checkpoint()
@@ -272,16 +393,8 @@ class Operators:
                     node.attributes.pop(name, None)
             return refusal
 
-    def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
-        """Return the refusal of an operator, or version of one, that has no importer."""
-        refusal = _unsupported(node, where)
-        if self._uncovered is not None and not load_all().get((node.domain, node.type)):
-            other = self._uncovered(node, where)
-            refusal.fix = f"{other}; or {refusal.fix}" if other else refusal.fix
-        return refusal
-
     def _check_offered(self, node: Node, count: int) -> None:
-        """Refuse an importer's results if something reads an output that is not among them."""
+        """Refuse an importer's results if a node reads an output that they lack."""
         frame = self.context.frame
         for name in node.outputs[count:]:
             if name and (frame.callers or frame.stands_in or name in self.read):
@@ -291,7 +404,7 @@ class Operators:
                 )
 
     def _by_body(self, node: Node) -> bool:
-        """Import the function body of a standard operator; return whether that bound the outputs.
+        """Import the body of a standard function; return whether outputs are bound.
 
         A body that fails, or itself needs ops of the host, counts only where the host has no kernel for
         the operator as a whole.
@@ -319,20 +432,31 @@ class Operators:
             return False
         return True
 
-    def expand(self, function: Any, node: Node) -> None:
-        """Import the nodes of a ``FunctionProto`` in place of a node."""
+    def expand(self, function: Any, node: Node, reader: MessageReader | None = None) -> None:
+        """Import the nodes of a ``FunctionProto`` in place of a node.
+
+        Args:
+            function: The function.
+            node: The node that calls it.
+            reader: Reads its messages; default: those of a function that ONNX defines.
+
+        Raises:
+            UnsupportedOp: If functions nest too deep.
+        """
         context = self.context
         if len(context.frame.callers) >= DEPTH:
             raise node.problem(
                 f"functions call one another more than {DEPTH} deep",
                 "inline the functions with onnx.inliner; a function must not call itself",
             )
+        if reader is None:
+            reader = MessageReader({"": HOST_OPSET, **opsets(function.opset_import)})
         name = f"{node.own_name}~{self._expanded}"
-        self.reader.declare(function, name)
-        with context.function(node, functions.opsets(function.opset_import)):
+        reader.declare(function, name)
+        with context.function(node):
             for proto in functions.expanded(function, node, name):
                 self._expanded += 1
-                self.import_node(self.reader.node(proto))
+                self.import_node(reader.node(proto))
 
     def _keep(self, node: Node, refusal: UnsupportedOp, where: str) -> None:
         """Keep a node as an op of the host.
@@ -347,7 +471,7 @@ class Operators:
             self.expand(successor, node)
             return
         try:
-            results = host_only.keep(node, self.builder, infer(node, self._of_model), refusal.problem)
+            results = host_only.keep(node, self.builder, infer(node, self._inferred), refusal.problem)
         except XdlcError as problem:
             raise UnsupportedOp(
                 f"{refusal.problem}; nor can the host take it: {problem.problem}", fix=problem.fix
@@ -356,22 +480,19 @@ class Operators:
 
 
 def _takes_dynamic(entry: Entry, node: Node) -> bool:
-    """Return whether an importer can work with what is known of the shapes of a node's inputs."""
+    """Return whether an importer supports what is known of the input shapes."""
     values = [value for value in node.inputs if value is not None and value.is_dynamic]
     return not values or (entry.dynamic and all(value.ranked for value in values))
 
 
-def _unsupported(node: Node, where: str) -> UnsupportedOp:
-    """Return the refusal of an operator, or version of one, that has no importer."""
-    versions = load_all().get((node.domain, node.type))
-    if versions:
-        oldest = versions[-1].since
-        return UnsupportedOp(
-            f"{node.type} is imported from opset {oldest} on, found opset {node.opset}",
-            where=where,
-            fix=f"upgrade the model with onnx.version_converter to opset {oldest} or newer",
-        )
-    return unmapped(node, where)
+def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp:
+    """Return the refusal of an operator's version that precedes all importers."""
+    oldest = versions[-1].since
+    return UnsupportedOp(
+        f"{node.type} is imported from opset {oldest} on, found opset {node.opset}",
+        where=where,
+        fix=f"upgrade the model with onnx.version_converter to opset {oldest} or newer",
+    )
 
 
 def unmapped(node: Node, where: str) -> UnsupportedOp:
@@ -380,9 +501,84 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
         return UnsupportedOp(
             "its result is random; --random as-input makes it an input", where=where, fix=FIX
         )
+    if node.domain == _TRAINING:
+        return UnsupportedOp(
+            f"operator {node.full_type} is a step of training",
+            where=where,
+            fix="export the model for inference, or cut the graph before it with --out_name",
+        )
     return UnsupportedOp(
         f"operator {node.full_type} has no mapping onto QNN operations",
         where=where,
         fix="describe it in a UDO configuration (xdlc-udo-config from-model drafts one), rewrite this part "
         "of the model, or cut the graph before it with --out_name",
     )
+
+
+class GraphBody(Body):
+    """A graph of the source, or of a function body, inside a node.
+
+    Its nodes are imported on behalf of the node that the one with the graph stands in for, if there is one.
+
+    Args:
+        operators: Imports its nodes.
+        graph: The graph.
+    """
+
+    def __init__(self, operators: Operators, graph: SourceGraph) -> None:
+        super().__init__([entry.name for entry in graph.inputs], graph.outputs)
+        frame = operators.context.frame
+        self._owner, self._stands_in = frame.owner, frame.stands_in
+        self._operators = operators
+        self._graph = graph
+        self._producers: dict[str, Node] | None = None
+        self._needed: list[Node] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of nodes that it expands to."""
+        return sum(map(self._operators.size, self._graph.all_nodes()))
+
+    def input_rank(self, index: int) -> int:
+        """Return the rank that the graph states of an input."""
+        return len(self._graph.inputs[index].dims or ())
+
+    def reads(self) -> Sequence[str]:
+        """Return the names that it reads of the graphs around it."""
+        return self._graph.reads()
+
+    def producer(self, name: str) -> Node | None:
+        """Return the node that computes a value."""
+        if self._producers is None:
+            self._producers = {output: node for node in self._graph.nodes for output in node.outputs}
+        return self._producers.get(name)
+
+    def operands(self, name: str) -> Sequence[str] | None:
+        """Return the names that a value is computed from, as far as the graph shows."""
+        node = self.producer(name)
+        if name in self._graph.constants or node is None:
+            return () if name in self._graph.constants else None
+        if node.is_canonical and node.graphs():
+            return None
+        return () if node.is_canonical and node.type in ("Shape", "Size") else node.reads()
+
+    def add_constants(self, context: ImportContext) -> None:
+        """Bind the stored tensors and the results of Constant nodes."""
+        context.bind_constants(self._graph.constants)
+        for node in filter(is_constant, self._graph.nodes):
+            self._operators.import_node(node)
+
+    def add_nodes(self, context: ImportContext) -> None:
+        """Import the other nodes."""
+        with context.entered(owner=self._owner, stands_in=self._stands_in):
+            if self._needed is None:  # a loop imports them several times
+                nodes = self._operators.ordered(self._graph, self.outputs)
+                self._needed = [node for node in nodes if not is_constant(node)]
+            for node in self._needed:
+                self._operators.import_node(node)
+
+    def only(self, positions: Sequence[int]) -> Self:
+        """Return the graph with some of its outputs, which needs the nodes of these only."""
+        part = super().only(positions)
+        part._needed = None
+        return part

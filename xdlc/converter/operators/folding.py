@@ -1,4 +1,4 @@
-"""Evaluation of nodes whose inputs are all known, so that importers only see real computation.
+"""Evaluation of nodes whose inputs are all known.
 
 onnxruntime evaluates, as it would the whole model, and ONNX's reference implementation where that has no
 kernel for the types.  numpy computes what is frequent and exact.
@@ -81,12 +81,11 @@ class Folding:
     def _left(self) -> int:
         return _START + _PER_BYTE * self._nbytes() - self._used
 
-    def evaluate(self, folded: Node, opset: int) -> list[Array | None] | None:
-        """Return the outputs of a node, by onnxruntime, or where it has no kernel by ONNX's reference.
+    def evaluate(self, folded: Node) -> list[Array | None] | None:
+        """Return the outputs of a node, by onnxruntime or else ONNX's reference.
 
         Args:
             folded: A node of the default domain, whose inputs are all static.
-            opset: Version of the default domain.
 
         Returns:
             The outputs, or None if the node is not valid, that is too much work, or nobody knows how much
@@ -109,7 +108,7 @@ class Folding:
         if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
             return None
         try:
-            results = self._computed(node, opset, given)
+            results = self._computed(node, folded.opset, given)
         except RefusedError as error:
             raise ModelError(
                 f"its inputs are constant, but it cannot be evaluated: {error}",
@@ -120,26 +119,28 @@ class Folding:
         found = iter(results)
         return [next(found) if name else None for name in node.output]
 
-    def _computed(self, node: Any, opset: int, given: Mapping[str, TensorData]) -> list[Array] | None:
-        operands = [given[name] for name in node.input if name]
+    def _computed(self, node: Any, opset: int, constants: Mapping[str, TensorData]) -> list[Array] | None:
+        operands = [constants[name] for name in node.input if name]
         kept = type(node)()
         kept.CopyFrom(node)
         if node.domain == MICROSOFT:
             kept.domain, opset = "", HOST_OPSET
-        model = alone(kept, opset, {name: (data.dtype, data.shape) for name, data in given.items()}, given)
-        work = _work(node.op_type, operands, _result_sizes(model, given))
+        model = alone(
+            kept, opset, {name: (data.dtype, data.shape) for name, data in constants.items()}, constants
+        )
+        work = _work(node.op_type, operands, _result_sizes(model, constants))
         if work is None or work > self._left:
             return None
         self._used += work
         is_empty = any(0 in data.shape for data in operands)  # onnxruntime's Unique ends the process then
-        results = None if is_empty else evaluate(model, given, work)
+        results = None if is_empty else evaluate(model, constants, work)
         if results is not None:
             return results
         more = work * _SLOW_STEP if node.op_type in _SLOW else 0
         if more > self._left:
             return None
         self._used += more
-        return evaluate(model, given, work + more, by_reference=True)
+        return evaluate(model, constants, work + more, by_reference=True)
 
 
 def foldable(node: Node) -> bool:
@@ -150,7 +151,7 @@ def foldable(node: Node) -> bool:
 
 
 def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
-    """Return whether a node keeps rules that onnxruntime does not check, or ends the process for."""
+    """Return whether a node keeps the rules that onnxruntime does not check."""
     if not inputs or inputs[0] is None:
         return not inputs
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
@@ -164,16 +165,16 @@ def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
     )
 
 
-def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | None:
-    """Return the bytes of each output of a model of one node; None if it is not known before it runs."""
+def _result_sizes(model: Any, constants: Mapping[str, TensorData]) -> list[int] | None:
+    """Return the bytes of each output of a one-node model, or None if unknown."""
     import numpy
 
     node = model.graph.node[0]
     values = _BY_VALUES.get(node.op_type)
     if values is not None:
-        return [8 * values * sum(math.prod(data.shape) for data in given.values())]
+        return [8 * values * sum(math.prod(data.shape) for data in constants.values())]
     if node.op_type == "Range":  # inference counts in the type of the numbers, and overflows
-        numbers = [given[name].numpy().reshape(-1) for name in node.input]
+        numbers = [constants[name].numpy().reshape(-1) for name in node.input]
         if any(array.size != 1 or not numpy.isfinite(array).all() for array in numbers) or not numbers[-1][0]:
             return None
         start, limit, delta = (array.item() for array in numbers)
@@ -189,7 +190,7 @@ def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | No
 
 
 def _work(type: str, inputs: Sequence[TensorData], results: list[int] | None) -> int | None:
-    """Return what evaluating an operator costs, in bytes that numpy works through; None if unknown."""
+    """Return the cost of evaluating an operator in bytes, or None if unknown."""
     if results is None or min(results, default=0) < 0:
         return None
     touched = sum(data.nbytes for data in inputs) + sum(results)

@@ -1,4 +1,4 @@
-"""Bodies of ONNX functions: those that a model brings, and those that define standard operators."""
+"""Bodies of ONNX functions: those of models and of standard operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from xdlc.converter.operators.messages import as_proto
-from xdlc.converter.operators.protobuf import plain_domain
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.errors import ModelError
@@ -35,7 +34,7 @@ def has_body(type: str, domain: str, opset: int) -> bool:
 
 
 def has_attribute(type: str, domain: str, name: str) -> bool:
-    """Return whether an attribute is one of an operator's in its newest version, as far as ONNX knows it."""
+    """Return whether the newest version of an operator has an attribute."""
     import onnx
 
     try:
@@ -45,7 +44,7 @@ def has_attribute(type: str, domain: str, name: str) -> bool:
 
 
 def body(node: Node) -> Any | None:
-    """Return the ``FunctionProto`` that defines a standard operator, or None if none fits the node.
+    """Return the ``FunctionProto`` that defines a standard operator, or None.
 
     The types of the inputs decide the body of some operators.
 
@@ -66,16 +65,16 @@ def body(node: Node) -> Any | None:
     schema = _schema(proto.op_type, proto.domain, opset)
     if schema is None or any(item.name not in schema.attributes for item in proto.attribute):
         return None
-    made = None
+    content = None
     if schema.has_context_dependent_function:
-        made = _for_types(schema, proto, opset, node.inputs)
+        content = _for_types(schema, proto, opset, node.inputs)
     elif schema.has_function:
         versions = [version for version in schema.function_opset_versions if version <= opset]
-        made = schema.get_function_with_opset_version(max(versions)) if versions else None
-    if not made:
+        content = schema.get_function_with_opset_version(max(versions)) if versions else None
+    if not content:
         return None
     function = onnx.FunctionProto()
-    function.ParseFromString(made)
+    function.ParseFromString(content)
     function.attribute_proto.extend(
         attribute.default_value
         for name, attribute in sorted(schema.attributes.items())
@@ -87,7 +86,7 @@ def body(node: Node) -> Any | None:
 
 
 def _check_rotation(node: Node) -> None:
-    """Refuse a rotation whose tables do not fit its input, as far as the sizes are known.
+    """Refuse a rotation whose tables do not fit its input, as far as known.
 
     Raises:
         ModelError: If they do not.
@@ -127,31 +126,8 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
         ) from error
 
 
-def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
-    """Return the version of each operator domain that a model or a function imports.
-
-    Raises:
-        ModelError: If a version is none, or a domain has two.
-    """
-    found: dict[str, int] = {}
-    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
-        domain, version = plain_domain(entry.domain), entry.version
-        if version == 0 and domain in found:
-            continue
-        if not 0 < version <= EXTENT_LIMIT or found.setdefault(domain, version) != version:
-            raise ModelError(
-                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
-                + (
-                    f" beside opset {found[domain]}" if domain in found else "; versions have 31 bits, from 1"
-                ),
-                where=where,
-                fix="check the file with onnx.checker",
-            )
-    return found
-
-
 def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:
-    """Iterate over the nodes of a function's body, as if they stood in place of a call.
+    """Iterate over the nodes of a function's body, as if in place of a call.
 
     Args:
         function: ``FunctionProto``.
@@ -182,7 +158,7 @@ def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:
             yield _identity(names[formal], actual)
 
 
-def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], prefix: str) -> Any:
+def _renamed(node: Any, names: Mapping[str, str], attributes: Mapping[str, Any], prefix: str) -> Any:
     """Return a copy of a node with outer names and attributes put in."""
     copy = type(node)()
     copy.CopyFrom(node)
@@ -192,15 +168,15 @@ def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], pref
     del copy.attribute[:]
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            found = given.get(attribute.ref_attr_name)
-            if found is not None:
-                copy.attribute.add().CopyFrom(found)
+            stated = attributes.get(attribute.ref_attr_name)
+            if stated is not None:
+                copy.attribute.add().CopyFrom(stated)
                 copy.attribute[-1].name = attribute.name
             continue
         copy.attribute.add().CopyFrom(attribute)
         inner = copy.attribute[-1]
         for graph in (*([inner.g] if inner.HasField("g") else ()), *inner.graphs):
-            _rename_graph(graph, names, given, prefix)
+            _rename_graph(graph, names, attributes, prefix)
     return copy
 
 

@@ -1,4 +1,4 @@
-"""Keeps a node that QNN cannot carry as an op of the host: the operator itself, in package ``xdlc``.
+"""Host-only ops: operators that QNN cannot carry, in package ``xdlc``.
 
 The op's type is the ONNX operator, its operands are in the source's axis order, its parameters are
 the attributes.  It is written in one version of the operator whatever the model's opset, so that the
@@ -13,10 +13,9 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.inference import Spec
 from xdlc.converter.operators.registry import ML, Node
 from xdlc.converter.operators.upgrades import upgraded
-from xdlc.converter.values import Value, open_tensor
+from xdlc.converter.values import Spec, Value, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, Param, Scalar, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT64, INT64
@@ -27,7 +26,7 @@ _ABSENT_IF_EMPTY = frozenset(["activation_alpha", "activation_beta", "activation
 
 
 def can_keep(type: str, domain: str) -> bool:
-    """Return whether the host executes an operator as it is, or one that has taken its place."""
+    """Return whether the host executes an operator, or its successor."""
     return has_kernel(type, domain) or (not domain and type in ("Scatter", "Upsample"))
 
 
@@ -49,7 +48,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     _check_results(node)
     while len(outputs) > 1 and not node.outputs[len(outputs) - 1]:
         outputs = outputs[:-1]
-    made = [
+    results = [
         builder.graph.add_tensor(_output(builder, name, spec))
         for name, spec in zip(node.outputs, outputs, strict=False)
     ]
@@ -57,14 +56,14 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
         builder.graph,
         node.type,
         [None if value is None else builder.source_form(value) for value in node.inputs],
-        made,
+        results,
         _params(node),
         name=builder.new_op_name(node.type),
         package=HOST_PACKAGE,
         origin=ir.Origin((builder.node,) if builder.node else (), why),
     )
     builder.graph.append(op)
-    return [_value(builder, tensor, spec) for tensor, spec in zip(made, outputs, strict=True)]
+    return [_value(builder, tensor, spec) for tensor, spec in zip(results, outputs, strict=True)]
 
 
 def _output(builder: Builder, name: str, spec: Spec) -> Tensor:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.operators.messages import as_proto
 from xdlc.converter.operators.registry import MICROSOFT, ML, Node
-from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Value
+from xdlc.converter.values import EXTENT_LIMIT, RANK_LIMIT, Dims, Spec, Value
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.runtime.onnx_evaluator import RefusedError, alone, infer_shapes
 
@@ -19,21 +18,8 @@ Rank = Callable[[Sequence[Value | None]], int | None]
 _VALUE_LIMIT = 1 << 10  # elements of an input whose values may decide a shape
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What is known of a value before the graph runs.
-
-    Attributes:
-        shape: Dims, None for one that is open; None as a whole if even the rank is.
-        dtype: numpy dtype, or None if it is no tensor of plain numbers.
-    """
-
-    shape: Dims | None
-    dtype: Any
-
-
 def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
-    """Return what is known of each output of a node; ``Spec(None, None)`` for an omitted one.
+    """Return a ``Spec`` of each output of a node; an empty one if omitted.
 
     Args:
         node: The node.
@@ -50,17 +36,17 @@ def infer(node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> list[Spec]:
         or node.type in OF_DEFAULT_DOMAIN
         or (node.domain == ML and node.type in SHAPES)
     ):
-        found = _contributed(node)
+        specs = _contributed(node)
     else:
-        found = _infer(proto, node.opset, node.inputs)
+        specs = _infer(proto, node.opset, node.inputs)
     return [
         _completed(name, spec, node, of_model) if name else Spec(None, None)
-        for name, spec in zip(proto.output, found, strict=True)
+        for name, spec in zip(proto.output, specs, strict=True)
     ]
 
 
 def check(node: Node) -> None:
-    """Refuse a node of the default domain whose inputs and attributes do not fit its operator.
+    """Refuse a node of the default domain that does not fit its operator.
 
     Raises:
         ModelError: If the operator's own inference finds that.
@@ -77,7 +63,7 @@ def _contributed(node: Node) -> list[Spec]:
     proto, inputs = as_proto(node), node.inputs
     attributes = {item.name: protobuf.attribute_value(item) for item in proto.attribute}
     try:
-        found = rule(
+        outputs = rule(
             attributes,
             [None if value is None else value.dims for value in inputs],
             [None if value is None else value.dtype.numpy for value in inputs],
@@ -85,12 +71,12 @@ def _contributed(node: Node) -> list[Spec]:
         )
     except (ValueError, IndexError, TypeError, KeyError) as error:
         raise ModelError(f"its inputs do not fit the operator: {error}") from error
-    specs = [Spec(None if shape is None else tuple(shape), dtype) for shape, dtype in found]
+    specs = [Spec(None if shape is None else tuple(shape), dtype) for shape, dtype in outputs]
     return [*specs, *[Spec(None, None)] * len(node.outputs)][: len(node.outputs)]
 
 
 def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping[str, Spec]]) -> Spec:
-    """Return ``spec`` with what the whole model and the kind of the operator add to it."""
+    """Return ``spec``, completed by the whole model and the kind of operator."""
     shape, dtype = spec.shape, spec.dtype
     if dtype is None or shape is None or None in shape:
         other = of_model().get(name, Spec(None, None))
@@ -115,17 +101,17 @@ def _infer(proto: Any, opset: int, inputs: Sequence[Value | None]) -> list[Spec]
     import onnx
 
     schema = _schema(proto, opset)
-    given = {name: value for name, value in zip(proto.input, inputs, strict=True) if value is not None}
-    types = {name: (value.dtype.numpy, value.dims) for name, value in given.items()}
-    known = {name: data for name, value in given.items() if (data := value.tensor.data) is not None}
+    values = {name: value for name, value in zip(proto.input, inputs, strict=True) if value is not None}
+    types = {name: (value.dtype.numpy, value.dims) for name, value in values.items()}
+    known = {name: data for name, value in values.items() if (data := value.tensor.data) is not None}
     try:
         model = alone(proto, max(opset, schema.since_version), types, known)
-        found = infer_shapes(model, strict=True)
+        inferred = infer_shapes(model, strict=True)
     except RefusedError as error:
         raise ModelError(
             f"its inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
         ) from error
-    kinds = {entry.name: entry.type for entry in found.graph.output}
+    kinds = {entry.name: entry.type for entry in inferred.graph.output}
     return [spec_of(kinds.get(name, onnx.TypeProto())) for name in proto.output]
 
 

@@ -1,34 +1,33 @@
-"""Nodes and graphs from ONNX messages, which function bodies and ONNX models hold, and messages of nodes."""
+"""Nodes and graphs of ONNX messages, and messages of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.operators import protobuf
-from xdlc.converter.operators.protobuf import domain_of, inner_graphs, name_of, needed_names, node_count
-from xdlc.converter.operators.registry import SOURCE, find, find_structural
-from xdlc.converter.session.context import ImportContext
-from xdlc.converter.session.node import Body, Node
-from xdlc.converter.session.ordering import Step, ordered, wants_channel_last
+from xdlc.converter.operators.protobuf import domain_of, name_of
+from xdlc.converter.session.boundary import UNNAMED
+from xdlc.converter.session.node import Body, GraphInput, Labels, Node, SourceGraph
 from xdlc.errors import XdlcError
 
+_GRAPHS = (protobuf.GRAPH_ATTRIBUTE, 10)
 _WITHOUT_EFFECT = "consumed_inputs"
 
 
 class MessageReader:
-    """Reads ``NodeProto`` and ``GraphProto``; an ONNX model's reader adds what only a file has.
+    """Reader of ``NodeProto`` and ``GraphProto``; files of ONNX extend it.
 
     Args:
-        context: The import.
-        import_node: Imports a node.
+        opsets: Version of each operator domain; the default domain is ``""``.
+        path: The file, for errors.
     """
 
-    def __init__(self, context: ImportContext, import_node: Callable[[Node], None]) -> None:
-        self.context = context
-        self.import_node = import_node
+    def __init__(self, opsets: Mapping[str, int], path: str = "") -> None:
+        self._opsets = opsets
+        self._path = path
 
     # ------------------------------------------------------------------ what a file adds
 
@@ -40,40 +39,54 @@ class MessageReader:
         """Return the elements of a ``SparseTensorProto``."""
         raise ValueError("a sparse tensor in the body of a standard operator")
 
-    def size(self, graph: Any) -> int:
-        """Return the number of nodes that a ``GraphProto`` expands to."""
-        return node_count(graph)
-
-    def is_udo(self, node: Node) -> bool:
-        """Return whether a node certainly becomes an op of a UDO package."""
-        return False
-
     def declare(self, function: Any, name: str) -> None:
-        """Take the types that a ``FunctionProto`` states of its values, under a name for this use of it."""
+        """Add the types that a function states, under a name for this use of it."""
 
     # ------------------------------------------------------------------ nodes and graphs
 
     def node(self, proto: Any) -> Node:
-        """Return the node of a ``NodeProto``; its attributes are read later."""
+        """Return the node of a ``NodeProto``; its plain attributes are read later."""
         domain = domain_of(proto)
+        graphs = {item.name: self.attribute(item) for item in proto.attribute if item.type in _GRAPHS}
         return Node(
             proto.op_type,
             list(proto.input),
             list(proto.output),
-            {},
+            graphs,
             name_of(proto),
             domain,
-            self.context.frame.opsets.get(domain, 1),
-            load=partial(self._attributes, proto),
+            self._opsets.get(domain, 1),
+            load=partial(self._attributes, proto, graphs),
             message=proto,
         )
 
-    def _attributes(self, proto: Any, strict: bool) -> dict[str, Any]:
-        return {
-            item.name: self.attribute(item) if strict else self._attribute_or_message(item)
-            for item in proto.attribute
-            if item.name != _WITHOUT_EFFECT
-        }
+    def graph(self, proto: Any) -> SourceGraph:
+        """Return the graph of a ``GraphProto``; its tensors are read later.
+
+        The last initializer of a name counts, a sparse one more than others, and the last of several Constant
+        nodes with one result, as in onnxruntime.
+
+        Raises:
+            ModelError: If names contradict one another.
+        """
+        protobuf.check_names(proto, self._path)
+        tensors = {tensor.name: partial(self.data, tensor) for tensor in proto.initializer}
+        tensors |= {tensor.values.name: partial(self.dense, tensor) for tensor in proto.sparse_initializer}
+        nodes = list(map(self.node, proto.node))
+        last = {tuple(node.outputs): node for node in nodes if is_constant(node)}
+        return SourceGraph(
+            [GraphInput(entry.name, None, labels_of(entry)) for entry in proto.input],
+            [entry.name for entry in proto.output],
+            [node for node in nodes if not is_constant(node) or last[tuple(node.outputs)] is node],
+            LazyConstants(tensors),
+        )
+
+    def _attributes(self, proto: Any, graphs: Mapping[str, Any], strict: bool) -> dict[str, Any]:
+        attributes = dict(graphs)
+        for item in proto.attribute:
+            if item.name not in graphs and item.name != _WITHOUT_EFFECT:
+                attributes[item.name] = self.attribute(item) if strict else self._attribute_or_message(item)
+        return attributes
 
     def _attribute_or_message(self, attribute: Any) -> Any:
         try:
@@ -84,12 +97,12 @@ class MessageReader:
     def attribute(self, attribute: Any) -> Any:
         """Return the value of an ``AttributeProto``.
 
-        A tensor is lazy data, a graph a ``Body``, a type of tensors a ``TensorSpec``; lists hold these.
+        A tensor is lazy data, a graph a ``SourceGraph``, a type of tensors a ``TensorSpec``.
         """
         value = protobuf.attribute_value(attribute)
         readers: dict[int, Callable[[Any], Any]] = {
             protobuf.TENSOR_ATTRIBUTE: self.data,
-            protobuf.GRAPH_ATTRIBUTE: partial(MessageBody, self),
+            protobuf.GRAPH_ATTRIBUTE: self.graph,
             protobuf.SPARSE_ATTRIBUTE: self.dense,
             protobuf.TYPE_ATTRIBUTE: protobuf.tensor_type,
         }
@@ -97,105 +110,47 @@ class MessageReader:
             return [readers[protobuf.LISTS[attribute.type]](item) for item in value]
         return readers[attribute.type](value) if attribute.type in readers else value
 
-    def add_initializers(self, graph: Any, read: Collection[str] | None = None) -> None:
-        """Bind the initializers of a ``GraphProto``, those of the names in ``read`` if given.
 
-        The last one of a name counts, a sparse one more than others, as in onnxruntime.
-        """
-        found: dict[str, Callable[[], ir.TensorData]] = {}
-        for proto in graph.initializer:
-            found[proto.name] = partial(self.data, proto)
-        for proto in graph.sparse_initializer:
-            found[proto.values.name] = partial(self.dense, proto)
-        for name, data in found.items():
-            if read is None or name in read:
-                self.context.bind_constant(name, data)
-
-    def nodes(self, graph: Any, ends: Sequence[str]) -> list[Node]:
-        """Return the nodes that values of a ``GraphProto`` need, producers first, layouts wanted.
-
-        Of several Constant nodes with one result, the last one counts, as in onnxruntime.
-
-        Raises:
-            ModelError: If a name is none, two nodes produce a value, or a node needs its own result.
-        """
-        where = self.context.source.path
-        protobuf.check_names(graph, where)
-        last = {tuple(proto.output): at for at, proto in enumerate(graph.node) if _is_constant(proto)}
-        protos = [
-            proto
-            for at, proto in enumerate(graph.node)
-            if not _is_constant(proto) or last[tuple(proto.output)] == at
-        ]
-        steps = [Step(name_of(proto), needed_names(proto), list(proto.output)) for proto in protos]
-        nodes = [self.node(protos[index]) for index in ordered(steps, ends, where)]
-        self.context.wanted |= wants_channel_last(
-            (self._layout(node), node.names, node.outputs) for node in nodes
-        )
-        return nodes
-
-    def _layout(self, node: Node) -> str:
-        if self.is_udo(node):
-            return SOURCE
-        key = node.domain, node.type, node.opset
-        entry = find(*key) or find_structural(*key)
-        return SOURCE if entry is None else entry.layout
-
-
-class MessageBody(Body):
-    """A ``GraphProto`` inside a node.
+class LazyConstants(Mapping[str, ir.TensorData]):
+    """Stored tensors by name, each read when it is looked up.
 
     Args:
-        reader: Reads its nodes.
-        graph: The message.
+        readers: Functions that read them.
     """
 
-    def __init__(self, reader: MessageReader, graph: Any) -> None:
-        super().__init__([entry.name for entry in graph.input], [entry.name for entry in graph.output])
-        self._reader = reader
-        self._graph = graph
-        self._producers: Mapping[str, Any] | None = None
+    def __init__(self, readers: Mapping[str, Callable[[], ir.TensorData]]) -> None:
+        self._readers = readers
 
-    @property
-    def size(self) -> int:
-        """Number of nodes that it expands to."""
-        return self._reader.size(self._graph)
+    def __getitem__(self, name: str) -> ir.TensorData:
+        return self._readers[name]()
 
-    def input_rank(self, index: int) -> int:
-        """Return the rank that the graph states of an input."""
-        return len(self._graph.input[index].type.tensor_type.shape.dim)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
 
-    def add_constants(self, context: ImportContext) -> None:
-        """Bind the initializers and the results of Constant nodes."""
-        self._reader.add_initializers(self._graph)
-        for proto in self._graph.node:
-            if _is_constant(proto):
-                self._reader.import_node(self._reader.node(proto))
+    def __len__(self) -> int:
+        return len(self._readers)
 
-    def add_nodes(self, context: ImportContext) -> None:
-        """Import the other nodes."""
-        for node in self._reader.nodes(self._graph, self.outputs):
-            if not _is_constant(node.message):
-                self._reader.import_node(node)
-
-    def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from, as far as that is plain from the graph."""
-        if self._producers is None:
-            self._producers = {name: node for node in self._graph.node for name in node.output}
-        if any(tensor.name == name for tensor in self._graph.initializer):
-            return ()
-        node = self._producers.get(name)
-        if node is None or any(inner_graphs(node)):
-            return None
-        return () if node.op_type in ("Shape", "Size") else list(node.input)
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers
 
 
-def _is_constant(proto: Any) -> bool:
-    return proto.op_type == "Constant" and not domain_of(proto)
+def labels_of(entry: Any) -> Labels | None:
+    """Return the dimensions of a ``ValueInfoProto``, None without a shape."""
+    if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
+        return None
+    return [
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or UNNAMED
+        for dim in entry.type.tensor_type.shape.dim
+    ]
+
+
+def is_constant(node: Node) -> bool:
+    """Return whether a node is a Constant of ONNX, equal in all iterations."""
+    return node.type == "Constant" and node.is_canonical and not node.domain
 
 
 def as_proto(node: Node) -> Any:
-    """Return a node as a ``NodeProto``: the one that it was read from, or one made from it."""
+    """Return a node as a ``NodeProto``: its own, or one made from it."""
     if node.message is None:
         from onnx import helper
 

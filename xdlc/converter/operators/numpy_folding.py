@@ -1,4 +1,4 @@
-"""Evaluation of the most frequent constant nodes by numpy, without a session of onnxruntime for each."""
+"""Evaluation of the most frequent constant nodes by numpy."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ Evaluation = tuple[int, Callable[[], Array]]
 
 
 def evaluation(node: Node, inputs: Sequence[TensorData | None]) -> Evaluation | None:
-    """Return the bytes that a constant node makes, at most, and what computes it; None for all other nodes.
+    """Return the bytes that a node makes and a function for it, or None.
 
     Args:
         node: A node of the default domain.
         inputs: Its inputs; None for an omitted one.
     """
-    given = [data for data in inputs if data is not None]
-    if node.type not in _TYPES or len(given) != len(inputs) or not given or len(node.outputs) != 1:
+    operands = [data for data in inputs if data is not None]
+    if node.type not in _TYPES or len(operands) != len(inputs) or not operands or len(node.outputs) != 1:
         return None
     attributes = dict(node.attributes) if node.load is None else node.load(False)
     if node.type in _UFUNCS:
-        return None if attributes else _elementwise(node.type, given)
-    if any(0 in data.shape for data in given):
+        return None if attributes else _elementwise(node.type, operands)
+    if any(0 in data.shape for data in operands):
         return None
     if node.type == "ReduceProd":
-        return _product(attributes, given)
+        return _product(attributes, operands)
     if node.type == "Slice":
-        return None if attributes or len(given) < 3 else _slice(given)
+        return None if attributes or len(operands) < 3 else _slice(operands)
     axis = attributes.pop("axis", 0 if node.type == "Gather" else None)
-    rank = len(given[0].shape)
+    rank = len(operands[0].shape)
     if attributes or not isinstance(axis, int) or not -rank <= axis < rank:
         return None
     if node.type == "Concat":
-        return _concat(axis, given)
-    return _gather(axis, given) if len(given) == 2 else None
+        return _concat(axis, operands)
+    return _gather(axis, operands) if len(operands) == 2 else None
 
 
 def _elementwise(type: str, inputs: Sequence[TensorData]) -> Evaluation | None:

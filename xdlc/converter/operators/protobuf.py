@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.protobuf_text import text_of
+from xdlc.converter.values import EXTENT_LIMIT
 from xdlc.errors import BackendError, ModelError
 from xdlc.ir.dtype import from_numpy
 from xdlc.opdefs.op_view import TensorSpec
@@ -78,7 +79,7 @@ def numpy_dtype(data_type: int) -> Any:
     """Return the numpy dtype of a TensorProto.DataType.
 
     Raises:
-        KeyError: If there is none.
+        KeyError: If numpy has no such type.
     """
     import numpy
 
@@ -138,7 +139,7 @@ def attribute_value(attribute: Any) -> Any:
 
 
 def tensor_type(message: Any) -> Any:
-    """Return a ``TypeProto`` as a ``TensorSpec``; one of no tensor of numbers stays the message."""
+    """Return a ``TypeProto`` as a ``TensorSpec``, or as it is."""
     tensor = message.tensor_type
     if not message.HasField("tensor_type") or not tensor.HasField("shape"):
         return message
@@ -161,7 +162,7 @@ def domain_of(node: Any) -> str:
 
 
 def key_of(node: Any) -> tuple[str, str, str]:
-    """Return the domain, name and overload by which a node names its operator or function."""
+    """Return domain, name and overload of a node's operator or function."""
     return domain_of(node), node.op_type, node.overload
 
 
@@ -214,28 +215,8 @@ def node_count(graph: Any) -> int:
     return sum(1 for _ in all_nodes(graph))
 
 
-def read_names(node: Any) -> Iterator[str]:
-    """Iterate over the names of the values that a node and the graphs inside it read."""
-    for found in (node, *inner_nodes(node)):
-        yield from found.input
-        for graph in inner_graphs(found):
-            yield from (output.name for output in graph.output)
-
-
-def needed_names(node: Any) -> list[str]:
-    """Return the names that a node reads, those among them that the graphs inside it read from outside."""
-    names = list(node.input)
-    for graph in inner_graphs(node):
-        made = {entry.name for entry in (*graph.input, *graph.initializer)}
-        made.update(name for inner in graph.node for name in inner.output)
-        read = [name for inner in graph.node for name in needed_names(inner)]
-        read.extend(output.name for output in graph.output)
-        names.extend(name for name in dict.fromkeys(read) if name not in made)
-    return names
-
-
 def check_texts(model: Any, where: str) -> None:
-    """Refuse a ``ModelProto`` with names that are no text, which protobuf returns as bytes.
+    """Refuse a ``ModelProto`` with names that are not UTF-8.
 
     Raises:
         ModelError: If it has one.
@@ -246,20 +227,20 @@ def check_texts(model: Any, where: str) -> None:
                 raise ModelError(f"the name {text!r} is not UTF-8", where=where, fix="export the model again")
 
 
-def _texts(held: Any) -> Iterator[object]:
-    """Iterate over the names in a graph or function, not over those in the graphs inside of it."""
-    yield held.name
-    entries = list(held.value_info)
-    if hasattr(held, "initializer"):
-        entries += [*held.input, *held.output]
-        yield from (tensor.name for tensor in held.initializer)
-        yield from (tensor.values.name for tensor in held.sparse_initializer)
+def _texts(graph: Any) -> Iterator[object]:
+    """Iterate over the names in a graph or function, without its inner graphs."""
+    yield graph.name
+    entries = list(graph.value_info)
+    if hasattr(graph, "initializer"):
+        entries += [*graph.input, *graph.output]
+        yield from (tensor.name for tensor in graph.initializer)
+        yield from (tensor.values.name for tensor in graph.sparse_initializer)
     else:
-        yield from (held.domain, held.overload, *held.input, *held.output, *held.attribute)
+        yield from (graph.domain, graph.overload, *graph.input, *graph.output, *graph.attribute)
     for entry in entries:
         yield entry.name
         yield from (dim.dim_param for dim in entry.type.tensor_type.shape.dim)
-    for node in held.node:
+    for node in graph.node:
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
             yield from (attribute.name, attribute.ref_attr_name)
@@ -272,9 +253,9 @@ def check_names(graph: Any, where: str) -> None:
         ModelError: If two initializers of one name differ in type or dimensions, one has the name of a node's
             result, or an operator's is no name.
     """
-    held: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     for tensor in graph.initializer:
-        other = held.setdefault(tensor.name, tensor)
+        other = stored.setdefault(tensor.name, tensor)
         if (tensor.data_type, tensor.dims) != (other.data_type, other.dims):
             raise ModelError(
                 f"two initializers are named {tensor.name!r}, of other types or dimensions",
@@ -282,8 +263,33 @@ def check_names(graph: Any, where: str) -> None:
                 fix="export the model again",
             )
     for node in graph.node:
-        for name in held.keys() & set(node.output) if node.op_type != "Constant" else ():
+        for name in stored.keys() & set(node.output) if node.op_type != "Constant" else ():
             raise ModelError(f"{name!r} is stored, and a node's", where=where, fix="export the model again")
     for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
         if not type.isprintable():
             raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
+
+
+def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
+    """Return the version of each operator domain that a model or a function imports.
+
+    Raises:
+        ModelError: If a version is invalid, or a domain has two.
+    """
+    versions: dict[str, int] = {}
+    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
+        domain, version = plain_domain(entry.domain), entry.version
+        if version == 0 and domain in versions:
+            continue
+        if not 0 < version <= EXTENT_LIMIT or versions.setdefault(domain, version) != version:
+            raise ModelError(
+                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
+                + (
+                    f" beside opset {versions[domain]}"
+                    if domain in versions
+                    else "; versions have 31 bits, from 1"
+                ),
+                where=where,
+                fix="check the file with onnx.checker",
+            )
+    return versions

@@ -1,4 +1,4 @@
-"""Random numbers as inputs of the network: those that a generator of the source would draw."""
+"""Random numbers as inputs of the network."""
 
 from __future__ import annotations
 
@@ -31,50 +31,38 @@ def is_random(node: Node) -> bool:
     return not node.domain and node.type in _DISTRIBUTIONS
 
 
-class RandomInputs:
-    """Imports canonical operators that draw random numbers as inputs of the main graph.
+def import_random(operators: Operators, node: Node, where: str) -> None:
+    """Bind the output of a random operator to a new input of the main graph.
 
     Args:
-        operators: The canonical operators.
+        operators: The operators of the import.
+        node: A node that ``is_random``.
+        where: Its place.
+
+    Raises:
+        UnsupportedOp: If its shape is not known, or it is in a branch or a loop.
     """
-
-    def __init__(self, operators: Operators) -> None:
-        self._operators = operators
-
-    def covers(self, node: Node) -> bool:
-        """Return whether a node draws random numbers."""
-        return is_random(node)
-
-    def import_node(self, node: Node, where: str) -> bool:
-        """Bind the output of such a node to a new input; return whether that was done.
-
-        Raises:
-            UnsupportedOp: If its shape is not known, or it is in a branch or a loop.
-        """
-        if not is_random(node):
-            return False
-        context = self._operators.context
-        spec = infer(node, dict)[0]
-        if spec.shape is None or None in spec.shape:
-            raise UnsupportedOp(
-                "the random numbers that become an input have no known shape",
-                fix="bind the dimensions of the inputs with --input_dim",
-            )
-        if context.builder.graph is not next(iter(context.graphs.values())):
-            raise UnsupportedOp(
-                "random numbers in a branch or a loop cannot be an input",
-                fix="unroll the loop with --unroll_loops, or move them out of it",
-            )
-        owner = context.frame.owner
-        own = node.name if context.frame.callers else node.outputs[0]
-        source = own if owner is None else owner.own_name
-        name = context.builder.graph.unique_name(source if "rand" in source.lower() else f"{source}_random")
-        add_input(context, name, spec.shape, ir.dtype.from_numpy(spec.dtype))
-        numbers = {key: node.attributes.get(key, number) for key, number in _DEFAULTS.items()}
-        context.diagnostics.notices.append(
-            f"input {name!r} is new, {list(spec.shape)}: {_DISTRIBUTIONS[node.type].format(**numbers)}, "
-            f"which {(owner or node).type} {source!r} drew"
+    context = operators.context
+    spec = infer(node, dict)[0]
+    if spec.shape is None or None in spec.shape:
+        raise UnsupportedOp(
+            "the random numbers that become an input have no known shape",
+            fix="bind the dimensions of the inputs with --input_dim",
         )
-        node.read.update(node.attributes)
-        context.accept(node, [context.values[name]], where)
-        return True
+    if context.builder.graph is not next(iter(context.graphs.values())):
+        raise UnsupportedOp(
+            "random numbers in a branch or a loop cannot be an input",
+            fix="unroll the loop with --unroll_loops, or move them out of it",
+        )
+    owner = context.frame.owner
+    own = node.name if context.frame.callers else node.outputs[0]
+    source = own if owner is None else owner.own_name
+    name = context.builder.graph.unique_name(source if "rand" in source.lower() else f"{source}_random")
+    add_input(context, name, spec.shape, ir.dtype.from_numpy(spec.dtype))
+    numbers = {key: node.attributes.get(key, number) for key, number in _DEFAULTS.items()}
+    context.diagnostics.notices.append(
+        f"input {name!r} is new, {list(spec.shape)}: {_DISTRIBUTIONS[node.type].format(**numbers)}, "
+        f"which {(owner or node).type} {source!r} drew"
+    )
+    node.read.update(node.attributes)
+    context.accept(node, [context.values[name]], where)

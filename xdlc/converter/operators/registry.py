@@ -1,20 +1,21 @@
-"""Registry of canonical operators: the importers of the ONNX operator set."""
+"""Registries of canonical operators and of the handlers of frameworks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST, SOURCE
 from xdlc.converter.values import AnyValue, Value
+from xdlc.registry import import_modules
 from xdlc.runtime.host_kernels import MICROSOFT, ML
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.control_flow.sub_graph import Importer as ControlFlowImporter
+    from xdlc.converter.operators.applying import Operators
 
 __all__ = [
     "ANY",
@@ -22,18 +23,24 @@ __all__ = [
     "MICROSOFT",
     "ML",
     "SOURCE",
+    "CanonicalHandlers",
     "Entry",
+    "F",
+    "Handler",
+    "HandlerFunction",
+    "Handlers",
     "Importer",
     "Node",
     "find",
-    "find_structural",
     "importer",
     "load_all",
     "structural",
 ]
 
 Importer = Callable[[Node, Builder], Value | Sequence[Value]]
-F = TypeVar("F", bound=Importer)
+ImporterT = TypeVar("ImporterT", bound=Importer)
+HandlerFunction = Callable[[Node, "Operators"], "AnyValue | Sequence[AnyValue] | None"]
+F = TypeVar("F", bound=HandlerFunction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +53,18 @@ class Entry:
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
         dynamic: Whether it takes values with dynamic dimensions.
+        is_structural: Whether it runs graphs, or is on sequences or optionals, and gets the ``Operators``.
     """
 
     since: int
-    function: Importer
+    function: Callable[[Node, Any], Any]
     layout: str
-    ignores: frozenset[str]
-    dynamic: bool
-
-
-Structural = Callable[["ControlFlowImporter", Node], list[AnyValue]]
-"""Importer of an operator that runs graphs, or is on sequences or optionals; gets the canonical operators."""
-S = TypeVar("S", bound=Structural)
-
-
-class StructuralEntry(NamedTuple):
-    """One structural importer.
-
-    Attributes:
-        since: Oldest opset it understands.
-        function: The importer.
-        layout: The layout in which it works.
-    """
-
-    since: int
-    function: Structural
-    layout: str
+    ignores: frozenset[str] = frozenset()
+    dynamic: bool = False
+    is_structural: bool = False
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
-_STRUCTURAL: dict[str, list[StructuralEntry]] = {}
 _PACKAGES = ("ops", "control_flow", "sequences")
 
 
@@ -86,7 +75,7 @@ def importer(
     layout: str = SOURCE,
     ignores: Sequence[str] = (),
     dynamic: bool = False,
-) -> Callable[[F], F]:
+) -> Callable[[ImporterT], ImporterT]:
     """Register a function as the importer of ONNX operators.
 
     Args:
@@ -102,20 +91,16 @@ def importer(
         ValueError: If the same operator and version is registered twice.
     """
 
-    def register(function: F) -> F:
+    def register(function: ImporterT) -> ImporterT:
         for name in types:
-            entries = _TABLE.setdefault((domain, name), [])
-            if any(entry.since == since for entry in entries):
-                raise ValueError(f"{domain}:{name} since {since} is registered twice")
-            entries.append(Entry(since, function, layout, frozenset(ignores), dynamic))
-            entries.sort(key=lambda entry: -entry.since)
+            _add(domain, name, Entry(since, function, layout, frozenset(ignores), dynamic))
         return function
 
     return register
 
 
-def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[S], S]:
-    """Register a function as the importer of operators that run graphs, or are on sequences or optionals.
+def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[F], F]:
+    """Register the importer of operators that run graphs or are on sequences.
 
     Args:
         types: Operator names of the default domain.
@@ -123,17 +108,25 @@ def structural(*types: str, since: int = 1, layout: str = SOURCE) -> Callable[[S
         layout: The layout in which it works, as of ``importer``.
     """
 
-    def register(function: S) -> S:
+    def register(function: F) -> F:
         for name in types:
-            _STRUCTURAL.setdefault(name, []).append(StructuralEntry(since, function, layout))
+            _add("", name, Entry(since, function, layout, is_structural=True))
         return function
 
     return register
 
 
+def _add(domain: str, type: str, added: Entry) -> None:
+    entries = _TABLE.setdefault((domain, type), [])
+    if any(entry.since == added.since for entry in entries):
+        raise ValueError(f"{domain}:{type} since {added.since} is registered twice")
+    entries.append(added)
+    entries.sort(key=lambda entry: -entry.since)
+
+
 @cache
 def load_all() -> dict[tuple[str, str], list[Entry]]:
-    """Import every module that registers importers, and return the table that they filled."""
+    """Return the table of all importers, after importing their modules."""
     import importlib
     import pkgutil
 
@@ -152,8 +145,100 @@ def find(domain: str, type: str, opset: int) -> Entry | None:
     return None
 
 
-def find_structural(domain: str, type: str, opset: int) -> StructuralEntry | None:
-    """Return the importer of an operator that runs graphs, or is on sequences or optionals, or None."""
-    load_all()
-    found = [entry for entry in _STRUCTURAL.get(type, ()) if entry.since <= opset and not domain]
-    return max(found, key=lambda entry: entry.since, default=None)
+# ------------------------------------------------------------------ handlers of frameworks
+
+
+class Handler(NamedTuple):
+    """A handler of source nodes.
+
+    Attributes:
+        function: Returns the outputs of a node, None if it has bound them itself.
+        layout: Layout in which it works; ``channel_last`` also for what it applies to its first input.
+        ignores: Attributes without meaning at inference.
+    """
+
+    function: HandlerFunction
+    layout: str
+    ignores: frozenset[str]
+
+
+class Handlers:
+    """Handlers of a framework's node types.
+
+    Args:
+        package: Package whose modules register handlers, imported at the first look-up; default: none.
+    """
+
+    def __init__(self, package: str | None = None) -> None:
+        self._package = package
+        self._held: dict[tuple[str, str], Handler] = {}
+
+    def __call__(
+        self, *types: str, layout: str = SOURCE, ignores: Sequence[str] = (), domain: str = ""
+    ) -> Callable[[F], F]:
+        """Register a function as the handler of node types.
+
+        Args:
+            types: Node types.
+            layout: Layout in which the handler works (``session.ordering``).
+            ignores: Attributes without meaning at inference; any other that is set and not read is refused.
+            domain: Domain of the types.
+
+        Raises:
+            ValueError: If a type has a handler already.
+        """
+
+        def register(function: F) -> F:
+            for type in types:
+                handler = Handler(function, layout, frozenset(ignores))
+                if self._held.setdefault((domain, type), handler) is not handler:
+                    raise ValueError(f"there is a handler of {type} already")
+            return function
+
+        return register
+
+    def reason(self, type: str) -> str:
+        """Return why a node type has no handler; empty if that is all."""
+        return ""
+
+    def all(self) -> Mapping[tuple[str, str], Handler]:
+        """Return the handlers by domain and node type."""
+        if self._package is not None:
+            import_modules(self._package)
+        return self._held
+
+    def is_optional(self, attribute: str) -> bool:
+        """Return whether an attribute of any node has no meaning at inference."""
+        return False
+
+    def find(self, domain: str, type: str) -> Handler | None:
+        """Return the handler of a node type, or None."""
+        return self.all().get((domain, type))
+
+    def of(self, node: Node) -> Handler | None:
+        """Return the handler of a node, or None."""
+        return self.find(node.domain, node.type)
+
+    def is_native(self, domain: str, type: str) -> bool:
+        """Return whether nodes of a type can be imported, UDOs left aside."""
+        return self.find(domain, type) is not None
+
+    def inner_types(self) -> Iterable[tuple[str, str]]:
+        """Return domain and type of nodes that only the handlers know."""
+        return ()
+
+    def size(self, node: Node) -> int:
+        """Return the number of nodes that a node expands to, without its graphs."""
+        return 1
+
+
+class CanonicalHandlers(Handlers):
+    """Handlers of ONNX, whose nodes need none: they are canonical operators."""
+
+    def of(self, node: Node) -> Handler | None:
+        """Return None."""
+        return None
+
+    def is_native(self, domain: str, type: str) -> bool:
+        """Return whether xdlc maps an operator."""
+        return (domain, type) in load_all()

@@ -1,12 +1,17 @@
-"""Sequences and optionals as the tensors that they are made of, to go from graph to graph."""
+"""Sequences and optionals as operands, and as the tensors inside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from xdlc import ir
+from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value, identity
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 
 def tensor_of(node: Node, value: AnyValue | None, what: str) -> Value:
@@ -48,8 +53,8 @@ def rebuilt(like: AnyValue, tensors: Iterator[Value]) -> AnyValue:
     return OptionalValue(present, None if isinstance(element, OptionalValue) else element)
 
 
-def matched(node: Node, one: AnyValue, other: AnyValue) -> tuple[AnyValue, AnyValue]:
-    """Return two values of which one is chosen when the graph runs, made of the same number of tensors.
+def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, AnyValue]:
+    """Return two alternatives, made of the same number of tensors.
 
     An optional that is empty gets zeros for the element that nothing reads.
 
@@ -57,20 +62,20 @@ def matched(node: Node, one: AnyValue, other: AnyValue) -> tuple[AnyValue, AnyVa
         ModelError: If one is a sequence or an optional and the other is not.
         UnsupportedOp: If they are sequences of different lengths.
     """
-    if isinstance(one, OptionalValue) and isinstance(other, OptionalValue):
-        one, other = _filled(node, one, other), _filled(node, other, one)
-        if one.element is not None and other.element is not None:
-            matched(node, one.element, other.element)
-        return one, other
-    if type(one) is not type(other):
+    if isinstance(first, OptionalValue) and isinstance(second, OptionalValue):
+        first, second = _filled(node, first, second), _filled(node, second, first)
+        if first.element is not None and second.element is not None:
+            matched(node, first.element, second.element)
+        return first, second
+    if type(first) is not type(second):
         raise node.invalid("a value is of one type in one branch and of another in the other")
-    if len(leaves(one)) != len(leaves(other)):
+    if len(leaves(first)) != len(leaves(second)):
         raise node.problem(
-            f"its branches give sequences of {len(leaves(one))} and {len(leaves(other))} elements, and which "
-            "one is only known when the graph runs",
+            f"its branches give sequences of {len(leaves(first))} and {len(leaves(second))} elements, and "
+            "which one is only known when the graph runs",
             "let both branches give sequences of one length, or join the elements inside of them",
         )
-    return one, other
+    return first, second
 
 
 def _filled(node: Node, value: OptionalValue, like: OptionalValue) -> OptionalValue:
@@ -91,3 +96,88 @@ def _zeros(node: Node, tensors: Iterable[Value]) -> Iterator[Value]:
             f"{node.name}_empty", shape, value.dtype, value.tensor.encoding, data, ir.Role.STATIC
         )
         yield Value(held, identity(len(shape)))
+
+
+# ------------------------------------------------------------------ operands of operators on them
+
+
+def given(node: Node, index: int) -> AnyValue:
+    """Return an input of any kind."""
+    return node.required(index)
+
+
+def tensor(node: Node, index: int) -> Value:
+    """Return an input that must be a tensor."""
+    value = given(node, index)
+    if not isinstance(value, Value):
+        raise node.invalid(f"input {index} is no tensor")
+    return value
+
+
+def elements_of(node: Node, index: int) -> tuple[Value, ...]:
+    """Return the elements of an input that is a sequence."""
+    value = given(node, index)
+    if not isinstance(value, SequenceValue):
+        raise node.invalid(f"input {index} is no sequence")
+    return value.elements
+
+
+def position(node: Node, index: int, length: int, last: int) -> int:
+    """Return a position in a sequence, counted from its start.
+
+    Args:
+        node: The node.
+        index: Which input it is; negative positions count from the end.
+        length: Number of elements.
+        last: Largest position.
+
+    Raises:
+        ModelError: If it is outside the sequence.
+        UnsupportedOp: If it is computed at run time.
+    """
+    value = tensor(node, index)
+    if not value.is_static:
+        raise node.problem(
+            f"its position in a sequence (input {index}, {value.tensor.name!r}) is computed, not constant",
+            "choose the element by Gather from a tensor, or by If; if the position counts the iterations of "
+            "a loop, unroll it with --unroll_loops",
+        )
+    array = value.numpy()
+    if array.size != 1 or array.dtype.kind != "i":
+        raise node.invalid(f"its position is {array.dtype}{list(array.shape)}, not one integer")
+    position = int(array.reshape(-1)[0])
+    if not -length <= position <= last:
+        raise node.invalid(f"position {position} is outside of a sequence of {length}")
+    return position + length if position < 0 else position
+
+
+def sequence(importer: Operators, node: Node, elements: Iterable[Value]) -> SequenceValue:
+    """Return a sequence, whose elements are counted."""
+    made = SequenceValue(tuple(elements))
+    count_listed(importer, node, len(made.elements))
+    return made
+
+
+def count_listed(importer: Operators, node: Node, count: int) -> None:
+    """Count elements that a node lists.
+
+    Raises:
+        UnsupportedOp: If they are too many.
+    """
+    if not importer.context.budget.sequence_elements.take(count):
+        raise node.problem(
+            f"the sequences of the model list more than {SEQUENCE_ELEMENTS} elements",
+            "keep the elements in one tensor",
+        )
+
+
+def spend(importer: Operators, node: Node, nodes: int, what: str) -> None:
+    """Count nodes that replace one node.
+
+    Raises:
+        UnsupportedOp: If they are too many.
+    """
+    if not importer.context.budget.unrolled_nodes.take(nodes):
+        raise node.problem(
+            f"{what} would take {nodes} nodes, which is too many", "keep the data in one tensor"
+        )

@@ -1,4 +1,4 @@
-"""Upgrade of nodes of old opsets to the version in which host-only ops are written.
+"""Upgrade of nodes of old opsets to the version of host-only ops.
 
 Only what changed the meaning of a node counts: attributes that became inputs, defaults that changed.
 Sources: the change logs of the operators in ONNX's Operators.md and Changelog.md.
@@ -19,7 +19,7 @@ Upgrade = Callable[[Node, Builder], Node]
 
 
 def upgraded(node: Node, builder: Builder) -> Node:
-    """Return the node as the newest version of its operator that the host follows writes it.
+    """Return the node in the newest version of its operator on the host.
 
     Raises:
         UnsupportedOp: If the old form has no new one.
@@ -75,7 +75,7 @@ def _spelled(attribute: str, names: dict[str, str]) -> Upgrade:
 
 
 def _batch_normalization(node: Node, builder: Builder) -> Node:
-    """Before opset 9 statistics may be those of each element, before opset 7 those of the batch."""
+    """Refuse statistics per element (opset < 9) or of the batch (opset < 7)."""
     if not node.attributes.pop("spatial", 1):
         raise node.problem(
             "spatial = 0: statistics of each element", "multiply and add the folded statistics instead"
@@ -137,7 +137,7 @@ def _clip(node: Node, builder: Builder) -> Node:
 
 
 def _softmax(node: Node, builder: Builder) -> Node:
-    """Before opset 13 all axes from ``axis`` on are one: the same where that is the last one alone."""
+    """Refuse axes that opsets before 13 join, unless it is the last one alone."""
     if not _is_along_last(node):
         raise node.problem(
             "joins axes of dynamic dimensions before opset 13",
@@ -153,7 +153,7 @@ def _is_along_last(node: Node) -> bool:
 
 
 def rewritten(node: Node) -> Any | None:
-    """Return a ``FunctionProto`` that does what an old operator did, where no one operator does now."""
+    """Return a ``FunctionProto`` for an old operator without a successor, or None."""
     if node.domain or node.opset >= 13 or node.type not in _SOFTMAXES or _is_along_last(node):
         return None
     from onnx import helper

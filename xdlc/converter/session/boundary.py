@@ -1,42 +1,25 @@
-"""Boundary of the main graph: binding of input dimensions, inputs and outputs in the source's layouts."""
+"""Boundary of the main graph: dimensions, inputs and outputs."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from shlex import quote
-from typing import NamedTuple
 
 from xdlc import ir
 from xdlc.converter.session.context import REPORT, ImportContext
 from xdlc.converter.session.diagnostics import COPY
-from xdlc.converter.session.node import CONTRADICTION
+from xdlc.converter.session.node import CONTRADICTION, GraphInput, Labels
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
 
 UNNAMED = "?"
 """Label of a dynamic dimension without a symbol."""
-Labels = Sequence[int | str]
-"""Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
-
-
-class DeclaredInput(NamedTuple):
-    """An input as a model declares it.
-
-    Attributes:
-        name: Its name.
-        dims: Its dimensions; None if the model states none.
-        is_tensor: Whether it is a tensor; the import refuses others.
-    """
-
-    name: str
-    dims: Labels | None
-    is_tensor: bool = True
 
 
 def input_shapes(
-    inputs: Sequence[DeclaredInput],
+    inputs: Sequence[GraphInput],
     where: str,
     *,
     input_dims: Mapping[str, Sequence[int]],
@@ -70,27 +53,22 @@ def input_shapes(
                 )
             )
     used = {
-        label
-        for entry in inputs
-        for label in entry.dims or ()
-        if isinstance(label, str) and label != UNNAMED and entry.is_tensor
+        label for entry in inputs for label in entry.dims or () if isinstance(label, str) and label != UNNAMED
     }
     shapes: dict[str, tuple[int | None, ...]] = {}
-    for name, labels, is_tensor in inputs:
-        if not is_tensor:
-            continue
-        given = input_dims.get(name)
-        if given is not None and labels is not None and len(given) != len(labels):
+    for name, _, labels in inputs:
+        dims = input_dims.get(name)
+        if dims is not None and labels is not None and len(dims) != len(labels):
             problems.append(
                 UsageError(
-                    f"--input_dim has {len(given)} dimensions for input {name!r}, "
+                    f"--input_dim has {len(dims)} dimensions for input {name!r}, "
                     f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
                 )
             )
             continue
-        if given is None and labels is None:
+        if dims is None and labels is None:
             if name in fixed:
                 continue
             problems.append(
@@ -105,8 +83,8 @@ def input_shapes(
         shape = [symbols.get(label, -1) if isinstance(label, str) else label for label in labels or ()]
         if batch is not None and shape:
             shape[0] = batch
-        if given is not None:
-            shape = [int(size) for size in given]
+        if dims is not None:
+            shape = [int(size) for size in dims]
         if name in shapes or not name:
             text = f"two inputs are named {name!r}" if name else "an input has no name"
             problems.append(ModelError(text, where=where, fix="export the model again"))
@@ -132,7 +110,7 @@ def input_shapes(
     return shapes
 
 
-def with_batch_of_one(inputs: Sequence[DeclaredInput], notices: list[str]) -> list[DeclaredInput]:
+def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[GraphInput]:
     """Return inputs whose open first dimension is 1, if nothing else is open.
 
     Args:
@@ -154,13 +132,13 @@ def with_batch_of_one(inputs: Sequence[DeclaredInput], notices: list[str]) -> li
 
 
 def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, list[str | None]]:
-    """Return the symbol of each axis, None for one without, of dynamic inputs and outputs.
+    """Return the symbols of the axes of dynamic inputs and outputs.
 
     Args:
         stated: Dimensions of the inputs and outputs by name, as the model states them.
         converted: The converted graph.
     """
-    found: dict[str, list[str | None]] = {}
+    symbols_of: dict[str, list[str | None]] = {}
     for tensor in (*converted.inputs, *converted.outputs):
         labels = stated.get(tensor.name, ())
         if tensor.dynamic_axes and len(labels) == tensor.rank:
@@ -168,18 +146,18 @@ def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, li
                 label if axis in tensor.dynamic_axes and isinstance(label, str) and label != UNNAMED else None
                 for axis, label in enumerate(labels)
             ]
-            found |= {tensor.name: symbols} if any(symbols) else {}
-    return found
+            symbols_of |= {tensor.name: symbols} if any(symbols) else {}
+    return symbols_of
 
 
 def blame_bindings(
     problems: Sequence[XdlcError],
-    inputs: Sequence[DeclaredInput],
+    inputs: Sequence[GraphInput],
     input_dims: Mapping[str, Sequence[int]],
     *,
     is_bound: bool,
 ) -> list[XdlcError]:
-    """Return problems of a model, contradictions of its nodes attributed to the shapes of the options.
+    """Return problems, contradictions attributed to shapes in the options.
 
     Args:
         problems: The problems.
@@ -218,10 +196,10 @@ def blame_bindings(
 
 
 def _changed(
-    inputs: Sequence[DeclaredInput], input_dims: Mapping[str, Sequence[int]]
+    inputs: Sequence[GraphInput], input_dims: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Labels, Sequence[int]]]:
-    """Yield the inputs that get other dimensions than the model states: name, labels, and dimensions."""
-    for name, labels, _ in inputs:
+    """Yield inputs with other dimensions than stated: name, labels, dimensions."""
+    for name, _, labels in inputs:
         dims = input_dims.get(name, ())
         if labels and len(labels) == len(dims) and any(map(operator.ne, labels, dims)):
             yield name, labels, dims
@@ -237,7 +215,7 @@ def _text(labels: Labels) -> str:
 
 
 def add_input(context: ImportContext, name: str, shape: Sequence[int | None], dtype: ir.DType) -> None:
-    """Add an input to the main graph, channel-last from the start if the layout pre-pass wants that.
+    """Add an input to the main graph, channel-last if the layout pre-pass wants it.
 
     Args:
         context: The import.
@@ -289,7 +267,7 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
 
 
 def add_outputs(context: ImportContext, out_names: Sequence[str]) -> None:
-    """Add the outputs that can be given to the main graph; one that is an input gets a name of its own."""
+    """Add the outputs to the main graph, under names of their own."""
     for name in out_names:
         if name in context.values and name not in context.frame.unresolved:
             _add_output(context, name)

@@ -1,10 +1,11 @@
-"""Import context: the source, the graph under construction, values by name, problems and budget."""
+"""Import context: source, graph, values by name, problems and budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir
@@ -25,8 +26,6 @@ SEQUENCE_ELEMENTS = 1 << 20
 """Most elements that the sequences of a model may list, each counted as often as it is listed."""
 RETRIED_NODES = 1 << 12
 """Most nodes of branches that are imported a second time, as if dimensions were dynamic."""
-DENSE_BYTES = 1 << 30
-"""Most bytes of the sparse tensors of a model when they are dense."""
 REPORT = "if it is valid, please report this"
 """End of the fix of an error whose cause is not known."""
 
@@ -36,7 +35,7 @@ class Unresolved(Exception):
 
 
 class Scope(dict[str, AnyValue]):
-    """Values by the names that a graph has for them; others are looked up in the scope around it.
+    """Values by name; unknown names are looked up in the scope around.
 
     Args:
         outer: The scope around it.
@@ -94,18 +93,16 @@ class Allowance:
 
 @dataclass(slots=True)
 class Budget:
-    """Limits of the import of one model, so that a small file cannot request everything.
+    """Limits of one import, so that a small file cannot request everything.
 
     Attributes:
         unrolled_nodes: Nodes of iterations of loops, and of elements of sequences.
         sequence_elements: Elements of sequences.
-        dense_bytes: Bytes of sparse tensors made dense.
         retried_nodes: Nodes of branches that are imported a second time.
     """
 
     unrolled_nodes: Allowance = field(default_factory=lambda: Allowance(UNROLLED_NODES))
     sequence_elements: Allowance = field(default_factory=lambda: Allowance(SEQUENCE_ELEMENTS))
-    dense_bytes: Allowance = field(default_factory=lambda: Allowance(DENSE_BYTES))
     retried_nodes: Allowance = field(default_factory=lambda: Allowance(RETRIED_NODES))
 
 
@@ -147,7 +144,6 @@ class Frame:
         values: Values by name.
         unresolved: Names without a value, because of a problem that has been reported.
         unoffered: Place of the node that omits it, by the name of an output that QNN does not offer.
-        opsets: Operator versions by domain.
         around: Nodes whose graphs are being imported, from outside.
         callers: Nodes whose functions are being expanded, from outside.
         stands_in: Whether nodes that the source does not have are imported on behalf of one of its own.
@@ -159,7 +155,6 @@ class Frame:
     values: Scope
     unresolved: set[str]
     unoffered: dict[str, str]
-    opsets: Mapping[str, int]
     around: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
     stands_in: bool = False
@@ -183,9 +178,7 @@ class ImportContext:
         frame: Position of the import.
     """
 
-    def __init__(
-        self, source: Source, diagnostics: Diagnostics, opsets: Mapping[str, int] | None = None
-    ) -> None:
+    def __init__(self, source: Source, diagnostics: Diagnostics) -> None:
         builder = Builder(ir.Graph(source.graph))
         self.source = source
         self.diagnostics = diagnostics
@@ -193,7 +186,7 @@ class ImportContext:
         self.graphs = {builder.graph.name: builder.graph}
         self.free_graph_name = FreeNames(self.graphs, first=2)
         self.wanted: set[str] = set()
-        self.frame = Frame(builder, Scope(), set(), {}, opsets or {})
+        self.frame = Frame(builder, Scope(), set(), {})
 
     @property
     def builder(self) -> Builder:
@@ -223,7 +216,10 @@ class ImportContext:
         return (*self.frame.around, *self.frame.callers, node.name)
 
     def resolve_inputs(self, node: Node, where: str) -> bool:
-        """Set the inputs of a node; where one has no value, invalidate the outputs and return False."""
+        """Set the inputs of a node; return whether all have values.
+
+        If one has none, the outputs have none either.
+        """
         frame, needed = self.frame, [name for name in node.names if name]
         if not frame.unresolved.isdisjoint(needed):
             frame.unresolved.update(node.outputs)
@@ -258,7 +254,7 @@ class ImportContext:
         frame.unoffered.update((name, where) for name in node.outputs[len(results) :] if name)
 
     def resolve_stated(self, node: Node) -> None:
-        """Set dynamic dimensions of a node's outputs in the main graph that the source states as numbers."""
+        """Set dynamic dimensions of a node's outputs to those that the source states."""
         for name, stated in zip(node.outputs, node.stated, strict=False):
             value = self.values.get(name)
             if stated is None or not isinstance(value, Value) or self.frame.around:
@@ -328,8 +324,16 @@ class ImportContext:
             self.problems.append(UnsupportedOp(str(error), where=f"{self.source.path}: tensor {name!r}"))
             self.frame.unresolved.add(name)
 
+    def bind_constants(self, constants: Mapping[str, ir.TensorData]) -> None:
+        """Bind names to stored data, or report why they cannot be read."""
+        for name in constants:
+            self.bind_constant(name, partial(constants.__getitem__, name))
+
     def checkpoint(self) -> Callable[[], list[XdlcError]]:
-        """Return a function that removes the problems and graphs since now, and returns the problems."""
+        """Return a function that removes problems and graphs added since now.
+
+        It returns the problems.
+        """
         problems, graphs = len(self.problems), len(self.graphs)
 
         def forget() -> list[XdlcError]:
@@ -346,7 +350,7 @@ class ImportContext:
 
     @contextmanager
     def entered(self, **changes: Any) -> Iterator[None]:
-        """Work in a changed frame while the context is open; the builder's node is restored after."""
+        """Work in a changed frame, and restore the frame and the builder's node."""
         saved, node = self.frame, self.frame.builder.node
         self.frame = replace(saved, **changes)
         try:
@@ -357,7 +361,7 @@ class ImportContext:
                 saved.builder.node = node
 
     def scope(self, values: Scope, builder: Builder | None = None) -> AbstractContextManager[None]:
-        """Bind names in a scope of their own while the context is open, and add to another graph if given."""
+        """Bind names in a scope of their own, and add to another graph if given."""
         frame = self.frame
         return self.entered(
             values=values,
@@ -377,12 +381,6 @@ class ImportContext:
         node = self.frame.owner or node
         return self.entered(around=(*self.frame.around, f"{node.type} {node.own_name!r}"))
 
-    def function(self, node: Node, opsets: Mapping[str, int]) -> AbstractContextManager[None]:
-        """Import the body of the function that a node calls while the context is open.
-
-        Args:
-            node: The node.
-            opsets: Operator versions that the function states.
-        """
-        callers = (*self.frame.callers, f"{node.type} {node.own_name!r}")
-        return self.entered(callers=callers, opsets={**self.frame.opsets, **opsets})
+    def function(self, node: Node) -> AbstractContextManager[None]:
+        """Import the body of the function that a node calls while the context is open."""
+        return self.entered(callers=(*self.frame.callers, f"{node.type} {node.own_name!r}"))

@@ -1,14 +1,16 @@
-"""Diagnostics of a conversion: problems, notices, and the trace of each source node."""
+"""Diagnostics of a conversion: problems, notices, trace, factors of weights."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.values import Value, channel_last
 from xdlc.errors import XdlcError
-from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor, TensorData
+from xdlc.ir import NATIVE_PACKAGE, Graph, MappedData, Origin, Repeated, Tensor, TensorData, Transform
+from xdlc.ir.data import Array, Reshaped
 from xdlc.opdefs.source_match import Udo, UncoveredNode
 from xdlc.opdefs.traits import traits
 
@@ -110,7 +112,7 @@ class Diagnostics:
         self.nodes += (SourceNode(each.own_name, each.full_type, INNER) for each in inner)
 
     def note_layout(self, name: str, value: Value) -> None:
-        """Record the meaning of the axes of an input or output whose axis 1 is known to be the channels."""
+        """Record the layout of an input or output whose axis 1 is the channels."""
         if value.rank in LAYOUTS and value.order == channel_last(value.rank):
             self.layouts[name] = LAYOUTS[value.rank]
 
@@ -123,7 +125,7 @@ class Diagnostics:
                     self.statics[name] = value.tensor.data
 
     def other_names(self, graph: Graph) -> dict[str, list[str]]:
-        """Return the names that the source has for tensors of the main graph beside or instead of their own.
+        """Return further names that the source has for tensors of the main graph.
 
         Those of values that no tensor holds any more, such as the inside of a fused operation, are under
         the empty name.
@@ -131,17 +133,17 @@ class Diagnostics:
         Args:
             graph: The main graph after the passes.
         """
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for name, holders in self.values.items():
             if name in graph.tensors:
                 continue
-            held = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
-            own = [held] if held and held in self.values else []
-            found.setdefault(held, own).append(name)
-        return found
+            holder = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
+            own = [holder] if holder and holder in self.values else []
+            names.setdefault(holder, own).append(name)
+        return names
 
     def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
-        """Give a reason to each node that no op names any more, and leave only nodes in origins.
+        """Give a reason to each node without ops, and leave only nodes in origins.
 
         Ops that bring an output into the source's form count for the node that makes it; those after an
         input count for none.
@@ -150,13 +152,13 @@ class Diagnostics:
             graphs: The graphs after the passes.
             removed: The pass that removed the last op of a node, by the node's name.
         """
-        known = {node.name for node in self.nodes}
+        node_names = {node.name for node in self.nodes}
         carried: set[str] = set()
         for graph in graphs:
             for op in graph.ops:
-                if not known.issuperset(op.origin.nodes):
+                if not node_names.issuperset(op.origin.nodes):
                     names = (self.makers.get(name.removesuffix(COPY), name) for name in op.origin.nodes)
-                    kept = tuple(dict.fromkeys(name for name in names if name in known))
+                    kept = tuple(dict.fromkeys(name for name in names if name in node_names))
                     op.origin = Origin(kept, op.origin.reason)
                 carried.update(op.origin.nodes)
         for node in self.nodes:
@@ -178,7 +180,7 @@ def _reason(frame: Frame, outputs: Sequence[str]) -> str | None:
 
 
 def _holders(value: Value) -> Iterator[Tensor]:
-    """Iterate over tensors that hold the float values of a value, if maybe in another order or shape."""
+    """Iterate over tensors that hold a value, maybe in another order or shape."""
     yield from value.forms.values()
     tensor: Tensor | None = value.tensor
     while tensor is not None:
@@ -186,3 +188,62 @@ def _holders(value: Value) -> Iterator[Tensor]:
         op = tensor.producer
         moves = op is not None and op.package == NATIVE_PACKAGE and traits(op).view
         tensor = op.inputs[0] if moves and op is not None else None
+
+
+def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str, list[str]]:
+    """Return the factors of weights and biases that differ from the source.
+
+    No weight is read: each step between the source and the graph states its own factors.
+
+    Args:
+        graph: The graph after the passes.
+        sources: Static values of the source by name.
+
+    Returns:
+        By name the factors as little-endian float32 in base64; the text is empty if the values were changed
+        in another way.  ``reordered`` follows for a matrix whose inputs have another order.
+    """
+    records: dict[str, list[str]] = {}
+    for name, source in sources.items():
+        tensor = graph.tensors.get(name)
+        readers = graph.consumers(tensor) if tensor is not None else ()
+        if tensor is None or tensor.data is None or not readers:
+            continue
+        rule, place = traits(readers[0]), readers[0].inputs.index(tensor)
+        if place not in (rule.weight, rule.bias, rule.scale):
+            continue
+        axis = rule.channel_axis if place == rule.weight else None
+        factors, rank = _lineage(tensor.data, source, 1 if axis is None else tensor.shape[axis])
+        notes = ["reordered"] if axis is not None and tensor.rank == 2 < rank else []
+        if factors is None or notes or (factors != 1.0).any():
+            text = "" if factors is None else base64.b64encode(factors).decode()
+            records[name] = [text, *notes]
+    return records
+
+
+def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array | None, int]:
+    """Return the factors from a source to data, or None, and the highest rank."""
+    import numpy
+
+    factors, rank = numpy.ones(channels), 0
+    while isinstance(source, Repeated):
+        source = source.base
+    while data is not source and not _is_same_place(data, source):
+        rank = max(rank, len(data.shape))
+        if isinstance(data, Reshaped | Repeated):
+            data = data.base
+        elif isinstance(data, Transform) and data.factors is not None:
+            step = data.factors.numpy() if isinstance(data.factors, TensorData) else numpy.array(data.factors)
+            if step.size not in (1, channels) or not numpy.isfinite(step).all():
+                return None, rank
+            factors = factors * step.reshape(-1)
+            data = data.bases[0]
+        else:
+            return None, rank
+    return factors.astype("<f4"), rank
+
+
+def _is_same_place(data: TensorData, source: TensorData) -> bool:
+    if not (isinstance(data, MappedData) and isinstance(source, MappedData)):
+        return False
+    return data.location == source.location and data.nbytes == source.nbytes

@@ -1,17 +1,18 @@
-"""Nodes of a source graph, as importers and handlers get them, and the graphs inside them."""
+"""Source graphs, their nodes, and the graphs inside these."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from xdlc import ir
 from xdlc.converter.emitter import RecordedNames
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import ModelError, UnsupportedOp, nearest_names
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir.data import Array
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ _MOST_INTEGERS = 1 << 16
 """Most numbers of a shape, of axes, of sizes: no tensor has more axes or parts."""
 _MOST_SHOWN = 16
 """Unread attributes that an error names."""
+Labels = Sequence[int | str]
+"""Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
 
 
 class TypeName(str):
-    """Name of a data type as an attribute, which no UDO has to read: its tensors have the types."""
+    """Name of a data type as an attribute that no UDO has to read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,16 +42,16 @@ class Node:
         names: Names of its inputs; empty for an omitted input.
         outputs: Names of its outputs; empty for an omitted output.
         attributes: Attribute values as Python objects: strings as str, tensors as lazy data, graphs as
-            ``Body``.
+            ``SourceGraph``, which are ``Body`` during the import of the node.
         own_name: Its name, or one made from its first output.
         domain: Operator domain; the default one is ``""``.
-        opset: Version of the domain that the model imports; 0 for frameworks without versions.
+        opset: Version of the domain of a canonical operator; 0 for the operators of other frameworks.
         name: Name of the node of the source that it belongs to: its own, outside of functions.
         inputs: Values by position; None for an omitted input.  Sequences and optionals are among them only
             where the operator runs graphs or is on sequences or optionals itself.
         read: Names of the attributes that the importer has read.
-        load: Reads the attributes at the moment of the import; with False, an attribute without a plain value
-            is the message itself instead of an error.
+        load: Reads the attributes at the moment of the import, before which only graphs are among them; with
+            False, an attribute without a plain value is the message itself instead of an error.
         message: The ``NodeProto`` that the node comes from, or was made into.
         recorded: Names that xdlc recorded in the source for the op of this node, if any.
         stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
@@ -81,6 +84,37 @@ class Node:
         """The operator, prefixed with its domain where that is not the default one."""
         return f"{self.domain}::{self.type}" if self.domain else self.type
 
+    @property
+    def is_canonical(self) -> bool:
+        """Whether it is an operator of ONNX, which needs no handler of its framework."""
+        return bool(self.opset)
+
+    def graphs(self) -> list[SourceGraph]:
+        """Return the graphs inside the node, without those inside them."""
+        graphs: list[SourceGraph] = []
+        for value in self.attributes.values():
+            if isinstance(value, SourceGraph):
+                graphs.append(value)
+            elif isinstance(value, list) and value and isinstance(value[0], SourceGraph):
+                graphs += value
+        return graphs
+
+    def reads(self) -> list[str]:
+        """Return the names that a node reads of the graph around it."""
+        names = list(self.names)
+        for graph in self.graphs():
+            names += graph.reads()
+        return names
+
+    def all_reads(self) -> list[str]:
+        """Return all names that a node and its inner graphs read."""
+        names = list(self.names)
+        for graph in self.graphs():
+            names += graph.outputs
+            for node in graph.nodes:
+                names += node.all_reads()
+        return names
+
     def input(self, index: int) -> Value | None:
         """Return an input, or None where it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
@@ -97,7 +131,9 @@ class Node:
         return value
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default``; that of an ONNX operator is a number where ``default`` is one.
+        """Return an attribute, or ``default``.
+
+        The attribute of a canonical operator is a number if ``default`` is one.
 
         Raises:
             ModelError: If it is not.
@@ -133,7 +169,7 @@ class Node:
         return value
 
     def static(self, index: int, what: str) -> Array | None:
-        """Return the elements of an input that must be known while converting; None if omitted.
+        """Return the elements of an input that must be constant, None if omitted.
 
         Raises:
             UnsupportedOp: If it is computed at run time.
@@ -149,7 +185,7 @@ class Node:
         return value.numpy()
 
     def ints(self, index: int, attribute: str, what: str) -> list[int] | None:
-        """Return integers that older opsets have as an attribute and newer ones as an input.
+        """Return integers from an attribute, or an input in newer opsets.
 
         Raises:
             ModelError: If there are more than ``_MOST_INTEGERS``.
@@ -174,7 +210,9 @@ class Node:
         return numbers
 
     def check_types(self, *values: Value | None) -> None:
-        """Refuse operands whose types engines do not combine; floats of 16 and 32 bits are one.
+        """Refuse operands whose types engines do not combine.
+
+        Floats of 16 and 32 bits count as one type.
 
         Raises:
             ModelError: If one is float64 or integer and another is not.
@@ -216,7 +254,7 @@ class Node:
             )
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
-        """Return the error of a node that QNN cannot carry; the host may. The importer adds the place."""
+        """Return the error of a node that QNN cannot carry but the host may."""
         return UnsupportedOp(text, fix=fix)
 
     def invalid(self, text: str) -> ModelError:
@@ -224,8 +262,78 @@ class Node:
         return ModelError(text, fix=CONTRADICTION)
 
 
+class GraphInput(NamedTuple):
+    """An input of a source graph.
+
+    Attributes:
+        name: Its name.
+        dtype: Its data type; None if it is no tensor that a DLC holds.
+        dims: Its dimensions, symbols for dynamic ones; None if the source states none.
+    """
+
+    name: str
+    dtype: ir.DType | None
+    dims: Labels | None = None
+
+
+class GraphState(NamedTuple):
+    """A variable of a source graph, which becomes an input and an output of the model.
+
+    Attributes:
+        name: Its name.
+        read: Name of the input that holds its value before a run.
+        written: Name of the value that it has after a run.
+        initial: Its value before the first run: a number, or nested lists.
+    """
+
+    name: str
+    read: str
+    written: str
+    initial: Any = 0
+
+
+@dataclass(slots=True)
+class SourceGraph:
+    """A graph as the reader of a framework returns it.
+
+    Attributes:
+        inputs: Its inputs, those of states and those with a stored value among them.
+        outputs: Names of its outputs.
+        nodes: Its nodes in any order.
+        constants: Stored tensors by name, lazy.
+        states: Its variables.
+        problems: Errors by the name that has no value for it.
+        aliases: Names of values by further names that the source has for them.
+        output_dims: Dimensions that the source states of its outputs, by name.
+    """
+
+    inputs: Sequence[GraphInput]
+    outputs: Sequence[str]
+    nodes: Sequence[Node]
+    constants: Mapping[str, ir.TensorData] = field(default_factory=dict)
+    states: Sequence[GraphState] = ()
+    problems: Mapping[str, XdlcError] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    output_dims: Mapping[str, Labels] = field(default_factory=dict)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Iterate over the nodes, and over those of the graphs inside them."""
+        for node in self.nodes:
+            yield node
+            for graph in node.graphs():
+                yield from graph.all_nodes()
+
+    def reads(self) -> list[str]:
+        """Return the names that the graph reads of the graphs around it."""
+        bound = {"", *(entry.name for entry in self.inputs), *self.constants}
+        for node in self.nodes:
+            bound.update(node.outputs)
+        names = dict.fromkeys(name for node in self.nodes for name in node.reads())
+        return [name for name in (names | dict.fromkeys(self.outputs)) if name not in bound]
+
+
 class Body(ABC):
-    """A graph inside a node; the framework defines how its nodes are imported into the scope at hand.
+    """A graph inside a node, which is imported into the scope at hand.
 
     Attributes:
         inputs: Names of its inputs.
@@ -242,7 +350,7 @@ class Body(ABC):
         return 1
 
     def input_rank(self, index: int) -> int:
-        """Return the rank in which a loop passes its iteration number (0) and condition (1)."""
+        """Return the rank of a loop's iteration number (0) or condition (1)."""
         return 0
 
     def add_constants(self, context: ImportContext) -> None:  # noqa: B027 - most graphs have none
@@ -252,18 +360,22 @@ class Body(ABC):
     def add_nodes(self, context: ImportContext) -> None:
         """Import the other nodes; the inputs are bound, the outputs must be after."""
 
-    def only(self, positions: Sequence[int]) -> Body:
+    def only(self, positions: Sequence[int]) -> Self:
         """Return the graph with some of its outputs, which needs the nodes of these only."""
         part = copy.copy(self)
         part.outputs = [self.outputs[position] for position in positions]
         return part
 
+    def reads(self) -> Sequence[str]:
+        """Return the names that it reads of the graphs around it, if known."""
+        return ()
+
     def producer(self, name: str) -> Node | None:
-        """Return the node that computes a value; None if there is none, or it is unknown."""
+        """Return the node that computes a value; None if no node does, or it is unknown."""
         return None
 
     def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from, none if it is known; None if not computed here."""
+        """Return the names that a value is computed from; None if not computed here."""
         return self.inputs if name in self.outputs else None
 
 

@@ -1,4 +1,4 @@
-"""Order of the nodes of a source graph that its outputs need, and the layouts that they want."""
+"""Order of the needed nodes of a source graph, and the layouts they want."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Links:
                     )
 
     def sorted(self, indices: Sequence[int]) -> bool:
-        """Return whether these nodes, taken in the order of the file, only read earlier results."""
+        """Return whether nodes in the order of the file read earlier results only."""
         before = self.producer.get
         return all(before(name, -1) < index for index in indices for name in self.reads[index])
 
@@ -84,13 +84,13 @@ class _Links:
     def searched(self, out_names: Sequence[str]) -> list[int]:
         """Return the needed nodes of any file, found from the outputs backwards."""
         done: dict[int, bool] = {}
-        found: list[int] = []
+        order: list[int] = []
         stack = [(self.producer[name], False) for name in reversed(out_names) if name in self.producer]
         while stack:
             index, finished = stack.pop()
             if finished:
                 done[index] = True
-                found.append(index)
+                order.append(index)
                 continue
             if index in done:
                 continue
@@ -109,8 +109,8 @@ class _Links:
                     )
                 if source not in done:
                     stack.append((source, False))
-        in_file = sorted(found)
-        return in_file if self.sorted(in_file) else found
+        in_file = sorted(order)
+        return in_file if self.sorted(in_file) else order
 
 
 def wants_channel_last(nodes: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> set[str]:
@@ -120,10 +120,10 @@ def wants_channel_last(nodes: Iterable[tuple[str, Sequence[str], Sequence[str]]]
         nodes: Layout of the importer, names of the inputs and names of the outputs of each node of one
             graph, producers first.
     """
-    wanted: set[str] = set()
+    names: set[str] = set()
     for layout, inputs, outputs in reversed(list(nodes)):
         if layout == CHANNEL_LAST:
-            wanted.update(inputs[:1])  # a node that is not valid may have none
-        if layout == ANY and any(name in wanted for name in outputs):
-            wanted.update(name for name in inputs if name)
-    return wanted
+            names.update(inputs[:1])  # a node that is not valid may have none
+        if layout == ANY and any(name in names for name in outputs):
+            names.update(name for name in inputs if name)
+    return names

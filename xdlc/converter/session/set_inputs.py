@@ -23,7 +23,7 @@ def fixed_inputs(
     values: Mapping[str, Any],
     where: str,
 ) -> dict[str, Array]:
-    """Return the values of the inputs that are fixed, as arrays of their data types and shapes.
+    """Return the values of the fixed inputs, as arrays of their types and shapes.
 
     Args:
         inputs: numpy dtype of each input by name; None for one that is no tensor of numbers.
@@ -38,7 +38,7 @@ def fixed_inputs(
         StorageError: If an ``.npy`` file cannot be read.
     """
     problems: list[XdlcError] = []
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name, value in values.items():
         try:
             if name not in inputs:
@@ -46,12 +46,12 @@ def fixed_inputs(
                     f"there is no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
                     fix=nearest_names(name, inputs) or "use one of the names of the inputs",
                 )
-            found[name] = _fitting(value, inputs[name], shapes.get(name))
+            arrays[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
             problem.where = ": ".join([where, f"--set_input {quote(name)}", *filter(None, [problem.where])])
             problems.append(problem)
     raise_all(problems, where=where)
-    return found
+    return arrays
 
 
 def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Array:
@@ -65,16 +65,16 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
 
     if dtype is None:
         raise UsageError("the input is no tensor of numbers", fix="omit the flag for it")
-    given = _array(value)
-    if given.ndim and shape is not None:
-        _check_shape(given.shape, shape)  # before values are read from a file
+    stated = _array(value)
+    if stated.ndim and shape is not None:
+        _check_shape(stated.shape, shape)  # before values are read from a file
     with np.errstate(all="ignore"):
-        array = given.astype(dtype)
+        array = stated.astype(dtype)
         is_whole = dtype.kind in "biu"
-        held = array == given if is_whole else np.isinf(array.astype(np.float64)) == np.isinf(given)
+        held = array == stated if is_whole else np.isinf(array.astype(np.float64)) == np.isinf(stated)
     if not held.all():
         raise UsageError(
-            f"{in_words(given)} does not fit the input's data type, {dtype}",
+            f"{in_words(stated)} does not fit the input's data type, {dtype}",
             fix=f"give values that {dtype} holds",
         )
     if shape is not None and not array.ndim and None not in shape:
@@ -84,15 +84,15 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
     return array
 
 
-def _check_shape(given: Sequence[int], shape: Sequence[int | None]) -> None:
-    """Check that the shape of a value is that of an input, whose dynamic dimensions are None."""
-    if len(given) == len(shape) and all(
-        dim in (None, found) for dim, found in zip(shape, given, strict=True)
+def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
+    """Check that a value has the shape of an input; None is a dynamic dimension."""
+    if len(sizes) == len(shape) and all(
+        dim in (None, found) for dim, found in zip(shape, sizes, strict=True)
     ):
         return
     wanted = ["N" if dim is None else dim for dim in shape]
     raise UsageError(
-        f"the value has shape {list(given)}, the input takes {wanted}".replace("'", ""),
+        f"the value has shape {list(sizes)}, the input takes {wanted}".replace("'", ""),
         fix="give a value of that shape, or bind its dimensions, with -d for one, and give one number",
     )
 
@@ -101,15 +101,15 @@ def _array(value: Any) -> Array:
     import numpy as np
 
     if isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".npy"):
-        found = npy.load(Path(value))
+        array = npy.load(Path(value))
     else:
         try:
-            found = np.asarray(json.loads(value) if isinstance(value, str) else value)
+            array = np.asarray(json.loads(value) if isinstance(value, str) else value)
         except (ValueError, TypeError, RecursionError) as error:
             raise UsageError(f"{str(value)[:80]!r} is no value of numbers", fix=_FIX) from error
-    if found.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf":
         raise UsageError(f"{str(value)[:80]!r} is no value of numbers", fix=_FIX)
-    return found
+    return array
 
 
 def in_words(array: Array) -> str:

@@ -3,7 +3,3 @@
 A translation of the graph, not lowerings of its own: the result runs, quantizes, prepares and exports like
 any other model, and is saved as a container of format 4.
 """
-
-from xdlc.converter.snpe.translate import has_layers, translate
-
-__all__ = ["has_layers", "translate"]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import OTHERS, TensorInfo
+from xdlc.converter.udo.nodes import Declarations
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Dims
 
 
-class DeclaredTensors:
+class DeclaredTensors(Declarations):
     """Tensors of a file by name; a name that sub-graphs share counts as not stated.
 
     Args:
-        file: The file.
         is_outdated: Whether inputs have other shapes than the file states.
     """
 
@@ -26,7 +24,7 @@ class DeclaredTensors:
                 self._held[tensor.name] = None if tensor.name in self._held else tensor
 
     def find(self, name: str) -> Declared:
-        """Return what is stated of a value.
+        """Return the declaration of a value.
 
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
@@ -38,10 +36,6 @@ class DeclaredTensors:
         return Declared(shape, tensor.qnn_dtype, is_outdated=self._is_outdated)
 
     def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``string``; empty for tensors of numbers."""
+        """Return the type that no DLC holds, like ``string``; empty for numbers."""
         tensor = self._held.get(name)
         return "" if tensor is None else OTHERS.get(tensor.type, "")
-
-    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield nothing: files state shapes that their operators contradict."""
-        yield from ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from xdlc.converter.protobuf_text import Octets, Word
 from xdlc.converter.session.context import ImportContext
@@ -13,15 +13,18 @@ from xdlc.converter.udo.definitions import merged
 from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
 from xdlc.converter.udo.lowering import lower, misfits
 from xdlc.converter.udo.output_inference import Declared
-from xdlc.converter.values import AnyValue, Dims, Value
+from xdlc.converter.values import AnyValue, Dims, Spec, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import Operand, SourceNode, Udo, UdoSet, UncoveredNode
 
 
-class Declarations(Protocol):
-    """Types that a source model states of its values."""
+class Declarations:
+    """Types that a source model states of its values; this one states none."""
+
+    def bind(self, shapes: Mapping[str, Sequence[int | None]], fixed: Mapping[str, Any]) -> None:
+        """Take the shapes of the inputs, and the values of those that options fix."""
 
     def find(self, name: str) -> Declared:
         """Return what is stated of a value.
@@ -29,32 +32,23 @@ class Declarations(Protocol):
         Raises:
             UnsupportedOp: If it is nothing that a DLC holds.
         """
-
-    def oddity(self, name: str) -> str:
-        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
-
-    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield values that have another shape than stated: name, stated dimensions, those found."""
-
-
-class Undeclared:
-    """The declarations of a model that states no types of its values."""
-
-    def find(self, name: str) -> Declared:
-        """Return that nothing is stated."""
         return Declared(read=bool(name))
 
     def oddity(self, name: str) -> str:
-        """Return an empty text."""
+        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
         return ""
 
     def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
-        """Yield nothing."""
+        """Yield values that have another shape than stated: name, stated dimensions, those found."""
         yield from ()
+
+    def inferred(self) -> Mapping[str, Spec]:
+        """Return what is known of values from the source as a whole, by name."""
+        return {}
 
 
 class UdoNodes:
-    """Imports the nodes that UDO definitions name, which precede every mapping of xdlc.
+    """Importer of the nodes that UDO definitions name, before xdlc's mappings.
 
     An operator whose domain is the package of a definition is one that xdlc wrote (``xdlc-to-onnx``).
     A definition without a domain matches operators of its name in any domain; where a model has the
@@ -62,9 +56,8 @@ class UdoNodes:
 
     Args:
         context: The import; the framework is that of its source.
-        udos: The definitions.
         is_native: Whether xdlc imports an operator itself, by domain and name.
-        declared: Returns what the model states of its values.
+        declared: What the model states of its values.
         types: Domain and name of all operators of the model.
         is_optional: Whether an attribute of any node has no meaning at inference.
     """
@@ -74,7 +67,7 @@ class UdoNodes:
         context: ImportContext,
         udos: UdoSet,
         is_native: Callable[[str, str], bool],
-        declared: Callable[[], Declarations],
+        declared: Declarations,
         types: Iterable[tuple[str, str]] = (),
         is_optional: Callable[[str], bool] = lambda _: False,
     ) -> None:
@@ -107,10 +100,10 @@ class UdoNodes:
 
     def covers_surely(self, node: Node) -> bool:
         """Return whether a node certainly becomes a UDO: no object has to accept it first."""
-        return any(udo.hooks is None for udo in self._candidates(node))
+        return bool(self._udos.ops) and any(udo.hooks is None for udo in self._candidates(node))
 
     def uncovered(self, node: Node, where: str) -> str:
-        """Record a node whose operator has no mapping; return what to change in a plugin, if that helps."""
+        """Record an unmapped node; return the change to a plugin that would help."""
         self._context.diagnostics.uncovered.append(self._described(node, where))
         return self._elsewhere(node.domain, node.type)
 
@@ -137,14 +130,14 @@ class UdoNodes:
         return Operand(name, value.dims, value.dtype, value.is_static)
 
     def _stated(self, name: str) -> Operand:
-        odd = self._declared().oddity(name)
+        odd = self._declared.oddity(name)
         if odd:
             return Operand(name, odd=odd)
-        found = self._declared().find(name)
+        found = self._declared.find(name)
         return Operand(name, found.shape, found.dtype)
 
     def _elsewhere(self, domain: str, type: str) -> str:
-        """Return what to change in a plugin that has an operator of this name, if there is one."""
+        """Return the change to a plugin that has an operator of this name, if any."""
         for udo in self._udos.ops:
             if type in udo.source_types and udo.hooks is not None:
                 if udo.frameworks and self._framework not in udo.frameworks:
@@ -154,17 +147,19 @@ class UdoNodes:
         return ""
 
     def import_node(self, node: Node, where: str) -> bool:
-        """Bind the outputs of a node to those of a UDO; return whether a definition matches.
+        """Bind the outputs of a node to those of a UDO; return whether one matches.
 
         Raises:
             XdlcError: If the node does not fit it.
         """
-        found = self._candidates(node)
-        if not found:
+        if not self._udos.ops:
+            return False
+        candidates = self._candidates(node)
+        if not candidates:
             self._note_spared(node)
             return False
         source = self._source(node)
-        udo = self._chosen(found, source, node)
+        udo = self._chosen(candidates, source, node)
         if udo is None:
             return False
         self._context.diagnostics.used.append(udo)
@@ -172,7 +167,7 @@ class UdoNodes:
         if udo.definition.package == source.domain:  # xdlc has written it: it has the op's own form
             udo = replace(udo, hooks=None)
         values = _tensors(node)
-        declared = [self._declared().find(name) for name in node.outputs]
+        declared = [self._declared.find(name) for name in node.outputs]
         results: Sequence[AnyValue] = lower(
             self._context.builder,
             source,
@@ -188,12 +183,12 @@ class UdoNodes:
         return True
 
     def contradictions(self) -> Iterator[str]:
-        """Yield how shapes that follow from UDO outputs contradict those that the model states."""
+        """Yield contradictions between inferred shapes and those of the model."""
         if not self._context.diagnostics.used:
             return
         values = ((name, value) for name, value in self._context.values.items() if isinstance(value, Value))
         shapes = {name: shape for name, value in values if (shape := value.dims) is not None}
-        found = list(self._declared().contradicted(shapes))
+        found = list(self._declared.contradicted(shapes))
         if found:
             name, stated, shape = found[0]
             more = f", and {len(found) - 1} more are not as stated" if len(found) > 1 else ""
@@ -204,8 +199,8 @@ class UdoNodes:
             )
 
     def _note_spared(self, node: Node) -> None:
-        """Note that a definition does not match a node, as the model has another operator of that name."""
-        spared = self._udos.candidates(self._framework, node.type, node.domain) if self._udos.ops else ()
+        """Note that the model has another operator of a definition's name."""
+        spared = self._udos.candidates(self._framework, node.type, node.domain)
         if spared and (node.domain, node.type) not in self._noticed:
             self._noticed.add((node.domain, node.type))
             self._context.diagnostics.notices.append(
@@ -221,19 +216,19 @@ class UdoNodes:
                 f"{full_name(udo)} matches {node.type} nodes and precedes xdlc's own mapping"
             )
 
-    def _chosen(self, found: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
-        """Return the definition that matches a node; None if those by objects all decline it.
+    def _chosen(self, candidates: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
+        """Return the definition that matches a node, or None if objects decline it.
 
         Raises:
             UnsupportedOp: If several match it.
         """
-        written = next((udo for udo in found if udo.definition.package == source.domain), None)
+        written = next((udo for udo in candidates if udo.definition.package == source.domain), None)
         if written is not None:
             return written
-        for udo in found:
+        for udo in candidates:
             if udo.hooks is not None and _accepts(udo, source):
                 return udo
-        stated = [udo for udo in found if udo.hooks is None]
+        stated = [udo for udo in candidates if udo.hooks is None]
         own = [udo for udo in stated if self._domain(udo) == source.domain]
         left = own if len(own) == 1 else stated
         if len(left) > 1:
@@ -298,7 +293,7 @@ def _tensors(node: Node) -> list[Value | None]:
 
 
 def _attributes(node: Node) -> dict[str, Any]:
-    """Return the attributes of a node as plain values, but those that restate the types of its tensors."""
+    """Return the attributes of a node as plain values, without types of tensors."""
     return {name: _plain(value) for name, value in node.attributes.items() if not _restates(value)}
 
 
@@ -310,7 +305,7 @@ def _restates(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute without the types of texts: words ``true`` and ``false`` are bools."""
+    """Return an attribute with the texts ``true`` and ``false`` as bools."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -10,7 +10,6 @@ from pathlib import Path
 from xdlc import passes
 from xdlc.boundary import datatype
 from xdlc.boundary.applying import apply, settle
-from xdlc.boundary.options import Options, words
 from xdlc.boundary.ports import requested
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
@@ -18,6 +17,7 @@ from xdlc.container.metadata import add_step
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.options.graphs import BoundaryOptions, words
 from xdlc.prepare.edit.names import Names
 from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
@@ -36,7 +36,7 @@ def edit(
     use_float_io: bool = False,
     buffer_data_type: Mapping[str, str] | Sequence[str] | str = (),
     input_dimensions: Mapping[str, Sequence[int]] | None = None,
-    boundary: Options | None = None,
+    boundary: BoundaryOptions | None = None,
 ) -> Model:
     """Return a copy with other dimensions, outputs, layouts and types, in this order.
 

@@ -13,7 +13,7 @@ from xdlc.errors import XdlcError
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, check, difference
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, build_id, compile_for
-from xdlc.runtime.htp.forkserver import ForkServer
+from xdlc.runtime.htp.process import ForkServer
 
 Step = Callable[[str, int, int], None]
 """Called with what is under way, the number of SoCs finished, and of all."""

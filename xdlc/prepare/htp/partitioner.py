@@ -1,4 +1,4 @@
-"""Partitioner: divides a graph into partitions for HTP and the rest for the CPU, by a cost model.
+"""Partitioner: divides a graph between HTP and the CPU, by a cost model.
 
 There are as few partitions as possible.  Those whose computation does not make up for the copies to HTP and
 back go to the CPU.  Branches and loop bodies are divided in the same way, as if they ran once.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.partitions import levels
 from xdlc.opdefs.traits import macs, traits
 
 CALL = 1 << 16
@@ -21,23 +22,21 @@ def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
     """Return the number of the partition of each op that HTP supports.
 
     An op waits for a further partition only if a path from a supported op to it has one that is not.
-    No division has fewer partitions, and in none can a path leave a partition and enter it again: numbers
-    never fall along a path, and rise where it comes back from an op that is not supported.
 
     Args:
         graph: The graph.
         taken: The ops that HTP supports.
     """
-    found: dict[Op, int] = {}
-    for op in graph.ops:
-        before = [held.producer for held in op.inputs if held is not None and held.producer is not None]
-        numbers = (found[held] + (op in taken and held not in taken) for held in before)
-        found[op] = max(numbers, default=-1) if op not in taken else max(0, *numbers, 0)
-    return {op: number for op, number in found.items() if op in taken}
+    numbers = levels(
+        graph.ops,
+        lambda source, op: op in taken and source not in taken,
+        lambda op: 0 if op in taken else -1,
+    )
+    return {op: number for op, number in numbers.items() if op in taken}
 
 
 def move_later(graph: Graph, numbers: dict[Op, int]) -> None:
-    """Move ops to later partitions where no more bytes cross between partitions for it.
+    """Move ops to later partitions if that does not increase traffic between them.
 
     Args:
         graph: The graph.
@@ -59,7 +58,7 @@ def move_later(graph: Graph, numbers: dict[Op, int]) -> None:
 
 
 def _crossing(graph: Graph, op: Op, numbers: dict[Op, int]) -> int:
-    """Return the bytes of those tensors around an op that cross from a partition to elsewhere."""
+    """Return the bytes around an op that cross from a partition to elsewhere."""
     tensors = {tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and not tensor.is_static}
     return sum(tensor.nbytes for tensor in tensors if leaves(graph, tensor, numbers))
 
@@ -67,7 +66,7 @@ def _crossing(graph: Graph, op: Op, numbers: dict[Op, int]) -> int:
 def leaves(graph: Graph, tensor: Tensor, numbers: dict[Op, int]) -> bool:
     """Return whether a tensor is computed in a partition and read outside of it.
 
-    Graph outputs do not count, so that marking such tensors as outputs changes nothing here.
+    Graph outputs do not count, so that marking such tensors as outputs has no effect here.
     """
     if tensor.producer is None or tensor.producer not in numbers:
         return False
@@ -81,7 +80,7 @@ def crossings(graph: Graph, numbers: dict[Op, int]) -> list[Tensor]:
 
 
 def components(graph: Graph, numbers: dict[Op, int]) -> list[list[Op]]:
-    """Return the connected components of the partitions: ops that share a tensor other than static ones."""
+    """Return the connected components of partitions; static tensors join none."""
     boss: dict[Op, Op] = {op: op for op in numbers}
 
     def root(op: Op) -> Op:
@@ -103,7 +102,7 @@ def components(graph: Graph, numbers: dict[Op, int]) -> list[list[Op]]:
 
 
 def work(op: Op) -> int:
-    """Return the operations of an op: its multiply-accumulates, or else one for each result.
+    """Return the operations of an op: multiply-accumulates, or one a result.
 
     Moving and copying counts as none, as the copy to HTP already is one.
     """
@@ -111,7 +110,7 @@ def work(op: Op) -> int:
 
 
 def partition(taken: Mapping[Graph, Collection[Op]]) -> dict[Graph, dict[Op, int]]:
-    """Return the number of the partition of each op on HTP, for a graph and those that it runs.
+    """Return the partition of each op on HTP, for a graph and those that it runs.
 
     Components with fewer operations than bytes to copy between CPU and HTP for them go to the CPU, and so do
     partitions that do not make up for starting them besides.  If that would be all of a graph, the latter
@@ -120,12 +119,12 @@ def partition(taken: Mapping[Graph, Collection[Op]]) -> dict[Graph, dict[Op, int
     Args:
         taken: The ops that HTP supports, of each graph.
     """
-    found = {graph: _gainful(graph, ops, CALL) or _gainful(graph, ops, 0) for graph, ops in taken.items()}
-    if not any(found.values()):
+    kept = {graph: _gainful(graph, ops, CALL) or _gainful(graph, ops, 0) for graph, ops in taken.items()}
+    if not any(kept.values()):
         for graph, ops in taken.items():
             parts = components(graph, _numbers(graph, ops))
-            found[graph] = _numbers(graph, {op for each in parts if any(map(work, each)) for op in each})
-    return found
+            kept[graph] = _numbers(graph, {op for each in parts if any(map(work, each)) for op in each})
+    return kept
 
 
 def _gainful(graph: Graph, taken: Collection[Op], least: int) -> dict[Op, int]:
@@ -145,7 +144,7 @@ def _numbers(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
 
 
 def _costly(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
-    """Return the ops of components that do not pay off, or else of the partitions that gain least of all.
+    """Return the ops of components that do not pay off, or of the worst partitions.
 
     Without them others may be joined, so that few are dropped at a time: one, or of very many an eighth.
     """

@@ -22,9 +22,8 @@ from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
 from xdlc.runtime.dynamic_dims import open_problem
-from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.library import library_folder, unswept
-from xdlc.runtime.htp.process import stored_model
+from xdlc.runtime.htp.process import ForkServer, stored_model
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400

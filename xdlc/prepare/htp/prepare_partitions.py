@@ -25,9 +25,9 @@ from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mar
 from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import compile_for
-from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.partition_schedule import partition_graph
-from xdlc.runtime.htp.process import ChildDiedError, stored_model
+from xdlc.runtime.htp.process import ForkServer, stored_model
+from xdlc.worker.process import ChildDiedError
 
 CUTTING = 4
 """Times that a partition on which the compiler fails is cut in two, before it is left to the CPU."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.quantization import to_float, to_quantized
-from xdlc.runtime.cpu import array_of, type_problem
+from xdlc.runtime.cpu import type_problem
 from xdlc.runtime.file_shapes import check_shape
 
 if TYPE_CHECKING:
@@ -112,38 +111,6 @@ def _holds(dtype: Any, array: Array) -> bool:
     return bool(array.dtype.kind in "iub" and numpy.array_equal(array.astype(dtype), array))
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> list[list[str]]:
-    """Store arrays by position; return name and dtype of each, for ``read_arrays``.
-
-    Names are kept apart because a tensor may have any name, and dtypes because numpy's file format
-    forgets the ones that numpy itself does not have.
-    """
-    import numpy
-
-    names = []
-    plain: dict[str, Any] = {}
-    for index, (name, given) in enumerate(arrays.items()):
-        array = array_of(given)
-        if array.dtype.hasobject:  # which numpy would store as a pickle
-            raise UsageError(f"input {name!r} is no array of numbers", fix="give a numpy array")
-        names.append([name, array.dtype.name])
-        plain[str(index)] = array.view(numpy.uint16) if array.dtype.name == "bfloat16" else array
-    with open(path, "wb") as file:
-        numpy.savez(file, **plain)
-    return names
-
-
-def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
-    """Return the arrays that ``write_arrays`` stored."""
-    import numpy
-
-    with numpy.load(path, allow_pickle=False) as file:
-        return {
-            name: file[str(index)].view(dt.BFLOAT16.numpy) if kind == "bfloat16" else file[str(index)]
-            for index, (name, kind) in enumerate(names)
-        }
-
-
 def stored_feeds(inputs: Sequence[GraphIO], feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the stored inputs of a graph by name, in order.
 
@@ -195,24 +162,3 @@ def given_results(
             )
         arrays[name] = io.returned(array, native=native)
     return arrays
-
-
-def read_feeds(folder: Path, inputs: Sequence[GraphIO], request: Mapping[str, Any]) -> list[Array]:
-    """Return the stored inputs of the graph, in order.
-
-    Raises:
-        UsageError: If arrays are missing, left over, or do not fit.
-    """
-    given = read_arrays(folder / "arrays.npz", request["arrays"])
-    return list(stored_feeds(inputs, given).values())
-
-
-def results_of(
-    folder: Path, outputs: Sequence[GraphIO], results: Sequence[Array], request: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Store the results; return the answer that names them."""
-    arrays = {
-        io.tensor.name: io.returned(array, native=request["native"])
-        for io, array in zip(outputs, results, strict=True)
-    }
-    return {"unsupported": [], "arrays": write_arrays(folder / "results.npz", arrays)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc.container.caches import caches
@@ -121,7 +120,6 @@ class HtpSession:
             runs = self._compiled(name, divide, notify)
         self._runs = runs
         self._served.run_timeout = run_timeout
-        self._owned = ExitStack()
 
     def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> _Runs | None:
         """Load the best accepted cache; add the errors of others to ``failures``."""
@@ -164,23 +162,11 @@ class HtpSession:
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        try:
-            self._served.close()
-        finally:
-            self._owned.__exit__(*raised)
+        self._served.close()
 
     def close(self) -> None:
-        """End the child process, and close the kernels that the session owns.
-
-        Raises:
-            BackendError: If a library of theirs fails at it.
-        """
-        self.__exit__(None, None, None)
-
-    def own(self, *kernels: Kernels) -> None:
-        """Take over kernels, which are closed with the session."""
-        for each in kernels:
-            self._owned.push(each)
+        """End the child process."""
+        self._served.close()
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by tensor name.

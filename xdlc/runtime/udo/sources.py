@@ -9,14 +9,9 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdlc.errors import BackendError, UsageError, XdlcError, raise_all
-
-if TYPE_CHECKING:
-    from xdlc.ir import Model
-    from xdlc.opdefs.source_match import Kernel
-
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 MACHINE = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
@@ -25,10 +20,7 @@ PathLike = str | os.PathLike[str]
 DEFAULT_TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86400.0
 OWN_MACHINE = f"linux-{MACHINE}"
-NOT_EMBEDDED = (
-    "convert the model again on a machine like this one, or give a library or a Python kernel with "
-    "--udo_package_path"
-)
+_KINDS = {".py": "python", ".json": "kernels"}
 _BUILT = "libs/x86-64_linux_clang"  # where make puts the libraries of a generated package
 
 
@@ -38,7 +30,7 @@ class Source:
 
     Attributes:
         path: Its absolute path.
-        kind: ``library`` or ``python``.
+        kind: ``library``, ``python``, or ``kernels`` for the description of compiled kernels.
     """
 
     path: Path
@@ -71,27 +63,31 @@ def paths_of(paths: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
 
 
 def sources_of(paths: Iterable[PathLike]) -> list[Source]:
-    """Return the files at some paths.
+    """Return the files at some paths; of a folder of kernels its descriptions.
 
     Raises:
         UsageError: If there is no file, or it is given twice; a ProblemList of several.
     """
     problems: list[XdlcError] = []
     sources: dict[Path, Source] = {}
-    for given in paths:
-        path = Path(given).absolute()
+    for path in (file for entry in paths for file in _files(Path(entry).absolute())):
         if not os.path.isfile(path):
             problems.append(_no_file(path))
         elif path in sources:
             problems.append(UsageError("is given twice", where=str(path), fix="give it once"))
         else:
-            sources[path] = Source(path, "python" if path.suffix == ".py" else "library")
+            sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
     raise_all(problems)
     return list(sources.values())
 
 
+def _files(path: Path) -> list[Path]:
+    """Return a path, or the descriptions of kernels in a folder that has some."""
+    return (sorted(path.glob("*.json")) if os.path.isdir(path) else []) or [path]
+
+
 def _no_file(path: Path) -> UsageError:
-    fix = "give the path of a registration library or of a Python file; libraries are not searched for"
+    fix = "give a registration library, a Python file or a folder of kernels; libraries are not searched for"
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, ValueError):
@@ -120,48 +116,6 @@ def checked_timeout(seconds: float) -> float:
             fix=f"give seconds, more than 0 and at most {LONGEST_TIMEOUT:g}",
         )
     return float(seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """A kernel that a DLC carries.
-
-    Attributes:
-        package: Op package.
-        type: Operation type.
-        ops: Names of the ops that it is for.
-    """
-
-    package: str
-    type: str
-    ops: frozenset[str]
-    kernel: Kernel
-
-    @property
-    def fits(self) -> bool:
-        """Whether it is for this machine."""
-        return self.kernel.machine == OWN_MACHINE
-
-    @property
-    def origin(self) -> str:
-        """Its title in messages."""
-        held = self.kernel
-        return f"kernel {held.name!r} in the DLC, built by {held.tool!r} for {held.machine!r}"
-
-
-def embedded_in(model: Model | None) -> list[Embedded]:
-    """Return the kernels that a DLC carries.
-
-    Raises:
-        ContainerError: If one is damaged.
-    """
-    if model is None or not any(name.startswith("xdlc.kernel.") for name in model.records):
-        return []
-    from xdlc.container import udo
-
-    return [
-        Embedded(held.package, held.type, frozenset(held.ops), held.kernel) for held in udo.kernels(model)
-    ]
 
 
 Key = tuple[str, str]
@@ -208,7 +162,7 @@ class Offer:
         shapes: Whether it infers shapes of outputs.
         cores: Cores that it runs on.
         is_explicit: Whether its shapes go before those of a library.
-        package: Name of its package; empty for kernels that a DLC carries.
+        package: Name of its package; empty for compiled kernels of plugins.
     """
 
     source: int

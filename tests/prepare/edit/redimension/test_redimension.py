@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.htp_models import add, cnn
+from tests.support.htp_models import add, cnn
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, Tensor, static, u32
 from xdlc.ir import dtype as dt

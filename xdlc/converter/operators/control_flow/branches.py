@@ -1,13 +1,13 @@
-"""Import of If: both branches as graphs, or the branch that a known condition chooses."""
+"""Import of If: both branches as graphs, or the one of a known condition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.steps import as_condition, emit, joined
 from xdlc.converter.operators.control_flow.sub_graph import (
-    Importer,
     SubGraph,
     boundary,
     commit,
@@ -16,7 +16,6 @@ from xdlc.converter.operators.control_flow.sub_graph import (
     share_captures,
     sub_graph,
 )
-from xdlc.converter.operators.protobuf import needed_names
 from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import leaves, matched, rebuilt, tensor_of
 from xdlc.converter.session.context import Unresolved
@@ -24,9 +23,12 @@ from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.values import AnyValue, Value
 from xdlc.opdefs.control_flow import IF
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @structural("If")
-def import_if(importer: Importer, node: Node) -> list[AnyValue]:
+def import_if(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a node; of a known condition only the branch that it chooses.
 
     Of a name that one branch stores and the other reads from outside, both get the value outside, as in
@@ -47,7 +49,7 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
             raise node.invalid(f"its condition has {condition.size} elements")
         return inline(importer.context, branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
     test = as_condition(importer, condition)
-    captured_names = [] if node.message is None else needed_names(node.message)
+    captured_names = [] if node.is_applied else [name for branch in branches for name in branch.reads()]
     imported = [
         _branch(importer, branch, graph_name(importer, node, key), captured_names)
         for branch, key in zip(branches, ("then", "else"), strict=True)
@@ -74,9 +76,9 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
 
 
 def _branch(
-    importer: Importer, branch: Body, name: str, captured: Sequence[str]
+    importer: Operators, branch: Body, name: str, captured: Sequence[str]
 ) -> tuple[SubGraph, list[AnyValue] | None]:
-    """Import a branch; return its graph and its results, None if it cannot be imported.
+    """Import a branch; return its graph, and its results or None.
 
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
     So one that fails is tried once more as if the dimensions of what it reads were dynamic.
@@ -98,7 +100,7 @@ def _branch(
 
 
 def _attempt(
-    importer: Importer, branch: Body, name: str, captured: Sequence[str]
+    importer: Operators, branch: Body, name: str, captured: Sequence[str]
 ) -> tuple[SubGraph, list[AnyValue] | None]:
     with sub_graph(importer.context, name) as sub, suppress(Unresolved):
         values = importer.context.values
@@ -108,9 +110,9 @@ def _attempt(
 
 
 def apply_if(
-    importer: Importer, condition: Value, branches: Sequence[Body], inputs: Sequence[AnyValue], outputs: int
+    importer: Operators, condition: Value, branches: Sequence[Body], inputs: Sequence[AnyValue], outputs: int
 ) -> list[AnyValue]:
-    """Return the outputs of the branch that a condition chooses, of branches that take inputs.
+    """Return the outputs of the branch that a condition chooses.
 
     Args:
         importer: The canonical operators.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
-from xdlc.converter.operators.control_flow.sub_graph import Importer, inline
+from xdlc.converter.operators.control_flow.sub_graph import inline
 from xdlc.converter.operators.control_flow.unroll import unrolled
 from xdlc.converter.operators.control_flow.while_loop import looped
 from xdlc.converter.operators.registry import structural
@@ -14,9 +15,12 @@ from xdlc.converter.session.context import Scope
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @structural("Loop")
-def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
+def import_loop(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a node.
 
     Raises:
@@ -45,7 +49,7 @@ def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
     return iterated(importer, loop)
 
 
-def iterated(importer: Importer, loop: Repeat) -> list[AnyValue]:
+def iterated(importer: Operators, loop: Repeat) -> list[AnyValue]:
     """Return the final states and the scan outputs.
 
     Raises:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xdlc.converter.operators.control_flow.recurrent_forms import ROW, Form, Reader
 from xdlc.converter.operators.control_flow.steps import known
-from xdlc.converter.operators.control_flow.sub_graph import Importer, SubGraph
+from xdlc.converter.operators.control_flow.sub_graph import SubGraph
 from xdlc.converter.values import AnyValue, Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 _MOST_ELEMENTS = 1 << 22
 """Most elements of the values with which an iteration is tried."""
@@ -94,7 +97,7 @@ def _lstm(hidden: int, cell: int, forms: Mapping[int, Form]) -> Cell | None:
 
 
 def _gru(number: int, form: Form) -> Cell | None:
-    """Match h' = z h + (1 - z) tanh(n), the reset gate before or after the weights of n."""
+    """Match h' = z h + (1 - z) tanh(n), the reset gate before or after weights."""
     keys = {ROW, number}
     for kept, added in _pair(form, "sum"):
         for update, state in _pair(kept, "product"):
@@ -114,7 +117,7 @@ def _gru(number: int, form: Form) -> Cell | None:
 
 
 def _new_gate(number: int, form: Form) -> tuple[Form, Form, Form, bool] | None:
-    """Return reset gate, parts of row and state, and whether the reset comes after the weights."""
+    """Return reset gate, parts of row and state, and if the reset is after weights."""
     keys = {ROW, number}
     for outer, scaled in _pair(form, "sum"):
         for reset, inner in _pair(scaled, "product"):
@@ -138,14 +141,14 @@ def _new_gate(number: int, form: Form) -> tuple[Form, Form, Form, bool] | None:
 
 
 def recurrence(
-    importer: Importer,
+    importer: Operators,
     sub: SubGraph,
     tensors: Mapping[int, Tensor],
     results: Mapping[int, Value],
     states: Mapping[int, AnyValue],
     trips: int,
 ) -> dict[int, AnyValue] | None:
-    """Return the final states of a loop that is an LSTM, a GRU or an RNN; None if it is not surely one.
+    """Return the final states of a loop that is an LSTM, GRU or RNN, or None.
 
     Args:
         importer: The canonical operators.
@@ -201,7 +204,7 @@ def recurrence(
 def _written(
     sub: SubGraph, tensors: Mapping[int, Tensor], number: int, value: Value, hidden: Value, trips: int
 ) -> str:
-    """Return which hidden states a list has after the loop: ``every``, ``last``, or nothing if not known.
+    """Return the states that a list holds after the loop: every, last, or neither.
 
     An iteration is run for three values of the counters: it must change one row and leave the others.
     """
@@ -214,31 +217,31 @@ def _written(
     if sum(array.size for array in feeds.values()) > _MOST_ELEMENTS or value.order != identity(value.rank):
         return ""
     kinds = {"every", "last"}
-    wanted = [value.tensor.name, hidden.tensor.name]
+    result_names = [value.tensor.name, hidden.tensor.name]
     try:
-        session = CpuSession(sub.graph, outputs=wanted, threads=1)
+        session = CpuSession(sub.graph, outputs=result_names, threads=1)
         for step in {0, trips // 2, trips - 1}:
             for name, each in names.items():
                 if not each.dtype.is_float:
                     feeds[name] = np.full(each.shape, step, each.dtype.numpy)
-            found = session.run(feeds)
-            made, row = (found[name] for name in wanted)
-            before = np.zeros_like(made) if state is None else feeds[state.name]
+            results = session.run(feeds)
+            written, row = (results[name] for name in result_names)
+            before = np.zeros_like(written) if state is None else feeds[state.name]
             for kind in list(kinds):
                 after, at = before.copy(), 0 if kind == "last" else step
-                if after.shape != made.shape or after.shape[1:] != row.shape or at >= len(after):
+                if after.shape != written.shape or after.shape[1:] != row.shape or at >= len(after):
                     kinds.discard(kind)
                     continue
                 after[at] = row
-                if not np.array_equal(after, made) or len(after) != (1 if kind == "last" else trips):
+                if not np.array_equal(after, written) or len(after) != (1 if kind == "last" else trips):
                     kinds.discard(kind)
     except XdlcError:
         return ""
     return next(iter(sorted(kinds)), "")
 
 
-def _applied(importer: Importer, cell: Cell, sequence: Value, states: Mapping[int, AnyValue]) -> list[Value]:
-    """Return all hidden states [T, B, units] and the last of each state, of a canonical operator."""
+def _applied(importer: Operators, cell: Cell, sequence: Value, states: Mapping[int, AnyValue]) -> list[Value]:
+    """Return all hidden states [T, B, units], and the last of each state."""
     hidden = cell.states[0]
     start = states[hidden]
     assert isinstance(start, Value)
@@ -261,14 +264,14 @@ def _applied(importer: Importer, cell: Cell, sequence: Value, states: Mapping[in
     )
     biases = np.concatenate([*map(bias, cell.gates), *second])
     axis = builder.const(np.zeros(1, np.int64))
-    given: list[Value | None] = [sequence]
-    given += [builder.const(array[None].astype(np.float32)) for array in (weights, recurrent, biases)]
-    given.append(None)
+    operands: list[Value | None] = [sequence]
+    operands += [builder.const(array[None].astype(np.float32)) for array in (weights, recurrent, biases)]
+    operands.append(None)
     for number in cell.states:
         state = states[number]
         assert isinstance(state, Value)
-        given.append(importer("Unsqueeze", [state, axis]))
+        operands.append(importer("Unsqueeze", [state, axis]))
     attributes = {"hidden_size": units, **cell.attributes}
-    every, *last = importer.apply(cell.type, given, attributes, 1 + len(cell.states))
+    every, *last = importer.apply(cell.type, operands, attributes, 1 + len(cell.states))
     one = builder.const(np.ones(1, np.int64))
     return [importer("Squeeze", [every, one]), *(importer("Squeeze", [value, axis]) for value in last)]

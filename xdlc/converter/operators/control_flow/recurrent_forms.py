@@ -1,4 +1,4 @@
-"""Values of the body of a loop as expressions of the row of its input and of its states."""
+"""Values of a loop body as expressions of its input row and its states."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ class Reader:
             return Form("linear", terms={number: np.eye(tensor.shape[-1], dtype=np.float32)})
         if op is None or tensor.dynamic_axes:
             return None
-        given = [None if each is None else self.form(each, depth + 1) for each in op.inputs]
+        operands = [None if each is None else self.form(each, depth + 1) for each in op.inputs]
         if op.type == "Gather":
-            return self._row(op, given, tensor)
-        if not given or any(form is None for form in given):
+            return self._row(op, operands, tensor)
+        if not operands or any(form is None for form in operands):
             return None
-        forms = [form for form in given if form is not None]
+        forms = [form for form in operands if form is not None]
         if op.type in ("Reshape", "Cast") and (forms[0].kind == "counter" or _same_width(op)):
             return forms[0]
         if op.type == "FullyConnected":
@@ -145,33 +145,33 @@ def _times(form: Form, matrix: Array, bias: Any) -> Form | None:
     return None if form.kind == "const" else Form("linear", terms={form: matrix}, bias=bias)
 
 
-def _binary(operation: int, one: Form, other: Form) -> Form | None:
+def _binary(operation: int, left: Form, right: Form) -> Form | None:
     if operation == MULTIPLY:
-        return Form("product", (one, other))
+        return Form("product", (left, right))
     if operation == SUBTRACT:
-        is_rest = one.kind == "const" and np.size(one.bias) == 1 and np.all(one.bias == 1)
-        return Form("rest", (other,)) if is_rest else None
+        is_rest = left.kind == "const" and np.size(left.bias) == 1 and np.all(left.bias == 1)
+        return Form("rest", (right,)) if is_rest else None
     if operation != ADD:
         return None
-    if one.kind == "const":
-        one, other = other, one
-    if other.kind == "const":
-        if one.kind == "counter" and np.size(other.bias) == 1:
-            return Form("counter", state=one.state, step=one.step + int(np.reshape(other.bias, -1)[0]))
-        if one.kind != "linear" or np.shape(other.bias)[-1:] not in ((np.size(other.bias),), ()):
+    if left.kind == "const":
+        left, right = right, left
+    if right.kind == "const":
+        if left.kind == "counter" and np.size(right.bias) == 1:
+            return Form("counter", state=left.state, step=left.step + int(np.reshape(right.bias, -1)[0]))
+        if left.kind != "linear" or np.shape(right.bias)[-1:] not in ((np.size(right.bias),), ()):
             return None
-        if np.size(other.bias) not in (1, _width(one)):
+        if np.size(right.bias) not in (1, _width(left)):
             return None
-        summand = np.broadcast_to(np.reshape(other.bias, -1), _width(one))
-        return Form("linear", terms=one.terms, bias=one.bias + summand)
-    if one.kind == other.kind == "linear":
-        if _width(one) != _width(other):
+        summand = np.broadcast_to(np.reshape(right.bias, -1), _width(left))
+        return Form("linear", terms=left.terms, bias=left.bias + summand)
+    if left.kind == right.kind == "linear":
+        if _width(left) != _width(right):
             return None
-        terms = dict(one.terms)
-        for key, matrix in other.terms.items():
+        terms = dict(left.terms)
+        for key, matrix in right.terms.items():
             terms[key] = terms[key] + matrix if key in terms else matrix
-        return Form("linear", terms=terms, bias=one.bias + other.bias)
-    return None if "counter" in (one.kind, other.kind) else Form("sum", (one, other))
+        return Form("linear", terms=terms, bias=left.bias + right.bias)
+    return None if "counter" in (left.kind, right.kind) else Form("sum", (left, right))
 
 
 def _columns(op: Op, form: Form, tensor: Tensor) -> Form | None:

@@ -1,16 +1,19 @@
-"""Common parts of Loop and Scan: an iteration, and the values that it carries to the next."""
+"""Common parts of Loop and Scan: an iteration and the values that it carries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.steps import scalar
-from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.values import AnyValue, Value
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 Step = Callable[
     [Value, Value, Sequence[AnyValue], Scope], "tuple[AnyValue | None, list[AnyValue], list[AnyValue]]"
@@ -52,11 +55,11 @@ class Repeat:
         """Return values of the body as tensors."""
         return [tensor_of(self.node, value, "a value of its body") for value in values]
 
-    def number(self, importer: Importer, number: int) -> Value:
+    def number(self, importer: Operators, number: int) -> Value:
         """Return the number of an iteration as the body takes it."""
         return importer.builder.reshape(scalar(importer, number), (1,) * self.ranks[0])
 
-    def flag(self, importer: Importer, go_on: AnyValue | None) -> Value:
+    def flag(self, importer: Operators, go_on: AnyValue | None) -> Value:
         """Return a condition as the body takes it; true if it is omitted."""
         value = scalar(importer, True) if go_on is None else tensor_of(self.node, go_on, "its condition")
         return importer.builder.reshape(value, (1,) * self.ranks[1])

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.loop import iterated
 from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
 from xdlc.converter.operators.control_flow.steps import scalar, stacked
-from xdlc.converter.operators.control_flow.sub_graph import Importer, inline
+from xdlc.converter.operators.control_flow.sub_graph import inline
 from xdlc.converter.operators.registry import structural
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import Scope
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @structural("Scan", since=9)
-def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
+def import_scan(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a node, of opset 9 or newer.
 
     Raises:
@@ -28,7 +32,7 @@ def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
 
 
 @structural("Scan")
-def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
+def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a node of opset 8, which scans each element of a batch by itself.
 
     Raises:
@@ -59,7 +63,7 @@ def _input(node: Node, index: int) -> Value:
     return tensor_of(node, node.required(index), f"input {index}")
 
 
-def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyValue]:
+def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyValue]:
     body, count = node.graph("body"), int(node.attr("num_scan_inputs", 0))
     first = len(inputs) - count
     if count < 1 or first < 0:
@@ -84,7 +88,7 @@ def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyVa
     importer.context.values[length] = _length(importer, inputs[first], axes[0])
 
     def step(
-        number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
+        number: Value, flag: Value, states: Sequence[AnyValue], shared: Scope
     ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
         slices = []
         for name, axis, backwards in zip(sequences, axes, reverse, strict=True):
@@ -94,9 +98,9 @@ def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyVa
                 at = importer("Sub", [last, number])
             slices.append(importer("Gather", [importer.context.values.tensor(name), at], axis=axis))
         results = inline(
-            importer.context, body, dict(zip(body.inputs, (*held, *slices), strict=True)), shared
+            importer.context, body, dict(zip(body.inputs, (*states, *slices), strict=True)), shared
         )
-        return None, results[: len(held)], results[len(held) :]
+        return None, results[: len(states)], results[len(states) :]
 
     trip = importer.context.values.tensor(length)
     return iterated(importer, Repeat(node, body, step, list(inputs[:first]), trip, None, scans))
@@ -109,7 +113,7 @@ def _listed(node: Node, attribute: str, count: int) -> list[int]:
     return values
 
 
-def _length(importer: Importer, value: Value, axis: int) -> Value:
+def _length(importer: Operators, value: Value, axis: int) -> Value:
     """Return the size of a value along an axis."""
     shape = value.dims
     known = None if shape is None else shape[axis]

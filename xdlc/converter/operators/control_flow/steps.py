@@ -1,25 +1,29 @@
-"""Steps of control flow: constants, conditions, and the types of values that op outputs join."""
+"""Steps of control flow: constants, conditions, joined types of results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.control_flow.sub_graph import Importer, boundary
+from xdlc.converter.operators.control_flow.sub_graph import boundary
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Dims, Value, identity
 from xdlc.ir import HOST_PACKAGE, DType, Tensor
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
-def ints(importer: Importer, *values: int) -> Value:
+
+def ints(importer: Operators, *values: int) -> Value:
     """Return known integers, [count], int64."""
     import numpy
 
     return importer.builder.const(numpy.asarray(values, numpy.int64))
 
 
-def scalar(importer: Importer, value: int | bool) -> Value:
+def scalar(importer: Operators, value: int | bool) -> Value:
     """Return a known number, int64, or truth value, of rank 0."""
     import numpy
 
@@ -34,14 +38,14 @@ def known(value: AnyValue | None) -> int | None:
     return int(value.numpy().reshape(-1)[0])
 
 
-def as_condition(importer: Importer, value: Value) -> Tensor:
+def as_condition(importer: Operators, value: Value) -> Tensor:
     """Return a condition as a tensor of shape [1]."""
     if value.rank > 1 or value.is_dynamic:
         value = importer("Reshape", [value, ints(importer, 1)])
     return boundary(importer.builder, value)
 
 
-def stacked(importer: Importer, pieces: Sequence[Value], axis: int, backwards: bool) -> Value:
+def stacked(importer: Operators, pieces: Sequence[Value], axis: int, backwards: bool) -> Value:
     """Return values side by side along a new axis."""
     rows = [importer("Unsqueeze", [piece, ints(importer, axis)]) for piece in pieces]
     if backwards:
@@ -95,7 +99,7 @@ def emit(
     outputs: Sequence[Kind],
     params: Mapping[str, ir.Param],
 ) -> list[Value]:
-    """Append an op that runs graphs; return its results, of which ``outputs`` is known."""
+    """Append an op that runs graphs; return its results of the kinds ``outputs``."""
     shapes: list[Dims] = [(None,) if shape is None else shape or (1,) for shape, _, _ in outputs]
     specs = [
         (tuple(1 if extent is None else extent for extent in shape), dtype)

@@ -1,11 +1,11 @@
-"""Sub-graphs: graphs of the model that an op runs, their captured values, inputs and outputs."""
+"""Sub-graphs: graphs that an op runs, their captured values and boundaries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
@@ -17,52 +17,7 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
 
 if TYPE_CHECKING:
-    from xdlc.converter.operators.control_flow.while_loop import Assumed
-
-
-class Importer(Protocol):
-    """The canonical operators, as importers of control flow and of sequences apply them.
-
-    Attributes:
-        context: The import.
-        unroll_loops: Most iterations of a loop that are unrolled.
-        assumptions: What is assumed of the states of a loop, by its path.
-    """
-
-    context: ImportContext
-    unroll_loops: int
-    assumptions: dict[tuple[str, ...], Assumed]
-
-    @property
-    def builder(self) -> Builder:
-        """Adds to the graph under construction."""
-
-    def __call__(self, type: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Apply an operator with one output."""
-
-    def apply(
-        self,
-        type: str,
-        inputs: Sequence[Value | None],
-        attributes: Mapping[str, Any] | None = None,
-        outputs: int = 1,
-        *,
-        domain: str = "",
-        names: Sequence[str] = (),
-    ) -> list[Value]:
-        """Apply an operator."""
-
-    def apply_any(
-        self,
-        type: str,
-        inputs: Sequence[AnyValue | None],
-        attributes: Mapping[str, Any] | None = None,
-        outputs: int = 1,
-        *,
-        domain: str = "",
-        names: Sequence[str] = (),
-    ) -> list[AnyValue]:
-        """Apply an operator whose results may be sequences or optionals."""
+    from xdlc.converter.operators.applying import Operators
 
 
 class SubGraph:
@@ -94,14 +49,14 @@ class SubGraph:
         return rebuilt(value, iter(parts))
 
     def _capture_tensor(self, name: str, value: Value) -> Value:
-        held = value.tensor
+        tensor = value.tensor
         if value.is_static:
-            copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
+            copy = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, tensor.data, tensor.role)
             return Value(copy, value.order, bits=value.bits)
         shape = value.dims
         if self.opened and shape is not None:
             shape = (None,) * len(shape)
-        made = self.input(name, shape, held.dtype, held.encoding)
+        made = self.input(name, shape, tensor.dtype, tensor.encoding)
         self.captured[name], self.inputs[name] = value, made.tensor
         return made
 
@@ -116,7 +71,7 @@ class SubGraph:
         return Value(tensor, () if shape == () else identity(tensor.rank), ranked=shape is not None)
 
     def output(self, value: Value, *, ranked: bool = True) -> Tensor:
-        """Make a value the graph's next output; a scalar is given as [1] if the rank is known."""
+        """Add a value as the next output; a scalar of known rank is [1]."""
         builder = self.builder
         tensor = boundary(builder, value, ranked=ranked)
         if tensor.producer is None or self.graph.is_output(tensor):
@@ -132,7 +87,7 @@ class SubGraph:
 
 
 def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
-    """Return the tensor in which a value goes from graph to graph: in the source's order, scalars as [1].
+    """Return the tensor in which a value passes between graphs.
 
     Args:
         builder: Of the graph that holds the value.
@@ -147,7 +102,7 @@ def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
 
 
 def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:
-    """Give each graph inputs for what any of them reads of the outer scope; return these values."""
+    """Give each graph inputs for all captured values; return these values."""
     captured: dict[str, Value] = {}
     for sub in subs:
         captured |= sub.captured
@@ -160,7 +115,7 @@ def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:
 
 @contextmanager
 def sub_graph(context: ImportContext, name: str) -> Iterator[SubGraph]:
-    """Import into a new graph while the context is open; what it reads from outside is captured."""
+    """Import into a new graph while the context is open, with captured values."""
     sub = SubGraph(name, opened=context.frame.opens)
     sub.builder.node = context.builder.node
     with context.scope(Scope(context.values, sub.capture), sub.builder):
@@ -204,13 +159,13 @@ def inline(
         return [context.values[name] for name in body.outputs]
 
 
-def graph_name(importer: Importer, node: Node, key: str) -> str:
-    """Return a name that sorts after the main graph's and that other tools take as it is."""
+def graph_name(importer: Operators, node: Node, key: str) -> str:
+    """Return a name that sorts after the main graph's and suits other tools."""
     main = next(iter(importer.context.graphs))
     return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
 
 
-def commit(importer: Importer, subs: Sequence[SubGraph], keys: Sequence[str]) -> dict[str, ir.Param]:
+def commit(importer: Operators, subs: Sequence[SubGraph], keys: Sequence[str]) -> dict[str, ir.Param]:
     """Add graphs to the model under free names; return the parameters that name them."""
     params: dict[str, ir.Param] = {}
     for sub, key in zip(subs, keys, strict=True):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdlc.converter.operators.control_flow.repeat import Repeat
 from xdlc.converter.operators.control_flow.steps import grown, kind_of, known, stacked
-from xdlc.converter.operators.control_flow.sub_graph import Importer, constants, graph_name, sub_graph
+from xdlc.converter.operators.control_flow.sub_graph import constants, graph_name, sub_graph
 from xdlc.converter.session.context import UNROLLED_NODES
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
-def unrolled(importer: Importer, loop: Repeat) -> list[AnyValue] | None:
-    """Return the results of the iterations one after the other; None if too many are needed.
+
+def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:
+    """Return the results of unrolled iterations, or None if there are too many.
 
     A loop that carries sequences is unrolled as far as nodes are left, as there is no other way.
     """
@@ -38,9 +43,9 @@ def unrolled(importer: Importer, loop: Repeat) -> list[AnyValue] | None:
 
 
 def _iterations(
-    importer: Importer, loop: Repeat, count: int | None, limit: int
+    importer: Operators, loop: Repeat, count: int | None, limit: int
 ) -> tuple[list[AnyValue], list[list[Value]]] | None:
-    """Import the body as often as it runs; return the final states and the elements of each iteration.
+    """Return final states and elements of all iterations, or None beyond a limit.
 
     Args:
         importer: The import.
@@ -67,8 +72,8 @@ def _iterations(
     return states, rows
 
 
-def _ends_known(importer: Importer, loop: Repeat) -> bool:
-    """Return whether the condition of each iteration can be known, as far as names show."""
+def _ends_known(importer: Operators, loop: Repeat) -> bool:
+    """Return whether the condition of each iteration can be known, by names."""
     body, names = loop.body, loop.body.inputs
     if loop.node.type != "Loop" or not body.outputs:
         return True
@@ -89,7 +94,7 @@ def _ends_known(importer: Importer, loop: Repeat) -> bool:
     return True
 
 
-def _empty(importer: Importer, loop: Repeat) -> list[Value]:
+def _empty(importer: Operators, loop: Repeat) -> list[Value]:
     """Return scan outputs without elements, whose types an import of the body shows."""
     import numpy
 

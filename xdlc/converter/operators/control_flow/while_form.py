@@ -1,18 +1,22 @@
-"""Loops of the form ``while condition(states): states = body(states)``, and how often they run."""
+"""Loops of the form ``while condition(states): states = body(states)``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.recurrence import recurrence
 from xdlc.converter.operators.control_flow.steps import ints, known, scalar
-from xdlc.converter.operators.control_flow.sub_graph import Importer, graph_name, inline, sub_graph
+from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, sub_graph
 from xdlc.converter.session.context import UNROLLED_NODES, Unresolved
 from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import FLOAT32
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 _PASSING = {"Identity", "clone"}
 _MONOTONE = {"less", "lt", "logicaland", "add", "addv2", "const", *(one.lower() for one in _PASSING)}
@@ -21,13 +25,13 @@ _DEPTH = 1 << 16
 
 
 def apply_while(
-    importer: Importer,
+    importer: Operators,
     condition: Body,
     body: Body,
     states: Sequence[AnyValue],
     trips: int | None = None,
 ) -> list[AnyValue]:
-    """Return the final states of a loop; states that the body passes on as they are stay outside of it.
+    """Return the final states of a loop; unchanged states stay outside of it.
 
     Args:
         importer: The canonical operators.
@@ -77,14 +81,14 @@ def apply_while(
 
 
 def _recurrence(
-    importer: Importer,
+    importer: Operators,
     body: Body,
     varying: Sequence[int],
     initial: Sequence[AnyValue],
-    given: Callable[[Sequence[str], Sequence[AnyValue]], dict[str, AnyValue]],
+    bound: Callable[[Sequence[str], Sequence[AnyValue]], dict[str, AnyValue]],
     trips: int,
 ) -> dict[int, AnyValue] | None:
-    """Return the final states of a loop that is a recurrent layer, as its operator; None if it is not."""
+    """Return the final states of a loop that is a recurrent layer, or None."""
     context = importer.context
     rows = [value for value in initial if isinstance(value, Value) and value.rank == 2]
     if not rows or not all(value.dtype is FLOAT32 and not value.is_dynamic for value in rows):
@@ -98,20 +102,20 @@ def _recurrence(
     node = Node("While", (), (), {}, context.builder.node)
     try:
         with sub_graph(context, graph_name(importer, node, "cell")) as sub:
-            held: list[AnyValue] = []
+            before: list[AnyValue] = []
             tensors: dict[int, Tensor] = {}
             for position, value in zip(varying, initial, strict=True):
                 if isinstance(value, Value):
                     made = sub.input(f"state{position}", value.dims, value.dtype, value.tensor.encoding)
                     tensors[position] = made.tensor
-                    held.append(made)
+                    before.append(made)
                 else:
-                    held.append(sub.capture(f"state{position}", value))
+                    before.append(sub.capture(f"state{position}", value))
             after = [
                 importer("Unsqueeze", [value.elements[0], ints(importer, 0)])
                 if isinstance(value, SequenceValue) and len(value.elements) == 1
                 else value
-                for value in inline(context, body, given(body.inputs, held))
+                for value in inline(context, body, bound(body.inputs, before))
             ]
         results = dict(zip(varying, after, strict=True))
         values = {position: value for position, value in results.items() if isinstance(value, Value)}
@@ -139,7 +143,7 @@ class _Iteration(Computed):
         return sum(graph.size for graph in self.size_of)
 
     def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from; a loop that is counted goes on in any case."""
+        """Return the names that a value is computed from; a counted loop goes on."""
         return () if name == self.outputs[0] and len(self.size_of) == 1 else super().operands(name)
 
 
@@ -158,14 +162,14 @@ def _origin(body: Body, name: str) -> str:
     return name
 
 
-def can_unroll(importer: Importer, body: Body, trips: int | None) -> bool:
+def can_unroll(importer: Operators, body: Body, trips: int | None) -> bool:
     """Return whether a loop that runs a number of times may be unrolled."""
     if trips is None or trips > importer.unroll_loops:
         return False
     return importer.context.budget.unrolled_nodes.used + trips * body.size <= UNROLLED_NODES
 
 
-def trip_count(importer: Importer, condition: Body, body: Body, states: Sequence[AnyValue]) -> int | None:
+def trip_count(importer: Operators, condition: Body, body: Body, states: Sequence[AnyValue]) -> int | None:
     """Return how often a loop runs, if that depends on known states only; else None.
 
     The states that decide are computed step by step as long as the loop may be unrolled.  After that the
@@ -193,47 +197,47 @@ def _number(value: AnyValue) -> bool:
 
 
 def _counted(
-    importer: Importer,
+    importer: Operators,
     condition: Body,
     body: Body,
     deciding: Sequence[int],
     states: Sequence[AnyValue],
     types: set[str],
 ) -> int | None:
-    def given(formals: Sequence[str], held: Mapping[int, AnyValue]) -> dict[str, AnyValue]:
-        return {formals[position]: value for position, value in held.items()}
+    def given(formals: Sequence[str], numbers: Mapping[int, AnyValue]) -> dict[str, AnyValue]:
+        return {formals[position]: value for position, value in numbers.items()}
 
-    def goes_on(held: Mapping[int, AnyValue]) -> int | None:
-        return known(inline(importer.context, condition, given(condition.inputs, held))[0])
+    def goes_on(numbers: Mapping[int, AnyValue]) -> int | None:
+        return known(inline(importer.context, condition, given(condition.inputs, numbers))[0])
 
-    held: dict[int, AnyValue] = {position: states[position] for position in deciding}
-    track = [held]
+    numbers: dict[int, AnyValue] = {position: states[position] for position in deciding}
+    track = [numbers]
     steps = max(importer.unroll_loops, 2) + 1
     for count in range(steps):
-        more = goes_on(held)
+        more = goes_on(numbers)
         if not more:
             return None if more is None else count
-        following = inline(importer.context, body, given(body.inputs, held))
-        held = dict(zip(deciding, following, strict=True))
-        if not all(map(_number, held.values())):
+        following = inline(importer.context, body, given(body.inputs, numbers))
+        numbers = dict(zip(deciding, following, strict=True))
+        if not all(map(_number, numbers.values())):
             return None
-        track = [*track[-2:], held]
+        track = [*track[-2:], numbers]
     before, first, second = (
         {position: known(value) or 0 for position, value in one.items()} for one in track[-3:]
     )
-    if not types <= _MONOTONE or any(first[one] - before[one] != second[one] - first[one] for one in held):
+    if not types <= _MONOTONE or any(first[one] - before[one] != second[one] - first[one] for one in numbers):
         return None  # sums of states whose steps are equal twice have equal steps for ever
 
     def after(trips: int) -> dict[int, AnyValue]:
         """Return the states after a number of further iterations."""
-        found: dict[int, AnyValue] = {}
-        for position, value in held.items():
+        later: dict[int, AnyValue] = {}
+        for position, value in numbers.items():
             assert isinstance(value, Value)
             number = second[position] + trips * (second[position] - first[position])
             bound = (1 << (value.dtype.bits - 1)) - 1
             array = value.numpy() * 0 + max(min(number, bound), -bound)
-            found[position] = importer.builder.const(array.astype(value.dtype.numpy))
-        return found
+            later[position] = importer.builder.const(array.astype(value.dtype.numpy))
+        return later
 
     low, high = -1, _MOST_TRIPS
     if goes_on(after(high)):
@@ -248,24 +252,24 @@ def _counted(
 
 
 def _deciding(condition: Body, body: Body) -> tuple[list[int], set[str]]:
-    """Return the positions of the states that decide when a loop ends, and the operators that they need."""
+    """Return the positions of the deciding states, and the operators they need."""
     if len(condition.inputs) != len(body.inputs) or len(body.outputs) != len(body.inputs):
         return [-1], set()
-    found, types = _read(condition, condition.outputs[:1])
-    pending = list(found)
+    positions, types = _read(condition, condition.outputs[:1])
+    pending = list(positions)
     while pending:
         position = pending.pop()
         more, needed = _read(body, [body.outputs[position]])
         types |= needed
-        pending += more - found
-        found |= more
-    return sorted(found), types
+        pending += more - positions
+        positions |= more
+    return sorted(positions), types
 
 
 def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
-    """Return the positions of the inputs that values are computed from, and the operators in between."""
+    """Return the positions of the inputs of values, and the operators between."""
     positions = {name: index for index, name in enumerate(body.inputs)}
-    found, types, seen, pending = set[int](), set[str](), set[str](), list(names)
+    positions_read, types, seen, pending = set[int](), set[str](), set[str](), list(names)
     while pending:
         name = pending.pop()
         if name in seen or not name:
@@ -273,8 +277,8 @@ def _read(body: Body, names: Iterable[str]) -> tuple[set[int], set[str]]:
         seen.add(name)
         node = body.producer(name)
         if name in positions:
-            found.add(positions[name])
+            positions_read.add(positions[name])
         elif node is not None:
             types.add(node.type.partition(".")[0].replace("_", "").lower())
             pending += body.operands(name) or ()
-    return found, types
+    return positions_read, types

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.repeat import Repeat
 from xdlc.converter.operators.control_flow.steps import (
@@ -23,7 +24,6 @@ from xdlc.converter.operators.control_flow.steps import (
     wider,
 )
 from xdlc.converter.operators.control_flow.sub_graph import (
-    Importer,
     SubGraph,
     boundary,
     commit,
@@ -40,10 +40,13 @@ from xdlc.ir import Tensor
 from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import WHILE
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @dataclass(slots=True)
 class Assumed:
-    """What is taken for granted about the values of a loop, until an iteration breaks it.
+    """Assumptions on the values of a loop, until an iteration breaks them.
 
     Attributes:
         shapes: Shape of each state; None if the rank is open.
@@ -56,7 +59,7 @@ class Assumed:
     condition: bool = False
 
 
-def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
+def looped(importer: Operators, loop: Repeat) -> list[AnyValue]:
     """Return the results of a ``While``, whose states must be tensors.
 
     Raises:
@@ -80,15 +83,15 @@ def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
         assumed = importer.assumptions[importer.context.path(loop.node)] = other
 
 
-def _first_assumption(importer: Importer, loop: Repeat) -> Assumed:
-    """Return what earlier imports of the node have found out, widened by its initial values now."""
+def _first_assumption(importer: Operators, loop: Repeat) -> Assumed:
+    """Return the assumptions of earlier imports, widened by the initial values."""
     states = loop.tensors(loop.states)
-    held = importer.assumptions.setdefault(
+    assumed = importer.assumptions.setdefault(
         importer.context.path(loop.node), Assumed([value.dims for value in states])
     )
-    held.shapes = [wider(shape, value.dims) for shape, value in zip(held.shapes, states, strict=True)]
-    held.condition |= loop.condition is not None and known(loop.condition) is None
-    return held
+    assumed.shapes = [wider(shape, value.dims) for shape, value in zip(assumed.shapes, states, strict=True)]
+    assumed.condition |= loop.condition is not None and known(loop.condition) is None
+    return assumed
 
 
 @dataclass(slots=True)
@@ -105,7 +108,7 @@ class _Body:
         elements: Its results for the scan outputs.
     """
 
-    importer: Importer
+    importer: Operators
     loop: Repeat
     assumed: Assumed
     kinds: list[Kind] = field(default_factory=list)
@@ -149,7 +152,7 @@ class _Body:
         return None
 
     def _states(self, sub: SubGraph) -> list[Value]:
-        """Return the states as an iteration gets them: inputs of the body, or values of the scope around."""
+        """Return the states of an iteration: body inputs, or values around it."""
         states = []
         for index, (value, shape) in enumerate(
             zip(self.loop.tensors(self.loop.states), self.assumed.shapes, strict=True)
@@ -190,16 +193,16 @@ class _Body:
         at = axis if axis >= 0 or shape is None else axis + len(shape) + 1
         known_shape = None if shape is None else grown(shape, at, None)
         name = f"{self.loop.node.name}~scan{len(self.carried)}"
-        held = sub.input(name, known_shape, element.dtype, element.tensor.encoding)
+        rows = sub.input(name, known_shape, element.dtype, element.tensor.encoding)
         piece = importer("Unsqueeze", [element, ints(importer, axis)])
-        pair = [piece, held] if backwards else [held, piece]
+        pair = [piece, rows] if backwards else [rows, piece]
         if shape is not None and None not in shape:
             longer = importer("Concat", pair, axis=at)
         else:
             # What is there before the first element has none of its dimensions: the first one replaces it.
             first = importer("Equal", [number, scalar(importer, 0)])
             longer = self._first_or_joined(first, piece, pair, at)
-        self._carry(held, longer, known_shape)
+        self._carry(rows, longer, known_shape)
 
     def _first_or_joined(self, first: Value, piece: Value, pair: Sequence[Value], axis: int) -> Value:
         """Return ``piece`` if ``first`` holds, else the values of ``pair`` joined."""
@@ -272,7 +275,7 @@ class _Body:
         return tensors
 
     def _final_kinds(self) -> list[Kind]:
-        """Return what is known of the results: how long the scan outputs are, if every iteration runs."""
+        """Return the kinds of the results; scans are complete if the count is known."""
         count = None if self.assumed.condition else known(self.loop.trip)
         if count is None:
             return self.kinds

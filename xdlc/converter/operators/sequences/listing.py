@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from xdlc.converter.operators.control_flow.steps import scalar
-from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
+from xdlc.converter.operators.sequence_values import elements_of, position, sequence, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
 
 
 def _check_types(node: Node, elements: Iterable[Value]) -> None:
@@ -19,14 +22,14 @@ def _check_types(node: Node, elements: Iterable[Value]) -> None:
 
 
 @structural("SequenceEmpty", layout=ANY)
-def import_empty(importer: Importer, node: Node) -> list[AnyValue]:
-    """Import a SequenceEmpty; the type of its elements is that of the first one inserted."""
+def import_empty(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import a SequenceEmpty; the first inserted element decides the type."""
     node.attr("dtype")
     return [SequenceValue(())]
 
 
 @structural("SequenceConstruct", layout=ANY)
-def import_construct(importer: Importer, node: Node) -> list[AnyValue]:
+def import_construct(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SequenceConstruct."""
     elements = [tensor(node, index) for index in range(len(node.inputs))]
     _check_types(node, elements)
@@ -34,7 +37,7 @@ def import_construct(importer: Importer, node: Node) -> list[AnyValue]:
 
 
 @structural("SequenceInsert", layout=ANY)
-def import_insert(importer: Importer, node: Node) -> list[AnyValue]:
+def import_insert(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SequenceInsert; without a position at the end."""
     elements = list(elements_of(node, 0))
     length = len(elements)
@@ -46,7 +49,7 @@ def import_insert(importer: Importer, node: Node) -> list[AnyValue]:
 
 
 @structural("SequenceErase", layout=ANY)
-def import_erase(importer: Importer, node: Node) -> list[AnyValue]:
+def import_erase(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SequenceErase; without a position it takes the last element away."""
     elements = list(elements_of(node, 0))
     length = len(elements)
@@ -57,13 +60,13 @@ def import_erase(importer: Importer, node: Node) -> list[AnyValue]:
 
 
 @structural("SequenceAt", layout=ANY)
-def import_at(importer: Importer, node: Node) -> list[AnyValue]:
+def import_at(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SequenceAt."""
     elements = elements_of(node, 0)
     return [elements[position(node, 1, len(elements), len(elements) - 1)]]
 
 
 @structural("SequenceLength", layout=ANY)
-def import_length(importer: Importer, node: Node) -> list[AnyValue]:
+def import_length(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SequenceLength."""
     return [scalar(importer, len(elements_of(node, 0)))]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from xdlc.converter.operators.control_flow.sub_graph import Importer, constants, inline
+from typing import TYPE_CHECKING
+
+from xdlc.converter.operators.control_flow.sub_graph import constants, inline
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.operators.sequences.operands import elements_of, given, sequence, spend, tensor
+from xdlc.converter.operators.sequence_values import elements_of, given, sequence, spend, tensor, tensor_of
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @structural("SequenceMap", layout=ANY)
-def import_map(importer: Importer, node: Node) -> list[AnyValue]:
+def import_map(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SequenceMap: its body once for each element.
 
     Raises:

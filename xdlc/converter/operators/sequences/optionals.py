@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdlc.converter.operators.control_flow.steps import scalar
-from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import given
+from xdlc.converter.operators.sequence_values import given
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @structural("Optional", layout=ANY)
-def import_optional(importer: Importer, node: Node) -> list[AnyValue]:
+def import_optional(node: Node, importer: Operators) -> list[AnyValue]:
     """Import an Optional; without an input it is empty."""
     node.attr("type")
     if node.input(0) is None:
@@ -23,15 +27,15 @@ def import_optional(importer: Importer, node: Node) -> list[AnyValue]:
 
 
 @structural("OptionalHasElement", layout=ANY)
-def import_has_element(importer: Importer, node: Node) -> list[AnyValue]:
-    """Import an OptionalHasElement; from opset 18 on, what is no optional counts as a full one."""
+def import_has_element(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import an OptionalHasElement; a plain value counts as a full optional."""
     value: AnyValue | None = node.input(0)
     return [value.present if isinstance(value, OptionalValue) else scalar(importer, value is not None)]
 
 
 @structural("OptionalGetElement", layout=ANY)
-def import_get_element(importer: Importer, node: Node) -> list[AnyValue]:
-    """Import an OptionalGetElement; from opset 18 on, what is no optional is passed on.
+def import_get_element(node: Node, importer: Operators) -> list[AnyValue]:
+    """Import an OptionalGetElement; a plain value is passed on.
 
     ONNX does not define the result where the optional turns out to be empty when the graph runs.
     """

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdlc.converter.operators.control_flow.steps import ints
-from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.protobuf import INT64
 from xdlc.converter.operators.registry import ANY, structural
-from xdlc.converter.operators.sequences.operands import count_listed, elements_of, sequence, spend, tensor
+from xdlc.converter.operators.sequence_values import count_listed, elements_of, sequence, spend, tensor
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.applying import Operators
+
 
 @structural("SplitToSequence", layout=ANY)
-def import_split(importer: Importer, node: Node) -> list[AnyValue]:
+def import_split(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a SplitToSequence: a Split into as many pieces as are known."""
     value = tensor(node, 0)
     shape = value.dims
@@ -34,7 +38,7 @@ def import_split(importer: Importer, node: Node) -> list[AnyValue]:
     return [sequence(importer, node, pieces)]
 
 
-def _cut_by(importer: Importer, node: Node, value: Value, axis: int, sizes: Value) -> list[Value]:
+def _cut_by(importer: Operators, node: Node, value: Value, axis: int, sizes: Value) -> list[Value]:
     """Return pieces whose sizes are listed, or computed if only their number is known."""
     shape = sizes.dims
     _check_integers(node, sizes)
@@ -55,7 +59,9 @@ def _cut_by(importer: Importer, node: Node, value: Value, axis: int, sizes: Valu
     return importer.apply("Split", [value, sizes], {"axis": axis}, shape[0])
 
 
-def _cut_evenly(importer: Importer, node: Node, value: Value, axis: int, chosen: Value | None) -> list[Value]:
+def _cut_evenly(
+    importer: Operators, node: Node, value: Value, axis: int, chosen: Value | None
+) -> list[Value]:
     """Return pieces of one size, 1 if none is given; the last one may be smaller."""
     extent = (value.dims or ())[axis]
     if extent is None:
@@ -88,7 +94,7 @@ def _check_integers(node: Node, value: Value) -> None:
 
 
 @structural("ConcatFromSequence", layout=ANY)
-def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
+def import_concat(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a ConcatFromSequence: a Concat, along a new axis if the node states that."""
     elements, axis, adds = elements_of(node, 0), node.attr("axis"), node.flag("new_axis")
     if not elements:

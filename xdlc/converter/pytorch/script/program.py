@@ -1,7 +1,7 @@
-"""Programs of TorchScript archives: their code, evaluated for the shapes of the inputs.
+"""Programs of TorchScript archives, evaluated for the shapes of the inputs.
 
 Attributes that ``forward`` sets, and tensors that it changes, are state: the program is that of a later call.
-A network may make its state in its first call, where an empty tensor or a number marks that there is none.
+A network may make its state in its first call, where an empty tensor or a number marks that it is missing.
 The program then has zeros as its first state: that this has the same effect is checked by running both.
 """
 
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.importer import convert_graph
+from xdlc.converter.importer import SourceModel, import_model
+from xdlc.converter.pipeline import Options, finish
 from xdlc.converter.pytorch.archive import Archive
 from xdlc.converter.pytorch.exported import Program, understood
-from xdlc.converter.pytorch.frontend import FRONTEND
 from xdlc.converter.pytorch.graph import source_graph
 from xdlc.converter.pytorch.pickled import Record, StoredTensor
 from xdlc.converter.pytorch.registry import aten
@@ -29,8 +29,10 @@ from xdlc.converter.pytorch.script.types import INT64
 from xdlc.converter.pytorch.script.values import Tensor
 from xdlc.converter.pytorch.symbols import Bindings
 from xdlc.converter.pytorch.unpickling import unpickle
-from xdlc.converter.session.boundary import DeclaredInput, input_shapes
+from xdlc.converter.session.boundary import input_shapes
 from xdlc.converter.session.context import Source
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.session.node import GraphInput
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError
 
 _MOST_CALLS = 5
@@ -46,7 +48,6 @@ def read_script(
     """Return the program of a TorchScript file, for the shapes of inputs.
 
     Args:
-        path: The file.
         input_dims: Shapes by input name.
         batch: First dimension of every input.
         values: Values of inputs, of which numbers become part of the program.
@@ -70,10 +71,10 @@ class _Reader:
         self._root = self._pickle("data.pkl")
         self._constants = self._pickle("constants.pkl") if "constants.pkl" in archive else ()
         if not isinstance(self._root, Record):
-            raise ModelError("holds no network", where=self._where, fix="save it with torch.jit.save")
+            raise ModelError("contains no network", where=self._where, fix="save it with torch.jit.save")
         forward = self._code.method(self._root.kind, "forward")
         if forward is None:
-            raise ModelError("has no method forward", where=self._where, fix="give forward to the network")
+            raise ModelError("has no method forward", where=self._where, fix="define forward")
         self._inputs = self._declared(forward.args)
 
     def _pickle(self, name: str) -> Any:
@@ -85,7 +86,7 @@ class _Reader:
         traced = self._pickle("traced_inputs.pkl") if "traced_inputs.pkl" in self._archive else {}
         shown = traced.get("forward", []) if isinstance(traced, dict) else []
         examples = list(shown) if isinstance(shown, list | tuple) else []
-        found = []
+        inputs = []
         for argument, default in list(zip(arguments.args, defaults, strict=True))[1:]:
             kind = "Any" if argument.annotation is None else ast.unparse(argument.annotation)
             example = examples.pop(0) if examples else None
@@ -102,15 +103,15 @@ class _Reader:
             for entry, part in zip(entries, parts, strict=False):
                 if isinstance(part, StoredTensor):
                     entry.shape, entry.dtype, entry.is_stated = part.shape, part.storage.number, True
-            found += entries
-        return found
+            inputs += entries
+        return inputs
 
     def _shapes(
         self, input_dims: Mapping[str, Sequence[int]], batch: int | None
     ) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the inputs that are tensors."""
         declared = [
-            DeclaredInput(each.name, each.shape)
+            GraphInput(each.name, None, each.shape)
             for each in self._inputs
             if each.kind == "Tensor" or (each.kind == "Optional[Tensor]" and each.name in input_dims)
         ]
@@ -120,9 +121,9 @@ class _Reader:
         for name, shape in shapes.items():
             if None in shape:
                 raise UsageError(
-                    f"input {name!r} has a dynamic dimension, but TorchScript computes with sizes",
+                    f"input {name!r} has a dynamic dimension, but TorchScript requires static shapes",
                     where=self._where,
-                    fix="give a number for each dimension, or export the network with torch.export",
+                    fix="pass a number for each dimension, or export the network with torch.export",
                 )
         return {name: tuple(size or 0 for size in shape) for name, shape in shapes.items()}
 
@@ -140,13 +141,13 @@ class _Reader:
             call = self._evaluated(shapes, states)
         names = ", ".join(repr(path) for path in sorted(call.ends))
         raise UnsupportedOp(
-            f"attributes {names} have no state that each call starts with and leaves",
+            f"attributes {names} have different states before and after a call",
             where=self._where,
             fix="make them inputs and outputs of the network, or call it once before it is saved",
         )
 
     def _evaluated(self, shapes: Mapping[str, tuple[int, ...]], states: Mapping[str, Any]) -> Evaluation:
-        """Return a call of the network; inputs that it takes for indices are integers."""
+        """Return a call of the network; inputs used as indices are integers."""
         while True:
             try:
                 made = Evaluation(self._archive, self._code, states)
@@ -158,20 +159,23 @@ class _Reader:
 
 
 def _agree(first: Evaluation, later: Evaluation) -> bool:
-    """Return whether a first call has the results of a later one for random inputs, and leaves its state."""
+    """Return whether a first call agrees with a later one for random inputs.
+
+    Results and states at the end are compared.
+    """
     try:
-        found, wanted = _results(first, later.ends), _results(later, later.ends)
+        results, references = _results(first, later.ends), _results(later, later.ends)
     except XdlcError:
         return False
-    return found.keys() == wanted.keys() and all(
-        found[name].shape == wanted[name].shape
-        and np.allclose(found[name], wanted[name], _RELATIVE, _ABSOLUTE)
-        for name in found
+    return results.keys() == references.keys() and all(
+        results[name].shape == references[name].shape
+        and np.allclose(results[name], references[name], _RELATIVE, _ABSOLUTE)
+        for name in results
     )
 
 
 def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
-    """Return outputs and ends of attributes of a call with its first state, for random inputs."""
+    """Return outputs and final attributes of a call in its first state, random inputs."""
     from xdlc.runtime.cpu import CpuSession  # loads onnxruntime
 
     program = call.program
@@ -180,8 +184,9 @@ def _results(call: Evaluation, ends: Mapping[str, Any]) -> dict[str, Any]:
     names = [*program.outputs, *(f"{path}_next" for path in kept)]
     frozen: Program = replace(program, graph=graph, outputs=names, written={}, notices=[])
     made, _ = source_graph(frozen, Bindings(), frozen=True)
-    source = Source("pytorch", program.path, unit="call")
-    model = convert_graph(made, source, aten, FRONTEND.tool, {}, notify=lambda _: None)
+    diagnostics, source = Diagnostics(), Source("pytorch", program.path, unit="call")
+    imported = import_model(SourceModel(source, made, aten, Options()), "", diagnostics)
+    model = finish(imported, diagnostics, Options(), notify=lambda _: None)
     random = np.random.default_rng(0)
     feeds = {each.name: random.normal(size=each.shape).astype(each.dtype.numpy) for each in model.main.inputs}
     return dict(CpuSession(model, threads=1).run(feeds))

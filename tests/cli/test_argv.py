@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from xdlc.cli import params
+from xdlc.cli.argv import in_flags
+from xdlc.cli.tool import Tool, tool
+from xdlc.cli.tools import onnx_to_dlc, tflite_to_dlc
+
+
+def small() -> tuple[Tool, dict[str, object]]:
+    seen: dict[str, object] = {}
+
+    @tool("x")
+    @click.option("-o", "--output_path", "target", type=params.OUTPUT_FILE)
+    @click.option("-b", "--brief", is_flag=True)
+    @click.option("-t", "--trace", is_flag=True)
+    @click.option("--bits", type=click.Choice(["8", "16"]))
+    @click.option("--kind", type=click.Choice(["min-max", "mse"]), metavar="NAME")
+    @click.option("--steps", metavar="LOW,HIGH")
+    @click.option("--mode", is_flag=False, flag_value="info")
+    @click.option("--needed", metavar="N", type=int, default=0)
+    @click.option("-udo", "--udo_config_paths", "udo", cls=params.PathsOption)
+    def command(**options: object) -> None:
+        seen.update(options)
+
+    return command, seen
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-oss"], "no option '-oss'\n  fix: write -o ss, with a space"),
+        (["-o=a.dlc"], "no option '-o=a.dlc'\n  fix: write -o a.dlc, with a space"),
+        (["-bt"], "no option '-bt'\n  fix: write -b -t"),
+        (["-sn", "a"], "no option '-sn'\n  fix: --help lists the options"),
+        (["--strict"], "no option '--strict'\n  fix: --help lists the options"),
+        (["--outputpath", "a"], "no option '--outputpath'\n  fix: nearest: --output_path"),
+        (["--output", "a"], "no option '--output'\n  fix: nearest: --output_path"),
+        (["-o"], "-o: a value is missing\n  fix: write -o FILE"),
+        (["--kind", "minmax"], "--kind: 'minmax' is not one of 'min-max', 'mse'\n  fix: nearest: min-max"),
+        (
+            ["--kind", "other"],
+            "--kind: 'other' is not one of 'min-max', 'mse'\n  fix: write --kind min",
+        ),
+        (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
+        (["--brief=2"], "--brief: takes no value\n  fix: write --brief alone"),
+        (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
+        (["a.dlc"], "'a.dlc' belongs to no option\n  fix: --help lists the options"),
+        (["--debug", "3"], "--debug takes no value, found '3'\n  fix: write --debug alone"),
+        (
+            ["-oss", "--wrong", "3"],
+            "2 problem(s)\n- no option '-oss'\n  fix: write -o ss, with a space\n- ",
+        ),
+        (["--needed", "x"], "--needed: 'x' is not a valid integer\n  fix: write --needed N"),
+    ],
+)
+def test_wrong_calls_are_errors_with_a_fix(words: list[str], said: str, tmp_path: Path) -> None:
+    command, seen = small()
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"x: error: {said}"), result.stderr
+    assert result.stdout == ""
+    assert not seen
+
+
+def test_values_may_begin_with_a_dash() -> None:
+    command, seen = small()
+    words = ["--steps", "-0x80,0x7F", "-o", "-x.dlc", "--mode", "-b", "-udo", "a", "b", "--bits", "8"]
+    assert CliRunner().invoke(command, words).exit_code == 0
+    assert (seen["steps"], str(seen["target"]), seen["mode"], seen["brief"]) == (
+        "-0x80,0x7F",
+        "-x.dlc",
+        "info",
+        True,
+    )
+    assert (seen["udo"], seen["bits"]) == (("a", "b"), "8")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("other=True: use brief=True or bits=8", "other=True: use --brief or --bits 8"),
+        ("take 'brief=True' or a.bits=8", "take 'brief=True' or a.bits=8"),
+        ("bits", "--bits"),
+        ("see `other bits=8`, or bits=8", "see `other bits=8`, or --bits 8"),
+        ("some bits are missing; brief", "some bits are missing; brief"),
+    ],
+)
+def test_options_become_flags(text: str, said: str) -> None:
+    command, _ = small()
+    assert in_flags(text, click.Context(command)) == said
+
+
+def test_a_file_without_its_option() -> None:
+    result = CliRunner().invoke(onnx_to_dlc.main, ["net.onnx"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith("'net.onnx' belongs to no option\n  fix: write --input_network net.onnx\n")
+
+
+def test_tools_of_one_framework_have_the_hints_of_convert() -> None:
+    result = CliRunner().invoke(tflite_to_dlc.main, ["--output_dlc"])
+    assert result.stderr.endswith("  fix: write --output_path\n")

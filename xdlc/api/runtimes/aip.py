@@ -1,0 +1,68 @@
+"""Runtime ``aip``: the sections of a model's AIP record, on this machine."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from xdlc.api.models import executable, loaded
+from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, tried
+from xdlc.errors import ConstraintError, ContainerError
+from xdlc.ir import Model
+from xdlc.options import Notify, PathLike
+from xdlc.version import VERSION
+
+if TYPE_CHECKING:
+    from xdlc.runtime.sections import SectionSession
+    from xdlc.targets import Soc
+
+
+def _open(
+    model: Model | PathLike, *, notify: Notify | None = None, **options: Any
+) -> AbstractContextManager[SectionSession]:
+    """Return the session of the sections.
+
+    Raises:
+        ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
+    """
+    from xdlc.runtime.sections import SectionSession
+
+    try:
+        session = SectionSession(executable(model), records=loaded(model).records, **options)
+    except ContainerError as error:
+        if not isinstance(model, Model):
+            error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
+        raise
+    if notify is not None:
+        for line in session.notices:
+            notify(line)
+    return nullcontext(session)
+
+
+def _examine(soc: Soc | None) -> RuntimeState:
+    from xdlc.targets import all_socs
+
+    def run(model: Model, stored: Any) -> Any:
+        from xdlc.prepare import hta
+
+        if soc is not None and not soc.hta:
+            fix = "choose one of " + ", ".join(each.name for each in all_socs() if each.hta)
+            raise ConstraintError(f"{soc.name} has no HTA", fix=fix)
+        with _open(hta.prepare(model).model) as session:
+            return session.run({"x": stored}, native=True)["y"]
+
+    core = "sub-graphs of sections on HTA, on this machine; HTA's own code does not run here"
+    return RuntimeState("aip", f"xdlc {VERSION}", core, (tried("host", run),))
+
+
+RUNTIMES.add(
+    "aip",
+    Runtime(
+        "aip",
+        SHARED | {"notify", "threads"},
+        _open,
+        _examine,
+        describe=lambda session: (f"runs: {session}",),
+    ),
+)

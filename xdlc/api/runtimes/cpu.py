@@ -1,0 +1,40 @@
+"""Runtime ``cpu``: onnxruntime, on this machine."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from xdlc.api.models import executable
+from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, tried, version_of
+from xdlc.ir import Model
+from xdlc.options import PathLike
+
+if TYPE_CHECKING:
+    from xdlc.runtime.cpu import CpuSession
+    from xdlc.targets import Soc
+
+
+def _open(model: Model | PathLike, **options: Any) -> AbstractContextManager[CpuSession]:
+    from xdlc.runtime.cpu import CpuSession
+
+    return nullcontext(CpuSession(executable(model), **options))
+
+
+def _examine(_soc: Soc | None) -> RuntimeState:
+    from xdlc.prepare.htp.compile_jobs import processors
+
+    library = f"onnxruntime {version_of('onnxruntime') or 'not installed'}"
+
+    def run(model: Model, stored: Any) -> Any:
+        with _open(model) as session:
+            return session.run({"x": stored}, native=True)["y"]
+
+    trial = tried("host", run)
+    return RuntimeState("cpu", library, f"{processors()} processors of this machine", (trial,))
+
+
+RUNTIMES.add(
+    "cpu",
+    Runtime("cpu", SHARED | {"quantized", "plain", "threads"}, _open, _examine, times_ops=True),
+)

@@ -1,0 +1,184 @@
+"""Runtime ``htp``: the vendor's emulation of a SoC."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdlc.api.models import executable, load
+from xdlc.api.runtimes import RUNTIMES, SHARED, Runtime, RuntimeState, Trial, tried, version_of
+from xdlc.errors import ConstraintError, ContainerError, StorageError, XdlcError, raise_all
+from xdlc.ir import Model
+from xdlc.ir.files import kept_apart
+from xdlc.options import Notify, PathLike
+
+if TYPE_CHECKING:
+    from xdlc.runtime.htp.session import HtpSession
+    from xdlc.targets import Soc
+
+
+def _open(
+    model: Model | PathLike,
+    *,
+    soc: str | None = None,
+    cpu_fallback: bool = False,
+    notify: Notify | None = None,
+    **options: Any,
+) -> HtpSession:
+    from xdlc.opdefs.control_flow import has_control_flow
+    from xdlc.runtime.htp.session import HtpSession
+
+    whole = executable(model)
+    if cpu_fallback or has_control_flow(whole.main):
+        options["divide"] = _dividing(notify, cpu_fallback)
+    if notify is not None:
+        options["notify"] = notify
+    return HtpSession(whole, soc, **options)
+
+
+def _dividing(notify: Notify | None, partition: bool) -> Callable[[Model, str], Model]:
+    """Return a function that compiles the partitions of a model that HTP supports.
+
+    Args:
+        notify: Called with each notice.
+        partition: Whether HTP may refuse ops other than those that run branches and loops.
+    """
+
+    def divide(source: Model, name: str) -> Model:
+        from xdlc.prepare.htp import prepare_all
+
+        bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
+        prepared = prepare_all(bare, [name], partition=partition)
+        raise_all(prepared.problems)
+        if notify is not None:
+            for text in prepared.notices:
+                notify(text)
+        return prepared.model
+
+    return divide
+
+
+def _describe(session: HtpSession) -> tuple[str, ...]:
+    origin = f"from {session.record}" if session.record else "compiled now"
+    parts = f", {session.partitions} partition(s), the rest on the CPU" if session.partitions else ""
+    return (f"runs on: {session.soc}, {origin}{parts}",)
+
+
+def _examine(soc: Soc | None) -> RuntimeState:
+    from xdlc.prepare.htp.compile_jobs import each_of, processors
+    from xdlc.runtime.htp import build_id
+
+    package = version_of("onnxruntime-qnn")
+    library = f"onnxruntime-qnn {package}" if package else "onnxruntime-qnn is not installed"
+    core = "the vendor's emulation of the DSP"
+    try:
+        library += f", QNN {build_id()}"
+    except XdlcError as error:
+        return RuntimeState("htp", library, core, (Trial("library", error),))
+    socs = {f"{each.capabilities.name} ({each.name})": each for each in ([soc] if soc else _one_of_each())}
+    outcomes: dict[str, Any] = dict(
+        each_of(
+            list(socs),
+            lambda name: _emulated(name, socs[name]),
+            jobs=processors(),
+            started=lambda _name: None,
+            give_up=lambda: None,
+        )
+    )
+    for outcome in outcomes.values():
+        if isinstance(outcome, Exception):
+            raise outcome
+    return RuntimeState("htp", library, core, tuple(outcomes[name] for name in socs))
+
+
+def _emulated(target: str, soc: Soc) -> Trial:
+    def run(model: Model, stored: Any) -> Any:
+        from xdlc.runtime.htp.worker_session import WorkerSession
+
+        if not soc.has_htp:
+            raise ConstraintError(
+                f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
+                fix="choose a SoC from v68 on",
+            )
+        with WorkerSession.of_model(model, soc.name) as served:
+            return served.run({"x": stored}, native=True)["y"]
+
+    return tried(target, run)
+
+
+def _one_of_each() -> Iterator[Soc]:
+    """Yield one SoC of each HTP architecture: the most capable one, the first of its kind."""
+    from xdlc.targets import all_archs, all_socs
+
+    for arch in all_archs():
+        socs = [soc for soc in all_socs() if soc.arch == arch.number and soc.has_htp]
+        if socs:
+            yield max(socs, key=lambda soc: (soc.fp16, soc.vtcm_mb or 0))
+
+
+def with_stored_cache(
+    model: Model,
+    folder: Path,
+    soc: str | None,
+    mode: str,
+    outputs: Sequence[str],
+    cpu_fallback: bool,
+    notify: Notify,
+) -> Model:
+    """Return a model with a usable cache: its own, or one from a folder, compiled and stored if missing.
+
+    Options are those of ``session``; ``notify`` is called with the path of the file, which is named after
+    graph, SoC and content.
+
+    Raises:
+        StorageError: If the file cannot be read or written.
+        XdlcError: As ``prepare`` does.
+    """
+    from xdlc.ir.fingerprint import fingerprint
+    from xdlc.prepare.htp import prepare
+    from xdlc.runtime.htp.cache_verdict import choose
+    from xdlc.runtime.htp.session import with_outputs
+
+    whole = with_outputs(model, outputs)
+    names = [tensor.name for tensor in whole.main.outputs]
+    choice = choose(whole, soc, outputs=names, mode=mode)
+    if choice.records:
+        return model
+    content = "".join(map(fingerprint, whole.graphs.values())) + str(cpu_fallback)
+    key = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9._-]', '_', model.main.name)[:64]}.{choice.soc}.{key}.dlc"
+    if path.is_file():
+        try:
+            stored = load(path)
+            if choose(stored, choice.soc, outputs=names, mode=mode).records:
+                notify(f"the cache is from {path}")
+                return stored
+        except ContainerError as error:
+            notify(f"{path} is damaged and replaced: {error.problem}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
+        raise StorageError(problem, where=str(folder), fix=fix) from error
+    bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
+    made = prepare(bare, [choice.soc], partition=cpu_fallback)
+    with kept_apart([path]):  # a damaged one was read
+        made.save(path)
+    notify(f"the cache is compiled and stored: {path}")
+    return made
+
+
+RUNTIMES.add(
+    "htp",
+    Runtime(
+        "htp",
+        SHARED | {"soc", "mode", "validate", "cpu_fallback", "notify"},
+        _open,
+        _examine,
+        describe=_describe,
+        compiles=True,
+    ),
+)

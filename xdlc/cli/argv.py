@@ -1,0 +1,367 @@
+"""Words of command lines: those that click would misread are rewritten or refused first, with a fix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from shlex import quote
+from typing import Any
+
+import click
+
+from xdlc.cli import usage_errors, vendor_flags
+from xdlc.cli.params import DimsOption, PathsOption, WordsOption, split_dims
+from xdlc.errors import UsageError, XdlcError, raise_all
+
+LATER = "xdlc.later"
+"""Key in a context's ``meta`` of the tool that runs afterwards, and its words."""
+_DASH = re.compile("[\u2013\u2014]-?")
+"""Dashes that word processors write for the two hyphens of a flag."""
+
+
+def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list[str]]:
+    """Return arguments in a form that click reads rightly, and notices of changes to them.
+
+    Flags of the vendor's tools become ours, as ``vendor_flags`` has them. Files that follow an option as
+    words get the option each, words after a list belong to it, ``NAME:1,3,8,8`` becomes two words, and a
+    switch may have a value: ``--quiet=true``.
+
+    Raises:
+        UsageError: If a word is no option of the command: click would take ``-oss`` for ``-o ss``; a
+            ProblemList of all of them.
+    """
+    reader = _Reader(ctx)
+    # The words after a command are the command's, which reports changes to them.
+    words = list(args) if reader.is_group else [reader.hyphenated(word) for word in args]
+    reader.call = words
+    read = reader.read(words)
+    if reader.later:
+        ctx.meta[LATER] = (reader.then["tool"], reader.later)
+        reader.notices.append(vendor_flags.sections()[reader.then["shares"]]["note"])
+    return [*read, *reader.added], reader.notices
+
+
+class _Reader:
+    """Reader of the words of one call of a command."""
+
+    def __init__(self, ctx: click.Context) -> None:
+        command = ctx.command
+        self.known = {
+            word: param
+            for param in command.get_params(ctx)
+            if isinstance(param, click.Option)
+            for word in (*param.opts, *param.secondary_opts)
+        }
+        self.is_group = isinstance(command, click.Group)
+        self.takes_words = self.is_group or any(isinstance(each, click.Argument) for each in command.params)
+        called = str(ctx.info_name)
+        self.is_vendors = called.startswith(vendor_flags.NAMES) and called in vendor_flags.vendor_tools()
+        self.name = called if self.is_vendors else str(command.name)
+        section = vendor_flags.sections()[called] if self.is_vendors else {}
+        self.added: Sequence[str] = section.get("adds", ())
+        self.notices: list[str] = [section["note"]] if "note" in section else []
+        self.then: dict[str, Any] = section.get("then", {})
+        self.call: Sequence[str] = ()  # all words
+        self.later: list[str] = []  # words of the tool that runs then
+        self.first_later = ""  # the flag that the first of them is for
+        self.problems: list[XdlcError] = []
+        self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
+        self.replaced: dict[str, str] = ctx.obj or {}  # as below, of the tool that runs before
+        ctx.obj = self.written = dict(self.replaced)  # words of the call, by those of ours that texts have
+
+    def is_option(self, word: str) -> bool:
+        """Return whether a word is an option, the command's or the vendor's."""
+        name = word.partition("=")[0]
+        return name in self.known or name in vendor_flags.entries(self.name)
+
+    def hyphenated(self, word: str) -> str:
+        """Return an option that begins with a dash of a document with hyphens; other words as they are."""
+        dash = _DASH.match(word)
+        names = [] if dash is None else [f"{hyphens}{word[dash.end() :]}" for hyphens in ("--", "-")]
+        plain = next(filter(self.is_option, names), word)
+        if plain != word:
+            self.notices.append(f"a dash of a document is read as hyphens: {plain}")
+        return plain
+
+    def entry(self, name: str) -> vendor_flags.Entry | None:
+        """Return what becomes of a flag of the vendor's; None if it is the command's own."""
+        if name in self.known and not self.is_vendors:
+            meant = vendor_flags.entries(self.name).get(name) if name == "--debug" else None
+            if meant is not None and meant.text != "--verbose":
+                self.notices.append(f"{name} shows tracebacks; the vendor's {name} is {meant.text} here")
+            return None
+        found = vendor_flags.entries(self.name).get(name)
+        return None if found is None or found.kind == vendor_flags.WORKS else found
+
+    def read(self, words: Sequence[str]) -> list[str]:
+        """Return the words for click."""
+        found: list[str] = []
+        before = ""  # the flag that the words after it belong to, as it was given
+        files: str | None = None  # the option whose files may follow as words
+        rest = list(words)
+        given = len(rest)  # words of the rest, at its end, that are not in place of a flag
+        while rest:
+            word = rest.pop(0)
+            is_own = len(rest) >= given
+            given = min(given, len(rest))
+            if word == "--" or (self.is_group and not word.startswith("-")):
+                raise_all(self.problems)
+                return [*found, word, *rest]
+            if not word.startswith("-") or word == "-":
+                if not (self.takes_words or files or (before and not self.is_option(before))):
+                    self.problems.append(usage_errors.left_over(word, before, self.known))
+                found += [files, word] if files else [word]
+                continue
+            name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            before = before if is_own else name
+            files = None
+            values = [value] if glued else []
+            if self.is_vendors and not is_own:
+                name = self.whole(name)
+            entry = None if is_own else self.entry(name)
+            option = self.known.get(name)
+            if not is_own:
+                self.written[name] = self.replaced.get(name, name)
+            if entry is None and not is_own and name.startswith("--"):
+                self.write_for(name, [], name)
+            if entry is not None:
+                rest, made = self.in_place(entry, values, rest)
+                given = len(rest) - made
+            elif option is None and self.takes_words > self.is_group and re.fullmatch(r"-\d+", word):
+                raise_all(self.problems)
+                return [*found, "--", word, *rest]
+            elif option is None:
+                self.problems.append(usage_errors.unknown(name, self.known))
+            elif option.is_flag and not option.count:
+                rest = self.switch(option, name, values, rest, found, shown=before)
+            else:
+                before_values = len(rest)
+                rest = self.values(option, name, values, rest, found, shown=before)
+                files = name if isinstance(option, PathsOption) and len(rest) < before_values else None
+        if self.later and not set(self.then["needs"]) & set(self.later):
+            known = [
+                each for each in vendor_flags.entries(self.name).values() if each.kind == vendor_flags.LATER
+            ]
+            needs = " or ".join(each.flag for each in known if each.text.split()[0] in self.then["needs"])
+            problem = f"{self.first_later} requires {needs}"
+            self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
+        raise_all(self.problems)
+        return found
+
+    def whole(self, name: str) -> str:
+        """Return the flag of a name that is cut short, as the vendor's converters take it."""
+        if not name.startswith("--") or self.is_option(name):
+            return name
+        names = [each for each in (*self.known, *vendor_flags.entries(self.name)) if each.startswith(name)]
+        if len(set(names)) != 1:
+            return name
+        self.notices.append(f"{name} is read as {names[0]}")
+        return names[0]
+
+    def in_place(
+        self, entry: vendor_flags.Entry, values: list[str], rest: list[str]
+    ) -> tuple[list[str], int]:
+        """Return the rest with what a vendor's flag becomes in front, and the number of those words."""
+        count = max(entry.count(rest) - len(values), 0)
+        count = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
+        values, rest = [*values, *rest[:count]], rest[count:]
+        if not count and not values and entry.kind != vendor_flags.REFUSED and _truth(rest):
+            values, rest = rest[:1], rest[1:]
+        is_off = entry.count([]) == 0 and bool(values) and values[-1].lower() in ("false", "0")
+        try:
+            words, note = (self.off(entry), "") if is_off else self.instead(entry, values)
+        except UsageError as problem:
+            self.problems.append(problem)
+            return rest, 0
+        if entry.kind == vendor_flags.VOID or (is_off and not words):
+            reason = "it is off here in any case" if is_off else entry.text
+            self.notices.append(f"{entry.flag} has no effect: {reason}")
+        if note:
+            self.notices.append(f"{entry.flag} {' '.join(values)}: {note}")
+        starts = [] if is_off else [index for index, word in enumerate(words) if word.startswith("--")]
+        for start, end in pairwise([*starts, len(words)]):
+            if entry.passes_values:
+                self.write_for(words[start], [], entry.flag)
+            else:
+                self.write_for(words[start], words[start + 1 : end], " ".join([entry.flag, *values]))
+        if entry.kind == vendor_flags.LATER:
+            self.first_later = self.first_later or entry.flag
+            self.later += words
+            return rest, 0
+        return [*words, *rest], len(words)
+
+    def write_for(self, flag: str, values: Sequence[str], written: str) -> None:
+        """Record what the call has in place of a flag with some values, under any name of the option."""
+        option = self.known.get(flag)
+        for name in [flag] if option is None or flag not in option.opts else option.opts:
+            self.written.setdefault(" ".join([name, *values]), written)
+
+    def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
+        """Return the words in place of a flag with some values, and a notice on them, or nothing.
+
+        Raises:
+            UsageError: If the flag or its value is refused, or a value is missing.
+        """
+        is_switch = entry.values == "0"
+        needed = int(entry.values) if entry.values.isdecimal() else 0
+        if len(values) < needed and entry.kind != vendor_flags.REFUSED:
+            fix = f"write {entry.flag}{' VALUE' * needed}"
+            raise UsageError("a value is missing", where=entry.flag, fix=fix)
+        words, note = entry.words(self.call if is_switch else values)
+        if words and is_switch and values and values[0].lower() not in ("true", "1"):
+            words = [*words, *values]
+        return words, note
+
+    def off(self, entry: vendor_flags.Entry) -> list[str]:
+        """Return the words that switch off what a flag becomes; none if it is off in any case."""
+        words = entry.text.split() if entry.kind == vendor_flags.BECOMES else []
+        switch = self.known.get(words[0]) if len(words) == 1 else None
+        return [] if switch is None else list(switch.secondary_opts[:1])
+
+    def switch(
+        self,
+        option: click.Option,
+        name: str,
+        values: list[str],
+        rest: list[str],
+        found: list[str],
+        shown: str,
+    ) -> list[str]:
+        """Add a switch to the words found, as ``values`` does; return the rest without its value."""
+        if not values and not self.takes_words and _truth(rest):
+            values, rest = rest[:1], rest[1:]
+        truth = values[0].lower() if values else "true"
+        if truth not in ("false", "0", "true", "1"):
+            self.problems.append(UsageError("takes no value", where=name, fix=f"write {name} alone"))
+            return rest
+        is_plain = truth in ("true", "1")
+        words = (option.opts if is_plain == (name in option.opts) else option.secondary_opts)[:1]
+        self.once(option, words, shown)
+        found += [name] if is_plain else words
+        return rest
+
+    def values(
+        self, option: click.Option, name: str, glued: list[str], rest: list[str], found: list[str], shown: str
+    ) -> list[str]:
+        """Add an option and its values to the words found; return the rest.
+
+        Args:
+            option: The option.
+            name: Its flag.
+            glued: Its value after ``=``.
+            rest: The words after it.
+            found: The words for click.
+            shown: The flag as it was given.
+        """
+        count = max(option.nargs - 1, 0) if glued else _count(option, rest)
+        is_bare = isinstance(option, WordsOption) and option.is_bare
+        free = next((i for i, word in enumerate(rest[:count]) if self.is_option(word)), count)
+        is_whole = isinstance(option, DimsOption) and free == 1 and len(split_dims(rest[:1])[0]) == 2
+        if free < count and not (is_bare or is_whole):
+            self.problems.append(usage_errors.miscounted(option, name))
+            return rest[free:]
+        values, rest = [*glued, *rest[:count]], rest[count:]
+        if isinstance(option, DimsOption) and len(values) == 2 and not glued:
+            given = values
+            values, unread = split_dims(given)
+            rest = [*given[len(given) - unread :], *rest]
+        elif isinstance(option, DimsOption) and values and not glued:
+            values, _ = split_dims(values)
+        if len(values) == option.nargs and not self.takes_words:
+            values[-1], rest = self.listed(option, values[-1], rest)
+        if isinstance(option, WordsOption) and len(values) >= option.nargs - is_bare:
+            values, rest = option.joined(values, rest)
+        if values and not option.multiple:
+            self.once(option, values, shown)
+        if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
+            fix = f"write --output_path {quote(values[0])}"
+            problem = f"{name} expects a name and a shape, found {values[0]!r}"
+            self.problems.append(UsageError(problem, fix=fix))
+        found += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
+        return rest
+
+    def once(self, option: click.Option, values: list[str], shown: str) -> None:
+        """Record the values of an option; other ones than before are a problem."""
+        first, other = self.values_of.setdefault(str(option.name), (shown, values))
+        if values != other:
+            both = dict.fromkeys((first, shown))
+            problem = f"two values for one option: {' and '.join(both)}"
+            self.problems.append(UsageError(problem, fix=f"write {' or '.join(both)}, once"))
+
+    def listed(self, option: click.Option, value: str, rest: list[str]) -> tuple[str, list[str]]:
+        """Return the last value of an option with the words after it that belong to it, and the others."""
+        metavar = option.metavar or ""
+        last, following = value.rpartition(",")[2], rest[0].partition(",")[0] if rest else ""
+        is_split = (
+            ("SOC" in metavar or "--soc" in option.opts) and last and following and _is_soc(last + following)
+        )
+        if is_split and not (_is_soc(last) and _is_soc(following)):
+            self.notices.append(f"{last} {following} is read as {last}{following}")
+            return self.listed(option, value + rest[0], rest[1:])
+        if "," not in metavar or isinstance(option, PathsOption):
+            return value, rest
+        while rest and not rest[0].startswith("-"):
+            if option.nargs > 1 and not re.fullmatch(r"[\d.,]+", rest[0]):
+                break
+            value, rest = f"{value.rstrip(',')},{rest[0].lstrip(',')}", rest[1:]
+        return value.rstrip(","), rest
+
+
+def _truth(words: Sequence[str]) -> bool:
+    """Return whether the first word is the value of a switch."""
+    return bool(words) and words[0].lower() in ("true", "false")
+
+
+def _is_soc(name: str) -> bool:
+    from xdlc.targets import find_soc
+
+    try:
+        find_soc(name)
+    except XdlcError:
+        return False
+    return True
+
+
+def in_flags(text: str, ctx: click.Context) -> str:
+    """Return a text with options of the Python interface as flags of a command.
+
+    ``partition=True`` becomes ``--partition``, ``jobs=1`` ``--jobs 1``, and a name with an underscore that
+    stands alone the flag; quoted words, parts of longer ones and command lines in backticks stay.
+    """
+    flags = {
+        str(param.name): usage_errors.name_of(param)
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+    }
+
+    def flag(word: re.Match[str]) -> str:
+        name, value = word[1], word[2]
+        if name is None or name not in flags or not (value or "_" in name or word[0] == text):
+            return word[0]
+        return flags[name] if value in (None, "True") else f"{flags[name]} {value}"
+
+    return re.sub(r"""`[^`]*`|(?<![\w'"./=-])([a-z][a-z_]+)(?:=([\w.]+))?(?![\w'"(=])""", flag, text)
+
+
+def as_written(text: str, ctx: click.Context) -> str:
+    """Return the text of an error with flags under the names that the command line has for them.
+
+    Flags of the vendor's and further names of an option are meant; command lines in backticks stay.
+    """
+    text = in_flags(text, ctx)
+    written: dict[str, str] = ctx.obj or {}
+    for ours, theirs in written.items():
+        if text == ours.partition(" ")[0]:
+            return theirs.partition(" ")[0]
+    names = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
+    return re.sub(rf"`[^`]*`|(?<![\w-])({names})(?![\w-])", lambda word: written.get(word[1], word[0]), text)
+
+
+def _count(option: click.Option, following: Sequence[str]) -> int:
+    """Return how many words are an option's values."""
+    if option.is_flag or option.count:
+        return 0
+    if getattr(option, "_flag_needs_value", False):
+        return int(bool(following) and not following[0].startswith("-"))
+    return option.nargs

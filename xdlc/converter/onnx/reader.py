@@ -1,0 +1,316 @@
+"""Reader of ONNX files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter import weights
+from xdlc.converter.formats import ONNX, recognize
+from xdlc.converter.importer import SourceModel
+from xdlc.converter.onnx import sparse
+from xdlc.converter.onnx.roundtrip_metadata import recorded_names
+from xdlc.converter.onnx.value_info import DeclaredTypes
+from xdlc.converter.operators import protobuf
+from xdlc.converter.operators.messages import MessageReader, labels_of
+from xdlc.converter.operators.registry import CanonicalHandlers
+from xdlc.converter.pipeline import Options
+from xdlc.converter.protobuf_scan import Layout, without_blobs
+from xdlc.converter.session.context import Allowance, Source
+from xdlc.converter.session.node import GraphInput, Node
+from xdlc.errors import ModelError, UnsupportedOp
+
+_EXTERNAL = 1
+_FORBIDDEN_DIM = 1 << 31
+_SURE_OPSET = 23  # every onnx that is installed beside this package has it
+
+LAYOUT = Layout(
+    "an ONNX file",
+    "model",
+    {
+        "model": {7: "graph", 25: "function"},
+        "graph": {1: "node", 5: "tensor"},
+        "function": {7: "node"},
+        "node": {5: "attribute"},
+        "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
+    },
+    {"tensor": 9},
+)
+"""Fields of onnx.proto on the way to ``raw_data``."""
+
+
+def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
+    """Return the graph of an ONNX file; external data are in its folder.
+
+    Raises:
+        XdlcError: If it is damaged, or of another format.
+    """
+    file = OnnxFile(path)
+    message, declared = file.proto.graph, DeclaredTypes(file.proto)
+    reader = FileReader(file, declared)
+    graph = reader.graph(message)
+    graph.inputs = [GraphInput(entry.name, _dtype(entry), labels_of(entry)) for entry in message.input]
+    graph.output_dims = {entry.name: labels_of(entry) or () for entry in message.output}
+    graph.problems = {
+        entry.name: _no_input(entry, str(path))
+        for entry, (name, dtype, _) in zip(message.input, graph.inputs, strict=True)
+        if dtype is None and name not in graph.constants
+    }
+    return SourceModel(
+        Source("onnx", str(path), message.name or "main", has_opsets=True, checker="onnx.checker"),
+        graph,
+        _handlers(file.proto, reader),
+        options,
+        nbytes=lambda: file.nbytes,
+        declared=declared,
+    )
+
+
+class OnnxFile:
+    """An ONNX model whose large data stay in the file.
+
+    Attributes:
+        path: The file.
+        proto: The parsed ``ModelProto``; large raw data are tickets.
+        opsets: Opset version by domain; the default domain is ``""``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        from google.protobuf.message import DecodeError
+
+        self.path = Path(path)
+        if self.path.is_dir():
+            _refuse_other(self.path)
+        self._file = ir.MappedFile(path)
+        self._external: dict[str, ir.MappedFile] = {}
+        self.proto = protobuf.messages().ModelProto()
+        try:
+            stripped, self._blobs = without_blobs(
+                self._file.view(0, self._file.size), LAYOUT, str(path), self._file.release
+            )
+            self.proto.ParseFromString(stripped)
+        except ModelError:
+            _refuse_other(self.path)
+            raise
+        except DecodeError as error:
+            _refuse_other(self.path)
+            raise ModelError(
+                "is not an ONNX file, or is damaged: protobuf cannot parse it",
+                where=str(path),
+                fix="check that the path names a complete .onnx file",
+            ) from error
+        if not self.proto.HasField("graph") or not self.proto.opset_import:
+            _refuse_other(self.path)
+            raise ModelError(
+                "is not an ONNX model: it holds no graph or imports no operator set",
+                where=str(path),
+                fix="check the file with onnx.checker",
+            )
+        protobuf.check_texts(self.proto, str(path))
+        self.opsets = _opsets(self.proto.opset_import, str(path))
+        self._file.release(0, self._file.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the file and of the files of external data that were read so far."""
+        return self._file.size + sum(file.size for file in self._external.values())
+
+    def data(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``TensorProto`` as lazy data.
+
+        Raises:
+            ModelError: If size, type or external location are wrong.
+        """
+        where = f"{self.path}: tensor {tensor.name!r}"
+        dtype = self._numpy_dtype(tensor, where)
+        shape = tuple(tensor.dims)
+        if any(not 0 <= extent < _FORBIDDEN_DIM for extent in shape):
+            raise ModelError(f"has impossible dimensions {list(shape)}", where=where)
+        if tensor.data_location == _EXTERNAL:
+            source, offset, length = self._external_range(tensor, where)
+            return self._range(source, offset, length, shape, dtype, where)
+        found = self._blobs.find(tensor.raw_data) if tensor.HasField("raw_data") else None
+        if found is not None:
+            return self._range(self._file, *found, shape, dtype, where)
+        return self._small(tensor, shape, where)
+
+    def _numpy_dtype(self, tensor: Any, where: str) -> Any:
+        if tensor.data_type == protobuf.STRING:
+            raise UnsupportedOp(
+                "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
+            )
+        try:
+            return protobuf.numpy_dtype(tensor.data_type)
+        except KeyError:
+            raise ModelError(f"has unknown data type {tensor.data_type}", where=where) from None
+
+    def _range(
+        self,
+        source: ir.MappedFile,
+        offset: int,
+        length: int | None,
+        shape: tuple[int, ...],
+        dtype: Any,
+        where: str,
+    ) -> ir.TensorData:
+        count = 1
+        for extent in shape:
+            count *= extent
+        narrow = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}
+        if dtype.name in narrow:
+            import onnx
+
+            size = length if length is not None else (count + 1) // 2
+            raw = bytes(source.view(offset, size))
+            proto = onnx.TensorProto(
+                data_type=onnx.helper.np_dtype_to_tensor_dtype(dtype), dims=shape, raw_data=raw
+            )
+            return self._small(proto, shape, where)
+        return weights.mapped(source, offset, length, shape, dtype, where)
+
+    def _small(self, tensor: Any, shape: tuple[int, ...], where: str) -> ir.TensorData:
+        try:
+            return ir.ArrayData(protobuf.to_array(tensor).reshape(shape))
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ModelError(
+                f"its data do not fit its type and dimensions {list(shape)} ({error})",
+                where=where,
+                fix="the file is damaged: get it again",
+            ) from error
+
+    def _external_range(self, tensor: Any, where: str) -> tuple[ir.MappedFile, int, int | None]:
+        entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        try:
+            offset = int(entries.get("offset") or 0)
+            length = int(entries["length"]) if entries.get("length") else None
+        except ValueError:
+            raise ModelError("the offset or length of its external data is no number", where=where) from None
+        if offset < 0 or (length is not None and length < 0):
+            raise ModelError("the offset or length of its external data is negative", where=where)
+        if location not in self._external:
+            self._external[location] = ir.MappedFile(weights.beside(self.path, location, where))
+        return self._external[location], offset, length
+
+
+def _refuse_other(path: Path) -> None:
+    """Refuse what is of another format, if that is known.
+
+    Raises:
+        ModelError: If it is.
+    """
+    with suppress(OSError):
+        found = recognize(path)
+        if found not in (None, ONNX):
+            raise ModelError(f"is {found.name}; xdlc reads ONNX", where=str(path), fix=found.fix_for(path))
+
+
+def _opsets(imports: Any, where: str) -> dict[str, int]:
+    """Return the version of each operator domain; the default domain is ``""``.
+
+    Raises:
+        ModelError: If a version is invalid or unknown, or a domain has two.
+    """
+    versions = protobuf.opsets(imports, where)
+    newest = versions.get("", 1)
+    if newest > _SURE_OPSET:
+        import onnx
+
+        if newest > onnx.defs.onnx_opset_version():
+            raise ModelError(
+                f"imports opset {newest}; the installed onnx {onnx.__version__} knows up to "
+                f"{onnx.defs.onnx_opset_version()}",
+                where=where,
+                fix="pip install --upgrade onnx, or export the model for an older opset",
+            )
+    return versions
+
+
+class FileReader(MessageReader):
+    """Reader of the messages of a file: lazy tensors, recorded names.
+
+    Args:
+        file: The file.
+        declared: Types that the file states of its values.
+        function: The ``FunctionProto`` whose messages it reads; default: those of the graphs.
+        dense_bytes: Bytes of sparse tensors that may be made dense.
+    """
+
+    def __init__(
+        self,
+        file: OnnxFile,
+        declared: DeclaredTypes,
+        function: Any = None,
+        dense_bytes: Allowance | None = None,
+    ) -> None:
+        own = {} if function is None else protobuf.opsets(function.opset_import)
+        super().__init__({**file.opsets, **own}, str(file.path))
+        self._file = file
+        self._declared = declared
+        self._dense_bytes = dense_bytes or Allowance(sparse.DENSE_BYTES)
+
+    def inside(self, function: Any) -> FileReader:
+        """Return the reader of the messages of a ``FunctionProto``.
+
+        Raises:
+            ModelError: If it imports versions of operators that do not exist.
+        """
+        return FileReader(self._file, self._declared, function, self._dense_bytes)
+
+    def data(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``TensorProto`` as lazy data."""
+        return self._file.data(tensor)
+
+    def dense(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``SparseTensorProto``, whose size is limited."""
+        data = sparse.dense(self._file, tensor)
+        if not self._dense_bytes.take(data.nbytes):
+            raise sparse.too_large(f"{self._file.path}: sparse tensor {tensor.values.name!r}")
+        return data
+
+    def declare(self, function: Any, name: str) -> None:
+        """Add the types that a function states, under a name for this use of it."""
+        if function.value_info:
+            self._declared.add((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
+
+    def node(self, proto: Any) -> Node:
+        """Return the node of a ``NodeProto``, with the names recorded for its op."""
+        node = super().node(proto)
+        if proto.metadata_props:
+            node.recorded = recorded_names(proto)
+        return node
+
+
+def _dtype(entry: Any) -> ir.DType | None:
+    """Return the data type of an input; None if it is no tensor that a DLC holds."""
+    try:
+        kind = entry.type.tensor_type.elem_type
+        return ir.dtype.from_numpy(protobuf.numpy_dtype(kind)) if entry.type.HasField("tensor_type") else None
+    except (TypeError, KeyError):
+        return None
+
+
+def _no_input(entry: Any, where: str) -> UnsupportedOp:
+    """Return the problem of an input that is no tensor that a DLC holds."""
+    reason = f"data type {entry.type.tensor_type.elem_type}"
+    if not entry.type.HasField("tensor_type"):
+        kind = str(entry.type.WhichOneof("value")).removesuffix("_type").replace("_", " ")
+        reason = f"it is of type {kind}, but a DLC holds tensors only"
+    return UnsupportedOp(
+        f"input {entry.name!r} cannot be a DLC input: {reason}",
+        where=where,
+        fix="export the model with tensor inputs of plain numbers",
+    )
+
+
+def _handlers(model: Any, reader: FileReader) -> CanonicalHandlers:
+    """Return the handlers of the functions that a model defines."""
+    if not model.functions:
+        return CanonicalHandlers()
+    from xdlc.converter.onnx.functions import ModelFunctions
+
+    return ModelFunctions(model, reader)
